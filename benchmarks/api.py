@@ -43,7 +43,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 
 OURS = """
 import sys
-from rolecall.cli.run import run_command
+from rolecall.ui.cli.run import run_command
 sys.exit(run_command(sys.argv[1], out=sys.argv[2]))
 """
 

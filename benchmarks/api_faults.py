@@ -62,7 +62,7 @@ datasets = [dict(
 
 OURS = """
 import sys
-from rolecall.cli.run import run_command
+from rolecall.ui.cli.run import run_command
 sys.exit(run_command(sys.argv[1], out=sys.argv[2]))
 """
 

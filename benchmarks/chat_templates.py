@@ -17,7 +17,7 @@ from typing import Any
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from rolecall.render.chat_template import ChatTemplate
+from rolecall.core.render.chat_template import ChatTemplate
 
 sys.path.insert(0, str(Path(__file__).parent.parent / 'tests'))
 

@@ -21,14 +21,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rolecall.config.files import load_config
-from rolecall.datasets import open_dataset
+from rolecall.core.prompts.template import TEMPLATES
 from rolecall.errors import RolecallError
-from rolecall.pairs.entries import build_entries
-from rolecall.pairs.inferencer_entries import INFERENCER_KINDS
-from rolecall.pairs.pair import Pair
-from rolecall.prompts.template import TEMPLATES
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.opening.inferencer_entries import INFERENCER_KINDS
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.registry import part_name
+from rolecall.sources.config.files import load_config
+from rolecall.sources.datasets import open_dataset
 
 ROOTS = {'opencompass': 'opencompass/configs/datasets', 'aisbench': 'ais_bench/benchmark/configs/datasets'}
 CHATML = {

@@ -97,13 +97,13 @@ def load_with_reference() -> Callable[[str], Mapping[str, Any]]:
 
 
 def load_with_rolecall() -> Callable[[str], Mapping[str, Any]]:
-    from rolecall.config.files import load_config
+    from rolecall.sources.config.files import load_config
 
     return lambda path: load_config(path, resolve=_only_read_base)
 
 
 def _only_read_base(dotted: str) -> object | None:
-    from rolecall.config.finder import read_base
+    from rolecall.sources.config.finder import read_base
 
     return read_base if dotted.endswith('.read_base') else None
 

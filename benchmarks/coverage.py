@@ -77,7 +77,7 @@ class Tally:
 
 def entries(root: Path, foreign: Any) -> Iterator[Entry]:
     """Every dataset entry below a folder of config files."""
-    from rolecall.config.files import load_config
+    from rolecall.sources.config.files import load_config
 
     for file in sorted(root.rglob('*.py')):
         if file.name == '__init__.py':
@@ -141,9 +141,9 @@ def find_cause(reasons: list[str]) -> str:
 
 
 def count_loader(one: Entry, foreign: Any, tally: Tally) -> None:
-    from rolecall.datasets.benchmarks import HUB_BENCHMARKS
-    from rolecall.datasets.dataset import DATASETS
     from rolecall.registry import part_name
+    from rolecall.sources.datasets.benchmarks import HUB_BENCHMARKS
+    from rolecall.sources.datasets.dataset import DATASETS
 
     kind = one.entry.get('type')
     name = DATASETS.builtin_name(kind)
@@ -158,9 +158,9 @@ def count_loader(one: Entry, foreign: Any, tally: Tally) -> None:
 
 
 def can_be_called(kind: type, entry: Mapping[str, Any]) -> bool:
-    from rolecall.datasets.dataset import loader_arguments
-    from rolecall.datasets.loaders import check_call, resolve_loader
     from rolecall.errors import ConfigError
+    from rolecall.sources.datasets.dataset import loader_arguments
+    from rolecall.sources.datasets.loaders import check_call, resolve_loader
 
     try:
         load = resolve_loader(kind, kind.__name__)

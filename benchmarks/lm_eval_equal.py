@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from rolecall import load_config, preview
-from rolecall.config.lm_eval.task import LmTask, TaskOptions
-from rolecall.config.lm_eval.task_file import read_task_file
-from rolecall.config.lm_eval.task_rows import LmRows
-from rolecall.config.lm_eval.task_scores import TaskScores
+from rolecall.compat.lm_eval.task import LmTask, TaskOptions
+from rolecall.compat.lm_eval.task_file import read_task_file
+from rolecall.compat.lm_eval.task_rows import LmRows
+from rolecall.compat.lm_eval.task_scores import TaskScores
 from rolecall.errors import RolecallError
 
 HERE = Path(__file__).parent

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from retrievers import Columns
-from rolecall.retrievers import DPPRetriever, TopkRetriever, VotekRetriever
+from rolecall.sources.retrievers import DPPRetriever, TopkRetriever, VotekRetriever
 
 KINDS: dict[str, Any] = {'Topk': TopkRetriever, 'DPP': DPPRetriever, 'Votek': VotekRetriever}
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rolecall.retrievers import BM25Retriever, Picked, TopkRetriever, words
+from rolecall.sources.retrievers import BM25Retriever, Picked, TopkRetriever, words
 
 SHOTS = 8
 REFERENCE = """

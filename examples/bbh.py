@@ -7,7 +7,7 @@ Eight rows of each lie beside this file; ROLECALL_DATA names a folder with all o
 
 import os
 
-from rolecall.config.files import read_base
+from rolecall.sources.config.finder import read_base
 
 with read_base():
     from .models import models

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rolecall.pairs.pair import Preview, preview
+from rolecall.experiment.pairs.pair import Preview, preview
 
 
 def human(prompt: str, **more: Any) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import os
 import resource
 import sys
 
+from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import RenderError
-from rolecall.render.chat_template import ChatTemplate
 
 MESSAGES = [{'role': 'user', 'content': 'Hi'}, {'role': 'assistant', 'content': 'Ho'}]
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rolecall.cli.main import main
+from rolecall.ui.cli.main import main
 
 __all__ = ['Block', 'Ran', 'read_blocks', 'record', 'run_page']
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from helpers import API, bot, config, human, template
-from rolecall.pairs.pair import preview
-from rolecall.program import fingerprint
-from rolecall.render.spans import Request
-from rolecall.report import ConfigPreviews
+from rolecall.core.program import fingerprint
+from rolecall.core.render.spans import Request
+from rolecall.experiment.pairs.pair import preview
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.report import ConfigPreviews
 
 HOSTILE = (
     '</script><img src=x onerror="window.hacked=1"><!-- {{7*7}} \u202egnp.exe\u2066 \x00\ud800 & " \' ` | # </style>'

@@ -14,7 +14,8 @@ from rolecall.models.openai.logprobs import read_echo
 from rolecall.models.openai.model import build
 from rolecall.models.protocol import Sampling, Scored
 from rolecall.models.token_counter import TokenCounter
-from rolecall.tokenizers.tokenizer import Offset, Tokenizer
+from rolecall.models.tokenizers.text import Offset
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 from servers import BOS, logprob_of, pieces_of, serve, token_id
 
 PROMPT = 'The answer is forty two'

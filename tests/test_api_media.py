@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from rolecall.core.prompts.multimodal import MediaUrl
+from rolecall.core.prompts.tags import Segment
 from rolecall.models.http.media import MediaReader, media_type
-from rolecall.prompts.multimodal import MediaUrl, Segment
 from servers import serve
 from test_api_http import ask, failure
 

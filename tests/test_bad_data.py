@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from helpers import config, requests, template
-from rolecall.cli.main import main
-from rolecall.config.files import load_config
-from rolecall.config.reference import Reference
-from rolecall.datasets import FileOptions, first, open_dataset, open_file, parse_range
+from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, DataError, RenderError
-from rolecall.pairs.pair import preview
-from rolecall.prompts.values import text_of
+from rolecall.experiment.pairs.pair import preview
+from rolecall.sources.config.files import load_config
+from rolecall.sources.config.reference import Reference
+from rolecall.sources.datasets import FileOptions, first, open_dataset, open_file, parse_range
+from rolecall.ui.cli.main import main
 from rolecall.usercode import printing_to_stderr
 
 ENTRY = """

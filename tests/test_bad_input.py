@@ -9,8 +9,8 @@ import pytest
 
 from helpers import API, LM, bot, config, human, requests, template
 from rolecall import ConfigError, DataError, MetaTemplate, PromptTemplate, RenderError, TemplateError, compile
-from rolecall.cli.main import main
-from rolecall.pairs.pair import preview
+from rolecall.experiment.pairs.pair import preview
+from rolecall.ui.cli.main import main
 
 QA = [{'question': 'q', 'answer': 'a'}]
 CIRCLE: dict[str, Any] = {}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.cli.main import main
 from rolecall.models.services import SOURCES
+from rolecall.ui.cli.main import main
 
 GOOD = """
 models = [dict(abbr='m', type='OpenAI', path='x', key='k')]

@@ -19,12 +19,11 @@ import pytest
 from batch_servers import BatchServer, serve_batches
 from helpers import bot, human, template
 from rolecall import ConfigError
-from rolecall.cli.main import main
 from rolecall.errors import RunError
+from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.models.anthropic.batches import AnthropicBatches
 from rolecall.models.http.batches import encode_entry
 from rolecall.models.openai.batches import OpenAIBatches
-from rolecall.pairs.model_entries import ModelEntry
 from rolecall.runs import collect_run, run_config
 from rolecall.runs.batches import collection, submission
 from rolecall.runs.batches.ledger import BatchLedger
@@ -34,6 +33,7 @@ from rolecall.runs.store.doctor import repair_run
 from rolecall.runs.store.merge import merge_runs
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
+from rolecall.ui.cli.main import main
 
 VENDORS = {'openai': 'OpenAI', 'anthropic': 'Claude'}
 ASKED = {'round': [human('{question}'), bot('{answer}')]}

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import rolecall
-from rolecall.cli.main import main
-from rolecall.config.benchmarks import benchmark_names, is_benchmark_name
-from rolecall.config.benchmarks.catalogues import find_catalogue_file, list_catalogue
-from rolecall.config.benchmarks.registry import read_benchmark, read_benchmarks
-from rolecall.datasets.folders import find
+from rolecall.compat.benchmarks import benchmark_names, is_benchmark_name
+from rolecall.compat.benchmarks.catalogues import find_catalogue_file, list_catalogue
+from rolecall.compat.benchmarks.registry import read_benchmark, read_benchmarks
 from rolecall.errors import ConfigError, RolecallError
+from rolecall.sources.datasets.folders import find
+from rolecall.ui.cli.main import main
 
 _SAMPLES = Path(rolecall.__file__).parent / 'config' / 'benchmarks' / 'samples'
 
@@ -333,7 +333,7 @@ def test_a_well_known_dataset_of_a_config_is_found_in_the_data_folder(
 
 def test_showing_a_benchmark_imports_nothing_heavy() -> None:
     code = (
-        'import sys; from rolecall.cli.main import main; main(["config", "show", "gsm8k"]); '
+        'import sys; from rolecall.ui.cli.main import main; main(["config", "show", "gsm8k"]); '
         'assert not {"numpy", "torch", "aiohttp", "datasets", "pyarrow"} & set(sys.modules)'
     )
     subprocess.run([sys.executable, '-c', code], check=True, capture_output=True)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import rolecall
-from rolecall.config.benchmarks import benchmark_names
-from rolecall.config.benchmarks.registry import fill_values, read_benchmark
+from rolecall.compat.benchmarks import benchmark_names
+from rolecall.compat.benchmarks.registry import fill_values, read_benchmark
 from rolecall.errors import RolecallError
 
 _ROWS = range(4)

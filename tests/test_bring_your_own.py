@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 import rolecall
-from rolecall.config.files import load_config
-from rolecall.datasets import open_dataset
+from rolecall.core.prompts.template import build_template
 from rolecall.errors import ConfigError
+from rolecall.experiment.opening.inferencer_entries import InferencerEntry
 from rolecall.models.protocol import Reply, Scored
-from rolecall.pairs.inferencer_entries import InferencerEntry
-from rolecall.prompts.template import build_template
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.answers import Scorable
+from rolecall.scoring.evaluate import build_scorer
+from rolecall.sources.config.files import load_config
+from rolecall.sources.datasets import open_dataset
 
 FAKE = """
 class GSM8KDataset:

@@ -20,10 +20,10 @@ from rolecall import (
     Wording,
     compile,
 )
-from rolecall.pairs.pair import preview
-from rolecall.render.chat_renderer import ChatLayout, ChatRenderer
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.spans import join_spans, texts_of
+from rolecall.core.render.chat_renderer import ChatLayout, ChatRenderer
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.spans import join_spans, texts_of
+from rolecall.experiment.pairs.pair import preview
 
 ROUND = {'round': [human('{question}'), bot('{answer}')]}
 LINES = '{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}'

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_template_corpus import CLOCK, DIALOGUES, FAMILIES, WEATHER, assistant, call, result, system, user
+from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import RenderError, RolecallError
-from rolecall.render.chat_template import ChatTemplate
 from small_gguf import make_gguf
 
 NOW = datetime(2025, 3, 9, 12, 0)

@@ -11,11 +11,11 @@ import pytest
 from jinja2.utils import Namespace
 from markupsafe import Markup
 
+from rolecall.core.render import chat_program
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.metering import MAX_BITS, WorkExceededError, WorkMeter, breadth_of, measure, size_of
+from rolecall.core.render.pricing import charge_filter, charge_method, charge_operator
 from rolecall.errors import RenderError
-from rolecall.render import chat_program
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.metering import MAX_BITS, WorkExceededError, WorkMeter, breadth_of, measure, size_of
-from rolecall.render.pricing import charge_filter, charge_method, charge_operator
 
 PLENTY = 10**9
 MESSAGES = [{'role': 'user', 'content': 'Hi you'}, {'role': 'assistant', 'content': 'Ho'}]

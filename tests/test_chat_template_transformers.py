@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat_template_corpus import CLOCK, DIALOGUES, FAMILIES, WEATHER, Family, assistant, system, user
+from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import RenderError
-from rolecall.render.chat_template import ChatTemplate
 
 pytestmark = pytest.mark.heavy
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rolecall import __version__
-from rolecall.cli import config as config_command
-from rolecall.cli import view as view_command
-from rolecall.cli.main import main
+from rolecall.ui.cli import config as config_command
+from rolecall.ui.cli import view as view_command
+from rolecall.ui.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / 'examples'
@@ -64,11 +64,11 @@ def test_version(capsys):
 
 
 def test_nothing_heavy_is_imported_before_a_command_runs():
-    code = 'import sys, rolecall.cli.main; print(*sorted(m for m in sys.modules if m.startswith("rolecall") or m == "rich"))'
+    code = 'import sys, rolecall.ui.cli.main; print(*sorted(m for m in sys.modules if m.startswith("rolecall") or m == "rich"))'
     out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
     light = ('rolecall._version', 'rolecall.cli', 'rolecall.errors')
     assert [name for name in out.split() if name != 'rolecall' and not name.startswith(light)] == []
-    heavy = 'import sys, rolecall.cli.main; print(*{"json", "rich", "jinja2", "asyncio", "sqlite3", "aiohttp", "email"} & set(sys.modules))'
+    heavy = 'import sys, rolecall.ui.cli.main; print(*{"json", "rich", "jinja2", "asyncio", "sqlite3", "aiohttp", "email"} & set(sys.modules))'
     assert subprocess.run([sys.executable, '-c', heavy], capture_output=True, text=True, check=True).stdout == '\n'
 
 
@@ -87,16 +87,16 @@ def test_a_command_imports_what_it_needs_and_no_more():
             'asyncio',
             'rich',
             'yaml',
-            'rolecall.pairs.judges',
+            'rolecall.experiment.opening.judges',
         },
     }
     for arguments, modules in unneeded.items():
-        code = f'import sys; from rolecall.cli.main import main; main({[*arguments]!r}); print(*{modules!r} & set(sys.modules), file=sys.stderr)'
+        code = f'import sys; from rolecall.ui.cli.main import main; main({[*arguments]!r}); print(*{modules!r} & set(sys.modules), file=sys.stderr)'
         assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stderr == '\n'
 
 
 def test_rich_is_imported_only_when_something_is_drawn(config):
-    code = f'import sys; from rolecall.cli.main import main; main(["view", {config!r}, "--json"]); assert "rich" not in sys.modules'
+    code = f'import sys; from rolecall.ui.cli.main import main; main(["view", {config!r}, "--json"]); assert "rich" not in sys.modules'
     subprocess.run([sys.executable, '-c', code], capture_output=True, check=True)
 
 
@@ -305,7 +305,7 @@ def test_several_pairs_are_chosen_from_a_menu(config, capsys, typed, answers, ex
 
 
 def test_examples_are_picked_once_for_all_models(tmp_path, capsys, monkeypatch):
-    from rolecall.retrievers import BM25Retriever
+    from rolecall.sources.retrievers import BM25Retriever
 
     called = []
     retrieve = BM25Retriever.retrieve
@@ -381,7 +381,7 @@ def test_lint_looks_at_a_file_of_rows(tmp_path, capsys):
 
 @pytest.mark.skipif(not os.path.exists('/dev/full'), reason='no /dev/full')
 def test_a_full_disk_is_an_error_without_traceback(config):
-    command = [sys.executable, '-m', 'rolecall.cli.main', 'view', str(config), '--all']
+    command = [sys.executable, '-m', 'rolecall.ui.cli.main', 'view', str(config), '--all']
     with open('/dev/full', 'w') as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, 'Traceback' in done.stderr) == (2, False)

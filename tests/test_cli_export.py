@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from rolecall.cli.main import main
-from rolecall.pairs.pair import preview
+from rolecall.experiment.pairs.pair import preview
+from rolecall.ui.cli.main import main
 from servers import serve
 
 MODELS = """

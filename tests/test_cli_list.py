@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.cli.list import KINDS
-from rolecall.cli.main import main
+from rolecall.ui.cli.list import KINDS
+from rolecall.ui.cli.main import main
 
 
 def lines(*arguments: str, capsys: pytest.CaptureFixture[str]) -> list[str]:

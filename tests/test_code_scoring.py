@@ -13,6 +13,7 @@ import pytest
 
 import rolecall
 from rolecall.errors import ConfigError
+from rolecall.scoring.answers import Scorable
 from rolecall.scoring.code import report_progress
 from rolecall.scoring.code.extraction import (
     extract_assertion,
@@ -21,7 +22,7 @@ from rolecall.scoring.code.extraction import (
     longest_program,
     mbpp_program,
 )
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.metric import Answer
 

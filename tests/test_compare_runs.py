@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from helpers import template
-from rolecall.cli.main import main
-from rolecall.report import StoredRun
-from rolecall.report.comparison import Comparison, compare_runs, comparison_as_json
-from rolecall.report.comparison_view import print_comparison
+from rolecall.insight.comparison import Comparison, compare_runs, comparison_as_json
 from rolecall.runs import run_config
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.statistics import mcnemar
-from rolecall.views.terminal import make_console
+from rolecall.ui.cli.main import main
+from rolecall.ui.report import StoredRun
+from rolecall.ui.report.comparison_view import print_comparison
+from rolecall.ui.views.terminal import make_console
 
 
 def dataset(abbr: str, answers: dict[str, Any], evaluator: Any, **columns: list[Any]) -> dict[str, Any]:

@@ -11,23 +11,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rolecall.cli.main import main
+from rolecall.core.prompts.messages import read_conversation
 from rolecall.errors import ConfigError, RenderError
-from rolecall.lint.linter import lint_config
-from rolecall.pairs.comparisons import Comparison, Opponent
-from rolecall.pairs.entries import build_entries
-from rolecall.pairs.judge_pair import JudgePair
-from rolecall.pairs.judges import find_judge
-from rolecall.pairs.pair import Pair, preview
-from rolecall.prompts.messages import read_conversation
-from rolecall.report.counts import count_results
-from rolecall.report.page import report_html
-from rolecall.report.pairwise import pairwise_tables
-from rolecall.report.run_source import StoredRun
-from rolecall.report.standing import find_standing
-from rolecall.report.terminal_report import report_terminal
-from rolecall.report.text_reports import report_markdown
-from rolecall.retrievers import Picked
+from rolecall.experiment.lint.linter import lint_config
+from rolecall.experiment.opening.comparisons import Comparison, Opponent
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.opening.judges import find_judge
+from rolecall.experiment.pairs.judge_pair import JudgePair
+from rolecall.experiment.pairs.pair import Pair, preview
+from rolecall.insight.pairwise import pairwise_tables
+from rolecall.insight.run_source import StoredRun
 from rolecall.runs.plan import plan_run
 from rolecall.runs.run import run_config
 from rolecall.runs.store.results import Result
@@ -36,6 +29,13 @@ from rolecall.scoring.metrics.metric import Rival
 from rolecall.scoring.model_ratings import rate_models
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
 from rolecall.scoring.scorecard import HeadToHead, Scorecard
+from rolecall.sources.retrievers import Picked
+from rolecall.ui.cli.main import main
+from rolecall.ui.report.counts import count_results
+from rolecall.ui.report.page import report_html
+from rolecall.ui.report.standing import find_standing
+from rolecall.ui.report.terminal_report import report_terminal
+from rolecall.ui.report.text_reports import report_markdown
 from servers import serve
 
 ROWS = [{'question': f'Question {n}?', 'reference': f'gold {n}'} for n in range(4)]

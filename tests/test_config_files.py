@@ -19,12 +19,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rolecall.config.files import Config, load_config
-from rolecall.config.printing import format_config
-from rolecall.config.reference import Call, Reference, dotted_name
+from rolecall.core.prompts.template import PromptTemplate
 from rolecall.errors import ConfigError
-from rolecall.prompts.template import PromptTemplate
-from rolecall.retrievers import FixKRetriever
+from rolecall.sources.config.files import Config, load_config
+from rolecall.sources.config.printing import format_config
+from rolecall.sources.config.reference import Call, Reference, dotted_name
+from rolecall.sources.retrievers import FixKRetriever
 
 MODULES = ['execute', 'files', 'finder', 'locate', 'names', 'printing', 'reference', 'settings', 'trouble']
 
@@ -44,7 +44,7 @@ def load(folder: Path, files: dict[str, str], **options: object) -> Config:
 
 @pytest.mark.parametrize('name', MODULES)
 def test_docstring_examples_hold(name: str) -> None:
-    assert doctest.testmod(importlib.import_module(f'rolecall.config.{name}')).failed == 0
+    assert doctest.testmod(importlib.import_module(f'rolecall.sources.config.{name}')).failed == 0
 
 
 SYNTAX = {
@@ -82,7 +82,7 @@ SYNTAX = {
             from mmengine import read_base
             with read_base():
                 from .one import x
-            from rolecall.config.files import read_base as ours
+            from rolecall.sources.config.finder import read_base as ours
             with ours():
                 from .one import y
             """,
@@ -346,7 +346,7 @@ def test_many_threads_may_load_at_once(tmp_path: Path) -> None:
 def test_loading_imports_no_heavy_package(tmp_path: Path) -> None:
     main = write(tmp_path, {'main.py': FOREIGN})
     code = (
-        'import sys; from rolecall.config.files import load_config; '
+        'import sys; from rolecall.sources.config.files import load_config; '
         f'load_config({str(main)!r}).locate("values"); '
         "print({'torch', 'transformers', 'numpy', 'pyarrow', 'datasets', 'jinja2', 'rich'} & set(sys.modules))"
     )

@@ -10,9 +10,9 @@ import pytest
 
 from rolecall import plan_run
 from rolecall.errors import ConfigError, Problem
-from rolecall.inferencers.build import build_inferencer
-from rolecall.pairs.entries import build_entries
-from rolecall.pairs.inferencer_entries import INFERENCER_OPTIONS, InferencerEntry
+from rolecall.experiment.inferencers.build import build_inferencer
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.opening.inferencer_entries import INFERENCER_OPTIONS, InferencerEntry
 
 
 def inferring(**inferencer: object) -> dict[str, object]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rolecall.pairs.pair import Preview, preview
-from rolecall.render.spans import join_spans, texts_of
+from rolecall.core.render.spans import join_spans, texts_of
+from rolecall.experiment.pairs.pair import Preview, preview
 
 DATA = Path(__file__).parent / 'data'
 

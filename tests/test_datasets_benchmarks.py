@@ -10,9 +10,9 @@ import pytest
 from tests.benchmark_files import CASES as LAYOUTS
 from tests.benchmark_files import HUB_CASES as HUB_LAYOUTS
 
-from rolecall.datasets import open_dataset
-from rolecall.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS
 from rolecall.errors import ConfigError, DataError
+from rolecall.sources.datasets import open_dataset
+from rolecall.sources.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS
 
 
 def jsonl(*rows: dict[str, Any]) -> str:

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.datasets import FileOptions, FileRows, Rows, count_skipped, open_dataset, open_file
 from rolecall.errors import ConfigError, DataError, MissingExtraError
+from rolecall.sources.datasets import FileOptions, FileRows, Rows, count_skipped, open_dataset, open_file
 
 ROWS = [
     {'question': '1+1=?', 'answer': '2'},
@@ -379,7 +379,7 @@ def test_a_table_of_very_many_columns_takes_linear_time(tmp_path: Path) -> None:
 def test_a_decompression_bomb_is_refused(
     kind: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr('rolecall.datasets.compression._ALWAYS_FINE', 4 << 20)
+    monkeypatch.setattr('rolecall.sources.datasets.compression._ALWAYS_FINE', 4 << 20)
     path = tmp_path / f'bomb.{kind}{suffix}'
     content = b'a' * (30 << 20) if kind == 'csv' else b' ' * (30 << 20)
     if suffix == '.zip':

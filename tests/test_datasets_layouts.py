@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.benchmark_files import CASES, HUB_CASES, write_files
 
-from rolecall.datasets import open_dataset
 from rolecall.errors import ConfigError, DataError
+from rolecall.sources.datasets import open_dataset
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from rolecall.datasets import Dataset, ListRows, Reader, Rows, dataset_types, open_dataset
 from rolecall.errors import ConfigError, DataError, MissingExtraError
+from rolecall.sources.datasets import Dataset, ListRows, Reader, Rows, dataset_types, open_dataset
 
 
 def put(folder: Path, name: str, *rows: dict[str, Any]) -> Path:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.datasets import ListRows, Rows, apply_range, limit, sample, select
 from rolecall.errors import DataError
+from rolecall.sources.datasets import ListRows, Rows, apply_range, limit, sample, select
 
 
 def numbers(count: int) -> Rows:

@@ -24,7 +24,7 @@ from rolecall import (
     Wording,
     compile,
 )
-from rolecall.sft.training_programs import DialogueTrainingProgram
+from rolecall.apps.sft.training_programs import DialogueTrainingProgram
 
 ROW = {'q': ['1', '2'], 'a': ['x', 'y']}
 WITH_SYSTEM = {**LM, 'reserved_roles': [{'role': 'SYSTEM', 'begin': '<S>', 'end': '</S>'}]}

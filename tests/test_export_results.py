@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.cli.main import main
 from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store, open_store
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.cli.main import main
 
 CONFIG = """
 def answer(request):

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from chat_template_corpus import FAMILIES
+from rolecall.core.render import families
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.families import META_TEMPLATES, STOP_STRINGS, add_meta_template, meta_template, stop_strings
+from rolecall.core.render.meta import MetaTemplate
 from rolecall.errors import TemplateError
 from rolecall.registry import Registry
-from rolecall.render import families
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.families import META_TEMPLATES, STOP_STRINGS, add_meta_template, meta_template, stop_strings
-from rolecall.render.meta import MetaTemplate
 
 ROLES = {'SYSTEM': 'system', 'HUMAN': 'user', 'BOT': 'assistant'}
 TALK = [('HUMAN', '1+1=?'), ('BOT', '2'), ('HUMAN', '2+2=?')]

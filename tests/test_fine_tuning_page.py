@@ -16,7 +16,7 @@ pytest.importorskip('torch')
 pytest.importorskip('peft')
 
 from chat_template_corpus import CHATML  # it needs the packages above
-from rolecall.cli.main import main
+from rolecall.ui.cli.main import main
 from small_models import make_model
 
 pytestmark = pytest.mark.heavy

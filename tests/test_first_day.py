@@ -13,7 +13,7 @@ import pytest
 
 import rolecall
 from rolecall import ConfigError, RunReader
-from rolecall.cli.main import main
+from rolecall.ui.cli.main import main
 from servers import serve
 
 ROWS = [{'question': f'What is {i} + {i}?', 'answer': str(2 * i)} for i in range(4)]

@@ -16,14 +16,14 @@ import pytest
 
 import rolecall
 from rolecall import load_config, run_config
-from rolecall.assemble.key_texts import KEY_TEXTS
-from rolecall.assemble.schema import config_schema
-from rolecall.assemble.source import SourceOptions, assemble
-from rolecall.cli.main import main
-from rolecall.config.lm_eval import is_task_source
-from rolecall.config.plain_configs import is_plain_config
+from rolecall.compat.lm_eval import is_task_source
+from rolecall.experiment.opening.key_texts import KEY_TEXTS
+from rolecall.experiment.opening.schema import config_schema
+from rolecall.experiment.opening.source import SourceOptions, assemble
 from rolecall.models.endpoint_check import check_service
 from rolecall.models.services import SOURCES, ChatSource
+from rolecall.sources.config.plain_configs import is_plain_config
+from rolecall.ui.cli.main import main
 from servers import running
 
 CONFIG: dict[str, Any] = {

@@ -15,13 +15,13 @@ import pytest
 from helpers import human, template
 from rolecall import ConfigError
 from rolecall.errors import RunError
+from rolecall.experiment.opening.sampling import check_repeats, check_sampling
 from rolecall.models.function import build
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage
-from rolecall.pairs.sampling import check_repeats, check_sampling
 from rolecall.runs import run_config
 from rolecall.runs.client.concurrent_client import build_client
 from rolecall.runs.client.limiter import Limits
-from rolecall.runs.client.model_client import RetryPolicy
+from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.engine import Engine
 from rolecall.runs.job import Job
 from rolecall.runs.store.writer import Store

@@ -12,10 +12,10 @@ import pytest
 
 import rolecall
 from report_runs import MemoryRun
-from rolecall.cli.main import main
-from rolecall.report.gate import GateResult, Verdict, gate_markdown, gate_runs
+from rolecall.insight.gate import GateResult, Verdict, gate_markdown, gate_runs
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.cli.main import main
 
 
 def run_of(

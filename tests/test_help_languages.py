@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 import rolecall
-from rolecall.cli.chinese import CHINESE
-from rolecall.cli.chinese_messages import ARGPARSE, FACTS, HEADS, MESSAGES
-from rolecall.cli.languages import choose_language, help_texts, translate_message
-from rolecall.cli.main import build_parser, main
+from rolecall.ui.cli.chinese import CHINESE
+from rolecall.ui.cli.chinese_messages import ARGPARSE, FACTS, HEADS, MESSAGES
+from rolecall.ui.cli.languages import choose_language, help_texts, translate_message
+from rolecall.ui.cli.main import build_parser, main
 
 VARIABLES = ('ROLECALL_LANG', 'LC_ALL', 'LC_MESSAGES', 'LANG')
 
@@ -31,7 +31,7 @@ def _no_locale(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_text_of_the_help_has_a_chinese_one() -> None:
     wanted = list(dict.fromkeys(help_texts(build_parser([]))))
     missing = [text for text in wanted if text not in CHINESE]
-    assert not missing, f'add these to src/rolecall/cli/chinese.py: {missing}'
+    assert not missing, f'add these to src/rolecall/ui/cli/chinese.py: {missing}'
     assert not set(CHINESE) - set(wanted), 'texts that the help no longer has'
     untranslated = [text for text, chinese in CHINESE.items() if not re.search('[\u4e00-\u9fff]', chinese)]
     assert untranslated == ['lm-eval, inspect, opencompass, aisbench']
@@ -71,7 +71,7 @@ def test_common_errors_and_the_end_of_a_run_are_in_the_language_asked_for(
 
 def test_every_message_of_the_catalogue_is_one_of_the_source() -> None:
     source = '\n'.join(path.read_text('utf-8') for path in Path(rolecall.__file__).parent.rglob('*.py'))
-    source = source.replace((Path(rolecall.__file__).parent / 'cli/chinese_messages.py').read_text('utf-8'), '')
+    source = source.replace((Path(rolecall.__file__).parent / 'ui/cli/chinese_messages.py').read_text('utf-8'), '')
     argparse_says = inspect.getsource(argparse)
     for message in ARGPARSE:
         assert max(message.rstrip('.').split('{}'), key=len).strip('() ') in argparse_says, message
@@ -97,7 +97,7 @@ def test_every_message_of_the_catalogue_is_one_of_the_source() -> None:
 def test_progress_and_scores_are_put_into_chinese_fact_by_fact(
     english: str, chinese: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr('rolecall.cli.languages._language', 'zh')
+    monkeypatch.setattr('rolecall.ui.cli.languages._language', 'zh')
     assert translate_message(english) == chinese
     assert all(fact.count('#') == said.count('#') for fact, said in FACTS.items())
 
@@ -194,7 +194,7 @@ def test_an_unknown_language_is_an_error_that_names_the_known(capsys: pytest.Cap
 
 
 def test_english_help_does_not_load_the_catalogue() -> None:
-    code = "import sys; from rolecall.cli.main import build_parser, main; main(['runs', 'none']); print('rolecall.cli.chinese' in sys.modules)"
+    code = "import sys; from rolecall.ui.cli.main import build_parser, main; main(['runs', 'none']); print('rolecall.ui.cli.chinese' in sys.modules)"
     environment = {'PATH': os.environ['PATH'], 'PYTHONPATH': ':'.join(sys.path)}
     ran = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.splitlines()[-1] == 'False'

@@ -241,9 +241,9 @@ def test_log_probabilities_that_are_none_are_an_error(logprobs: Any) -> None:
 
 
 def test_one_hostile_reply_does_not_stop_a_run_or_its_report(tmp_path: Path) -> None:
-    from rolecall.report import StoredRun, report_html, report_markdown
     from rolecall.runs.run import run_config
     from rolecall.runs.store.run_reader import RunReader
+    from rolecall.ui.report import StoredRun, report_html, report_markdown
     from test_runs import dataset
 
     def respond(send: Send, request: bytes) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rolecall.errors import DataError
 from rolecall.models.backends import build_model
-from rolecall.tokenizers.tokenizer import load_tokenizer
+from rolecall.models.tokenizers.tokenizer import load_tokenizer
 from test_tokenizers import byte_level, gguf_bytes, put, sentencepiece, signed
 
 BPE = {'type': 'BPE', 'vocab': {'a': 0, 'b': 1, '?': 2}, 'merges': [], 'unk_token': '?'}
@@ -242,7 +242,7 @@ def test_no_vocabulary_ends_the_process(tmp_path_factory: Any, vocabularies: lis
         changed = {f'tokenizer.ggml.{name}': value for name, value in changes.items()}
         path.write_bytes(gguf_bytes({**kind(), **changed}))
     code = (
-        'import sys; from rolecall.tokenizers.tokenizer import load_tokenizer; from rolecall.errors import DataError\n'
+        'import sys; from rolecall.models.tokenizers.tokenizer import load_tokenizer; from rolecall.errors import DataError\n'
         'for path in sys.argv[1:]:\n'
         '    try:\n'
         '        found = load_tokenizer(path); text = "hello 你 <s> 12\\n\\0"\n'

@@ -14,10 +14,10 @@ import pytest
 import rolecall
 from helpers import sums_config
 from rolecall import run_config
-from rolecall.cli.main import main
-from rolecall.report import alignment
+from rolecall.insight import alignment
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
+from rolecall.ui.cli.main import main
 
 LOGS = Path(__file__).parent / 'data' / 'logs'
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from helpers import bot, config, human, template
 from rolecall import ConfigError
-from rolecall.inferencers.build import build_inferencer
-from rolecall.inferencers.losses import boundary_by_labels, boundary_by_place, losses
+from rolecall.experiment.inferencers.build import build_inferencer
+from rolecall.experiment.inferencers.losses import boundary_by_labels, boundary_by_place, losses
+from rolecall.experiment.opening.fitting import common_length
 from rolecall.models.protocol import Reply, Scored
-from rolecall.pairs.fitting import common_length
 from rolecall.runs.prepare import prepare
 from toys import ToyAsk, infer_all, loss_of, model, weigh, words_of
 

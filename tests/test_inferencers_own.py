@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from rolecall import ConfigError, Sampling, preview, run_config
-from rolecall.inferencers.inferencer import Prediction, only_step
+from rolecall.experiment.inferencers.inferencer import Prediction, only_step
 
 
 class GenInferencer:

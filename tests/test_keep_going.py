@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rolecall.cli.main import main
 from rolecall.errors import ConfigError
-from rolecall.lint.linter import lint_config
+from rolecall.experiment.lint.linter import lint_config
 from rolecall.runs.run import run_config
+from rolecall.ui.cli.main import main
 
 FILE = """
 def entry(abbr, **others):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError
-from rolecall.lint import RULES
-from rolecall.lint.linter import lint_config
+from rolecall.experiment.lint import RULES
+from rolecall.experiment.lint.linter import lint_config
 
 DOCUMENTATION = (Path(__file__).parent.parent / 'docs' / 'linter.md').read_text(encoding='utf-8')
 ROWS = [{'q': f'Question {i}?', 'a': str(i)} for i in range(7)]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rolecall.datasets import ListRows
-from rolecall.lint import RULES, Finding
-from rolecall.lint.linter import lint_config
+from rolecall.experiment.lint import RULES, Finding
+from rolecall.experiment.lint.linter import lint_config
+from rolecall.sources.datasets import ListRows
 
 BASE = {'abbr': 'base', 'type': 'HuggingFaceBaseModel', 'path': 'none', 'max_out_len': 64}
 CHATML = {

@@ -23,7 +23,7 @@ from rolecall.models.llama.model import LlamaModel, build
 from rolecall.models.llama.threads import ThreadTuner, busy_threads
 from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.protocol import ModelError, Reply, Sampling
-from rolecall.tokenizers.tokenizer import load_tokenizer
+from rolecall.models.tokenizers.tokenizer import load_tokenizer
 from small_gguf import CONTEXT, SmallModel, make_gguf
 from test_tokenizers import TEXTS
 

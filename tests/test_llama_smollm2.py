@@ -12,7 +12,7 @@ from rolecall.models.llama.model import LlamaModel, build
 from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.protocol import Sampling
 from rolecall.models.pull import model_path
-from rolecall.tokenizers.tokenizer import load_tokenizer
+from rolecall.models.tokenizers.tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.heavy
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from rolecall import load_config, preview, run_config
-from rolecall.cli.main import main
+from rolecall.core.render.spans import join_spans, texts_of
 from rolecall.errors import ConfigError, RolecallError
-from rolecall.pairs.pair import Preview
-from rolecall.render.spans import join_spans, texts_of
+from rolecall.experiment.pairs.pair import Preview
+from rolecall.ui.cli.main import main
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from rolecall import load_config, preview, run_config
-from rolecall.config.lm_eval.task import LmTask
-from rolecall.config.lm_eval.task_file import read_task_file
-from rolecall.config.lm_eval.task_scores import TaskScores
+from rolecall.compat.lm_eval.task import LmTask
+from rolecall.compat.lm_eval.task_file import read_task_file
+from rolecall.compat.lm_eval.task_scores import TaskScores
 from rolecall.errors import ConfigError
+from rolecall.insight.run_source import StoredRun
 from rolecall.models.protocol import Scored
-from rolecall.report.page import report_html
-from rolecall.report.run_source import StoredRun
-from rolecall.report.text_reports import report_markdown
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.ui.report.page import report_html
+from rolecall.ui.report.text_reports import report_markdown
 
 GENERATE = 'task: t\ntest_split: test\ndoc_to_text: question\ndoc_to_target: answer\n'
 CHOOSE = 'task: t\ntest_split: test\noutput_type: multiple_choice\ndoc_to_text: question\ndoc_to_choice: options\ndoc_to_target: right\n'

@@ -17,16 +17,16 @@ import yaml
 
 import rolecall
 from pages import read_blocks, run_page
-from rolecall.cli.main import _COMMANDS, build_parser
-from rolecall.datasets import Reader
-from rolecall.datasets.dataset import DATASETS
+from rolecall.core.prompts.template import build_template
+from rolecall.experiment.opening.inferencer_entries import InferencerEntry
+from rolecall.experiment.opening.unknown_keys import unknown_model_keys
 from rolecall.models.backends import MODELS
-from rolecall.pairs.inferencer_entries import InferencerEntry
-from rolecall.pairs.unknown_keys import unknown_model_keys
-from rolecall.prompts.template import build_template
-from rolecall.retrievers import build_retriever
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import METRICS
+from rolecall.sources.datasets import Reader
+from rolecall.sources.datasets.dataset import DATASETS
+from rolecall.sources.retrievers import build_retriever
+from rolecall.ui.cli.main import _COMMANDS, build_parser
 
 ROOT = Path(__file__).parent.parent
 MIGRATION = ('from-opencompass', 'from-aisbench', 'from-lazyllm', 'from-lm-eval', 'from-promptfoo')

@@ -41,9 +41,9 @@ def test_no_page_takes_anything_from_another_server(site: Path) -> None:
 
 
 def test_the_reference_has_every_command_key_and_name(site: Path) -> None:
-    from rolecall.assemble.key_texts import KEY_TEXTS
-    from rolecall.cli.list import KINDS, list_parts, load_registry
-    from rolecall.cli.main import _COMMANDS
+    from rolecall.experiment.opening.key_texts import KEY_TEXTS
+    from rolecall.ui.cli.list import KINDS, list_parts, load_registry
+    from rolecall.ui.cli.main import _COMMANDS
 
     pages = {page.stem: page.read_text(encoding='utf-8') for page in (site / 'reference').glob('*.html')}
     assert [name for name in _COMMANDS if f'>rolecall {name}' not in pages['commands']] == []

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from rolecall import ConfigError, run_config
-from rolecall.cli.main import main
 from rolecall.errors import RunError
 from rolecall.runs.prepared import Share
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.merge import merge_runs
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.ui.cli.main import main
 
 CONFIG = """
 def add(prompt):

@@ -17,9 +17,9 @@ from rolecall import (
     Wording,
     compile,
 )
-from rolecall.pairs.pair import preview
-from rolecall.program.answer_turn import show_answer
-from rolecall.program.compiled import Program, render_with
+from rolecall.core.program.answer_turn import show_answer
+from rolecall.core.program.compiled import Program, render_with
+from rolecall.experiment.pairs.pair import preview
 
 ROW = {'question': 'q', 'answer': 'GOLD', 'thought': 'IDEA'}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.cli.main import main
 from rolecall.scoring.evaluators import read_evaluator
+from rolecall.ui.cli.main import main
 
 GROUPS = {
     'stem': [

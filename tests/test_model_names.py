@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from rolecall import ConfigError, OnlineChatModule
-from rolecall.chat import ModuleError
+from rolecall.apps.chat import ModuleError
 from rolecall.checking import Problems
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.opening.model_entries import build_model_entry
 from rolecall.models.model_names import resolve_model, resolve_models
 from rolecall.models.services import SOURCES
-from rolecall.pairs.entries import build_entries
-from rolecall.pairs.model_entries import build_model_entry
 
 
 @pytest.fixture(autouse=True)

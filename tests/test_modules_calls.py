@@ -16,11 +16,11 @@ import pytest
 from aiohttp import web
 
 from rolecall import ChatPrompter, ConfigError, OnlineChatModule, TrainableModule
-from rolecall.chat import BadAnswerError, Event, ModuleError, ToolCallsError
-from rolecall.chat.adapters import ModuleCall
-from rolecall.chat.background import result_of
-from rolecall.chat.call_options import CallOptions
-from rolecall.chat.conversation import Answerer, Conversation
+from rolecall.apps.chat import BadAnswerError, Event, ModuleError, ToolCallsError
+from rolecall.apps.chat.adapters import ModuleCall
+from rolecall.apps.chat.background import result_of
+from rolecall.apps.chat.call_options import CallOptions
+from rolecall.apps.chat.conversation import Answerer, Conversation
 from rolecall.models.llama.json_grammar import json_grammar
 from rolecall.models.protocol import ModelError
 from rolecall.runs.run import run_config

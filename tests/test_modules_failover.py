@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rolecall import OnlineChatModule, TrainableModule
-from rolecall.chat import BadAnswerError, Event, ModuleError, NotStartedError, UnfinishedCallError
+from rolecall.apps.chat import BadAnswerError, Event, ModuleError, NotStartedError, UnfinishedCallError
 from rolecall.models.protocol import ModelError
 from servers import Server, in_order, serve
 

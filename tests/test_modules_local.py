@@ -14,18 +14,18 @@ from typing import Any, ClassVar
 import pytest
 
 from rolecall import AlpacaPrompter, ChatPrompter, ChatTemplate, OnlineChatModule, RolecallError, TrainableModule
-from rolecall.chat import ChatReply, ModuleError, NotStartedError
-from rolecall.chat.adapters import ModuleCall, TextAdapter
-from rolecall.chat.background import result_of
-from rolecall.chat.call_options import CallOptions
-from rolecall.chat.conversation import Answerer, Connection, Conversation
-from rolecall.chat.tools import Toolbox
+from rolecall.apps.chat import ChatReply, ModuleError, NotStartedError
+from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
+from rolecall.apps.chat.background import result_of
+from rolecall.apps.chat.call_options import CallOptions
+from rolecall.apps.chat.conversation import Answerer, Connection, Conversation
+from rolecall.apps.chat.tools import Toolbox
+from rolecall.core.prompters.base_prompter import Prompter
+from rolecall.core.prompters.special_tokens import DEFAULT_TOKENS
+from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.models.function import build
 from rolecall.models.protocol import Model, Reply
-from rolecall.prompters.base_prompter import Prompter
-from rolecall.prompters.special_tokens import DEFAULT_TOKENS
-from rolecall.render.chat_renderer import ChatRenderer
-from rolecall.runs.client.model_client import RetryPolicy
+from rolecall.runs.client.retry import RetryPolicy
 
 CHATML = (
     '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}'

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rolecall import ModuleError, OnlineChatModule, ToolFailure
-from rolecall.chat import McpTools
+from rolecall.apps.chat import McpTools
 from servers import serve
 
 pytest.importorskip('mcp')

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from rolecall import AlpacaPrompter, ChatPrompter, ConfigError, OnlineChatModule, RolecallError
-from rolecall.chat import SOURCES, ModuleError, NoAnswerError, ToolRoundsError
+from rolecall.apps.chat import SOURCES, ModuleError, NoAnswerError, ToolRoundsError
 from rolecall.errors import PrompterError
 from rolecall.models.protocol import ModelError
 from rolecall.models.services import ALIASES

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rolecall import AlpacaPrompter, ChatPrompter, ModuleError, OnlineChatModule, TrainableModule
-from rolecall.chat import Tool
+from rolecall.apps.chat import Tool
 from rolecall.models.protocol import ModelError
 from servers import serve
 from small_gguf import make_gguf
@@ -118,7 +118,7 @@ def test_a_local_module_is_copied_without_its_model() -> None:
 FORKED = """
 import os, signal, sys
 from rolecall import TrainableModule, OnlineChatModule
-from rolecall.chat import NotStartedError
+from rolecall.apps.chat import NotStartedError
 online = OnlineChatModule(base_url=sys.argv[2], model='toy')
 local = TrainableModule(sys.argv[1], max_seq_len=64, max_tokens=3, temperature=0)
 local.start()

@@ -12,7 +12,7 @@ import pytest
 
 from llama_servers import free_port, gate, llama_server
 from rolecall import ChatPrompter, OnlineChatModule, TrainableModule
-from rolecall.chat import ChatModule, NotStartedError
+from rolecall.apps.chat import ChatModule, NotStartedError
 from rolecall.models.protocol import ModelError
 
 pytestmark = pytest.mark.heavy

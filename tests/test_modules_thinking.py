@@ -15,16 +15,16 @@ import pytest
 from aiohttp import web
 
 from rolecall import ChatPrompter, OnlineChatModule
-from rolecall.chat import ModuleError
-from rolecall.chat.adapters import ModuleCall, TextAdapter
-from rolecall.chat.call_options import CallOptions
-from rolecall.chat.conversation import Answerer, Connection, Conversation
-from rolecall.chat.streaming import StreamPiece
-from rolecall.chat.tools import Toolbox
+from rolecall.apps.chat import ModuleError
+from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
+from rolecall.apps.chat.call_options import CallOptions
+from rolecall.apps.chat.conversation import Answerer, Connection, Conversation
+from rolecall.apps.chat.streaming import StreamPiece
+from rolecall.apps.chat.tools import Toolbox
+from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.models.function import build
 from rolecall.models.protocol import ModelError
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.runs.client.model_client import RetryPolicy
+from rolecall.runs.client.retry import RetryPolicy
 from servers import Server, serve
 from toys import WordTokenizer
 

@@ -21,11 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.chat import ModuleError, background, tool_schema
-from rolecall.chat.hints import BadValueError, schema_of, value_of
-from rolecall.chat.streaming import AnswerFilter
-from rolecall.chat.tool_calls import calls_in
-from rolecall.chat.tools import Tool, Toolbox, ToolResult
+from rolecall.apps.chat import ModuleError, background, tool_schema
+from rolecall.apps.chat.hints import BadValueError, schema_of, value_of
+from rolecall.apps.chat.streaming import AnswerFilter
+from rolecall.apps.chat.tool_calls import calls_in
+from rolecall.apps.chat.tools import Tool, Toolbox, ToolResult
 from rolecall.models.llama.decoding import GrowingAnswer, LlamaDecoding
 from rolecall.models.protocol import Reply
 from rolecall.models.reasoning import split_reasoning

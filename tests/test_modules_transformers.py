@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rolecall import ChatPrompter, ChatTemplate, TrainableModule
-from rolecall.prompters.special_tokens import DEFAULT_TOKENS
-from rolecall.render.chat_renderer import ChatRenderer
+from rolecall.core.prompters.special_tokens import DEFAULT_TOKENS
+from rolecall.core.render.chat_renderer import ChatRenderer
 
 TEMPLATE = '<s>{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}<|im_start|>'
 

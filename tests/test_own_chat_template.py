@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import rolecall
-from rolecall.cli.main import main
+from rolecall.experiment.opening.entries import build_entries
 from rolecall.models.pull import PACKAGED, kept_path
-from rolecall.pairs.entries import build_entries
+from rolecall.models.tokenizers.tokenizer import find_tokenizer
 from rolecall.runs.run import run_config
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.tokenizers.tokenizer import find_tokenizer
+from rolecall.ui.cli.main import main
 from small_gguf import make_gguf
 from test_runs import dataset
 from test_tokenizers import put

@@ -19,7 +19,7 @@ from rolecall import (
     Wording,
     compile,
 )
-from rolecall.render.spans import join_spans, texts_of
+from rolecall.core.render.spans import join_spans, texts_of
 
 SHOTS = [{'q': '1', 'a': 'one', 'image': '1.jpg'}, {'q': '2', 'a': 'two', 'image': '2.jpg'}]
 ROW = {'q': '3', 'a': 'GOLD', 'image': '3.jpg'}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rolecall import RolecallError, lint_config, preview, run_config
-from rolecall.cli.list import KINDS
-from rolecall.cli.main import main
+from rolecall.ui.cli.list import KINDS
+from rolecall.ui.cli.main import main
 
 PLUGIN = Path(__file__).parents[1] / 'examples' / 'plugin'
 

@@ -16,12 +16,12 @@ from rolecall import (
     TextRenderer,
     Wording,
 )
-from rolecall.pairs.entries import build_entries
-from rolecall.pairs.pair import Pair, preview
-from rolecall.program import VaryingProgram, compile
-from rolecall.prompts.shots import Joints
-from rolecall.prompts.template import Template
-from rolecall.render.renderers import Renderer
+from rolecall.core.program import VaryingProgram, compile
+from rolecall.core.prompts.shots import Joints
+from rolecall.core.prompts.template import Template
+from rolecall.core.render.renderers import Renderer
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.pairs.pair import Pair, preview
 
 ROUND = [human('{q}'), bot('{a}')]
 ICE = PromptTemplate({'round': ROUND})

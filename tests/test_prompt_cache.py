@@ -9,7 +9,7 @@ import pytest
 
 from helpers import bot, human, system, template
 from rolecall import ConfigError
-from rolecall.pairs.shared_prefix import find_shared_prefix
+from rolecall.experiment.pairs.shared_prefix import find_shared_prefix
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.prepare import prepare
 from rolecall.runs.store.run_reader import RunReader
@@ -142,7 +142,7 @@ def test_a_lifetime_that_does_not_exist_is_refused() -> None:
 
 
 def test_the_plan_forecasts_the_price_with_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rolecall.pairs.model_entries import ModelEntry
+    from rolecall.experiment.opening.model_entries import ModelEntry
 
     monkeypatch.setattr(ModelEntry, 'count', lambda entry, request: 2000)
     with serve('4') as server:
@@ -161,7 +161,7 @@ def test_the_plan_forecasts_the_price_with_the_cache(monkeypatch: pytest.MonkeyP
 
 
 def test_what_the_server_read_from_its_cache_is_in_the_report(tmp_path: Path) -> None:
-    from rolecall.report import StoredRun, report_markdown
+    from rolecall.ui.report import StoredRun, report_markdown
 
     usage = {'input_tokens': 5, 'cache_read_input_tokens': 1500, 'cache_creation_input_tokens': 0, 'output_tokens': 1}
     whole = {'content': [{'type': 'text', 'text': '4'}], 'stop_reason': 'end_turn', 'usage': usage}

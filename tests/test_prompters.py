@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import rolecall
 from rolecall import AlpacaPrompter, ChatPrompter, EmptyPrompter, Prompter
+from rolecall.core.prompters import PromptTrace, Tokens
+from rolecall.core.render.spans import join_spans
 from rolecall.errors import PrompterError, RenderError, RolecallError
-from rolecall.prompters import PromptTrace, Tokens
-from rolecall.render.spans import join_spans
 
 SEEDS = Path(__file__).parent / 'data/seed_prompters.jsonl'
 DOCUMENTED_SYSTEM = 'You are an AI-Agent developed by LazyLLM.'
@@ -560,7 +560,7 @@ def test_arguments_of_calls_are_json_or_data() -> None:
     ],
 )
 def test_docstring_examples_hold(name: str) -> None:
-    results = doctest.testmod(importlib.import_module(f'rolecall.prompters.{name}'))
+    results = doctest.testmod(importlib.import_module(f'rolecall.core.prompters.{name}'))
     assert results.attempted
     assert not results.failed
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from rolecall import AlpacaPrompter, ApiRenderer, ChatPrompter, EmptyPrompter, MetaTemplate, Prompter, TextRenderer
+from rolecall.core.program.answer_turn import MessagesRenderer
+from rolecall.core.prompters import Tokens, encode_trace
+from rolecall.core.render.chat_renderer import ChatRenderer
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.spans import join_spans
 from rolecall.errors import PrompterError, RolecallError
-from rolecall.program.answer_turn import MessagesRenderer
-from rolecall.prompters import Tokens, encode_trace
-from rolecall.render.chat_renderer import ChatRenderer
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.spans import join_spans
 
 TOKENS = Tokens(
     sos='<s>',

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rolecall import AlpacaPrompter, ChatPrompter
+from rolecall.core.prompters import Tokens, encode_trace
 from rolecall.errors import PrompterError
-from rolecall.prompters import Tokens, encode_trace
 
 TOOL = {'type': 'function', 'function': {'name': 'add', 'description': '加法', 'parameters': {'type': 'object'}}}
 CALL = {'id': 'c1', 'type': 'function', 'function': {'name': 'add', 'arguments': '{}'}}

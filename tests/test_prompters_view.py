@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from rolecall import ChatPrompter
-from rolecall.cli.inputs import load_prompter
-from rolecall.cli.main import main
 from rolecall.errors import ConfigError, PrompterError
-from rolecall.views.prompter_trace import show_trace, trace_lines, trace_open_slots
-from rolecall.views.terminal import make_console
+from rolecall.ui.cli.inputs import load_prompter
+from rolecall.ui.cli.main import main
+from rolecall.ui.views.prompter_trace import show_trace, trace_lines, trace_open_slots
+from rolecall.ui.views.terminal import make_console
 
 FILE = """
 from rolecall import AlpacaPrompter, ChatPrompter

@@ -23,14 +23,14 @@ from rolecall import (
     compile,
     fingerprint,
 )
-from rolecall.program.compiled import Program, render_with
-from rolecall.prompts.shots import Joints
-from rolecall.prompts.template import Template
-from rolecall.prompts.wording import Mode
-from rolecall.render.chat_renderer import ChatRenderer
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.renderers import Renderer
-from rolecall.render.spans import join_spans, texts_of
+from rolecall.core.program.compiled import Program, render_with
+from rolecall.core.prompts.shots import Joints
+from rolecall.core.prompts.template import Template
+from rolecall.core.prompts.wording import Mode
+from rolecall.core.render.chat_renderer import ChatRenderer
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.renderers import Renderer
+from rolecall.core.render.spans import join_spans, texts_of
 
 COLUMNS = ['question', 'answer', 'option A', '题目', 'a.b']
 NASTY = st.sampled_from(

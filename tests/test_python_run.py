@@ -10,11 +10,11 @@ import pytest
 
 import rolecall
 from rolecall import ConfigError, RunReader, run_config
-from rolecall.notebook.notebook_progress import NotebookProgress, choose_progress
 from rolecall.runs.listener import NullListener
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.run_progress import PlainProgress
+from rolecall.ui.notebook.notebook_progress import NotebookProgress, choose_progress
+from rolecall.ui.views.run_progress import PlainProgress
 
 ROWS = [{'question': f'What is {i}+0?', 'answer': str(i), 'hint': '<b>'} for i in range(4)]
 

@@ -8,9 +8,9 @@ import pytest
 
 from helpers import LM
 from rolecall import ApiRenderer, MetaTemplate, RawPromptTemplate, TemplateError, TextRenderer, Wording, compile
+from rolecall.core.prompts.multimodal import MediaUrl, part_text
+from rolecall.core.render.spans import join_spans
 from rolecall.errors import RenderError
-from rolecall.prompts.multimodal import MediaUrl, part_text
-from rolecall.render.spans import join_spans
 
 
 def content_of(parts: list[Any], row: dict[str, Any]) -> list[Any]:

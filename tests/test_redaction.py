@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostile import Send, as_json, raw_server
-from rolecall.cli.main import main
 from rolecall.models.backends import build_model
 from rolecall.models.protocol import Sampling
 from rolecall.redaction import Redactor, StreamRedactor, environment_secrets, find_secrets, is_secret_name, mask_config
-from rolecall.report import StoredRun, report_html, report_markdown
 from rolecall.runs.result_files import result_lines
 from rolecall.runs.run import run_config
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.ui.cli.main import main
+from rolecall.ui.report import StoredRun, report_html, report_markdown
 from servers import serve
 from test_runs import dataset
 

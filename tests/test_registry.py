@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rolecall.config.reference import Reference
 from rolecall.errors import ConfigError
 from rolecall.registry import Registry, part_name
+from rolecall.sources.config.reference import Reference
 
 NUMBERS: Registry[type] = Registry(
     'number type', {'Fraction': 'fractions:Fraction', 'Decimal': 'decimal:Decimal'}, spelling=str.lower
@@ -134,7 +134,7 @@ def test_names_are_short_however_a_part_is_given() -> None:
 
 def test_help_and_builtins_do_not_read_entry_points() -> None:
     program = (
-        'import contextlib, io, sys; from rolecall.cli.main import main; from rolecall.retrievers import build_retriever\n'
+        'import contextlib, io, sys; from rolecall.ui.cli.main import main; from rolecall.retrievers import build_retriever\n'
         "build_retriever({'type': 'ZeroRetriever'})\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main(['--help'])\n"
         "print('importlib.metadata' in sys.modules)"

@@ -23,10 +23,10 @@ from rolecall import (
     compile_labels,
     fingerprint,
 )
-from rolecall.prompts.multimodal import MediaUrl
-from rolecall.render.chat_renderer import ChatRenderer
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.spans import join_spans, texts_of
+from rolecall.core.prompts.multimodal import MediaUrl
+from rolecall.core.render.chat_renderer import ChatRenderer
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.spans import join_spans, texts_of
 
 QA = [{'question': 'q', 'answer': 'a'}]
 ROUND = {'round': [human('{question}'), bot('{answer}')]}
@@ -385,9 +385,9 @@ def test_messages_are_shared_but_cannot_be_changed() -> None:
 
 
 def test_the_sep_token_says_where_the_answer_begins() -> None:
-    from rolecall.pairs.entries import build_entries
-    from rolecall.pairs.pair import Pair
-    from rolecall.retrievers import Picked
+    from rolecall.experiment.opening.entries import build_entries
+    from rolecall.experiment.pairs.pair import Pair
+    from rolecall.sources.retrievers import Picked
 
     prompt = template({'x': '{question}: <SEP>x', 'yy': 'Q {question}: <SEP>yy'}, sep_token='<SEP>')
     whole = config(QA, prompt, inferencer={'type': 'PPLInferencer'}, meta=LM)

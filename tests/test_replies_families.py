@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.answers import Scorable
+from rolecall.scoring.evaluate import build_scorer
 
 DROP = [  # reply, gold answers, score
     ('Answer: 3', '3', 1.0),

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.answers import Scorable
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.metrics.judge_replies import read_attempt, read_rating
 from rolecall.scoring.metrics.matching import gsm8k
 from rolecall.scoring.metrics.metric import Answer

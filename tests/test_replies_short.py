@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from rolecall.scoring.answers import Scorable
 from rolecall.scoring.code.extraction import first_fenced_lines, fit_completion, longest_program, mbpp_program
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.families.ifeval import INSTRUCTIONS, follow_instructions
 from rolecall.scoring.postprocessors import read_postprocessor
 

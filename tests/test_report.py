@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from report_runs import HOSTILE, MemoryRun, made_up_run, run_with, sums_config
 from rolecall.errors import RolecallError
 from rolecall.models.prices import PRICES, Price, find_price, read_prices
-from rolecall.render.looks import LOOKS
-from rolecall.report import (
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.store.writer import Store
+from rolecall.scoring.scorecard import Members, ReplyCount, Scorecard
+from rolecall.ui.report import (
     ConfigPreviews,
     StoredRun,
     plots,
@@ -25,18 +28,15 @@ from rolecall.report import (
     report_markdown,
     report_terminal,
 )
-from rolecall.report.counts import count_results, every_card
-from rolecall.report.packing import pack
-from rolecall.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
-from rolecall.report.plots import fold_endings, round_ticks
-from rolecall.report.score_text import grid_of, left_out
-from rolecall.report.standing import find_headline, find_standing
-from rolecall.report.usage import usage_lines
-from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.store.writer import Store
-from rolecall.scoring.scorecard import Members, ReplyCount, Scorecard
-from rolecall.views.terminal import make_console
+from rolecall.ui.report.counts import count_results, every_card
+from rolecall.ui.report.packing import pack
+from rolecall.ui.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
+from rolecall.ui.report.plots import fold_endings, round_ticks
+from rolecall.ui.report.score_text import grid_of, left_out
+from rolecall.ui.report.standing import find_headline, find_standing
+from rolecall.ui.report.usage import usage_lines
+from rolecall.ui.views.looks import LOOKS
+from rolecall.ui.views.terminal import make_console
 
 
 class Page(HTMLParser):

@@ -6,7 +6,7 @@ import pytest
 
 from browser import needs_browser, open_browser
 from report_runs import HOSTILE, made_up_run, run_with
-from rolecall.report import report_html
+from rolecall.ui.report import report_html
 
 pytestmark = [pytest.mark.heavy, needs_browser]
 

@@ -5,11 +5,11 @@ import json
 from dataclasses import replace
 
 from report_runs import HOSTILE, MemoryRun
-from rolecall.report.comparison import Comparison, Difference, Flip, compare_runs, comparison_as_json
-from rolecall.report.comparison_view import print_comparison
+from rolecall.insight.comparison import Comparison, Difference, Flip, compare_runs, comparison_as_json
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.terminal import make_console
+from rolecall.ui.report.comparison_view import print_comparison
+from rolecall.ui.views.terminal import make_console
 
 GSM8K = Difference('gsm8k', 'base', 'accuracy', 50.0, 62.5, 12.5, 3.1, 21.9, 0.0004, 200)
 

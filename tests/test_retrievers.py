@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError, DataError
-from rolecall.retrievers import (
+from rolecall.sources.retrievers import (
     RETRIEVERS,
     BM25Retriever,
     DPPRetriever,
@@ -26,7 +26,7 @@ from rolecall.retrievers import (
     ZeroRetriever,
     build_retriever,
 )
-from rolecall.retrievers.pool import hash_question
+from rolecall.sources.retrievers.pool import hash_question
 
 
 @dataclass(frozen=True)

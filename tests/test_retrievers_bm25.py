@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.test_retrievers import Columns, ids, numbered, questions
 
-from rolecall.retrievers import BM25Retriever, words
-from rolecall.retrievers.bm25 import Okapi
-from rolecall.retrievers.ranking import top_indexes
+from rolecall.sources.retrievers import BM25Retriever, words
+from rolecall.sources.retrievers.bm25 import Okapi
+from rolecall.sources.retrievers.ranking import top_indexes
 
 numpy = pytest.importorskip('numpy')
 pytest.importorskip('scipy')

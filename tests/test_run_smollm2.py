@@ -10,7 +10,7 @@ import pytest
 
 from llama_servers import free_port, llama_server
 from rolecall import RunReader, run_config
-from rolecall.cli.main import main
+from rolecall.ui.cli.main import main
 
 pytestmark = pytest.mark.heavy
 pytest.importorskip('xllamacpp')

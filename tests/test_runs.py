@@ -24,12 +24,12 @@ import toys
 from helpers import bot, human, template
 from rolecall import ConfigError, DataError
 from rolecall.errors import RunError
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
-from rolecall.pairs.pair import Pair
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.client.concurrent_client import build_client
 from rolecall.runs.client.limiter import Limits
-from rolecall.runs.client.model_client import RetryPolicy
+from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.engine import Engine
 from rolecall.runs.job import Job
 from rolecall.runs.listener import NullListener

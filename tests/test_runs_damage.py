@@ -15,17 +15,18 @@ from typing import Any
 import pytest
 
 import toys
-from rolecall.cli.main import main
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply
 from rolecall.runs import run_config
 from rolecall.runs.result_files import result_lines
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.doctor import repair_run
+from rolecall.runs.store.lookup import Failure
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.store.writer import Failure, Store
+from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.cli.main import main
 from test_runs import config, dataset, questions
 from test_runs_store import finish, keep
 

@@ -16,9 +16,9 @@ from rolecall.models.protocol import ModelError, Reply, Sampling, Usage
 from rolecall.runs.client.client_options import read_limits
 from rolecall.runs.client.concurrent_client import ConcurrentClient, Timeout
 from rolecall.runs.client.limiter import Limiter, Limits
-from rolecall.runs.client.model_client import ModelCall, ModelUnavailableError, RetryPolicy
+from rolecall.runs.client.model_client import ModelCall
 from rolecall.runs.client.rate import RateController, SentCall
-from rolecall.runs.client.retry import Retrier
+from rolecall.runs.client.retry import ModelUnavailableError, Retrier, RetryPolicy
 from virtual_time import run_in_virtual_time
 
 # -- servers in virtual time -------------------------------------------------------------------------------------------

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from rolecall import ConfigError
-from rolecall.cli.run import run_command
-from rolecall.lint.finding import Finding
+from rolecall.experiment.lint.finding import Finding
 from rolecall.models.backends import MODELS, build_model
 from rolecall.runs.run_plan import PlannedPair, RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.views.run_progress import LiveProgress, PlainProgress, QuietProgress, progress_for, score_line
+from rolecall.ui.cli.run import run_command
+from rolecall.ui.views.run_progress import LiveProgress, PlainProgress, QuietProgress, progress_for, score_line
 
 PLAN = RunPlan((PlannedPair('d', 'm', 3, 12, cached=2, input_tokens=4000, price=1.5, exact=False),))
 FINDING = Finding('unfilled-field', 'error', 'd', 'a field stays as written', 'Name a column.')
@@ -82,7 +82,7 @@ def test_a_pipe_gets_where_time_goes_once_a_minute(monkeypatch: pytest.MonkeyPat
     listener = PlainProgress(stream)
     listener.on_times(TIMES)
     assert stream.getvalue() == ''
-    monkeypatch.setattr('rolecall.views.run_progress._TIMES_EVERY', 0.0)
+    monkeypatch.setattr('rolecall.ui.views.run_progress._TIMES_EVERY', 0.0)
     listener.on_times(TIMES)
     assert stream.getvalue().splitlines() == [*TIMES[:9], '… and 12 more']
 
@@ -140,7 +140,7 @@ def test_failed_rows_are_named_with_the_command_that_asks_again(
 
 
 def test_starting_a_run_imports_nothing_heavy(tmp_path: Path) -> None:
-    code = 'import sys, json, rolecall.cli.run; print(json.dumps(sorted(sys.modules)))'
+    code = 'import sys, json, rolecall.ui.cli.run; print(json.dumps(sorted(sys.modules)))'
     said = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
     assert not {'torch', 'transformers', 'aiohttp', 'numpy', 'pyarrow'} & set(json.loads(said))
 

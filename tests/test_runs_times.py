@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from rolecall.cli.main import main
 from rolecall.models.protocol import Reply
-from rolecall.report import StoredRun, report_html, report_markdown
 from rolecall.runs import run_config
 from rolecall.runs.client.gathering_client import ComputingTimes
 from rolecall.runs.listener import NullListener
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.transactions import Transactions
 from rolecall.runs.store.writer import open_store
+from rolecall.ui.cli.main import main
+from rolecall.ui.report import StoredRun, report_html, report_markdown
 
 
 class Heard(NullListener):

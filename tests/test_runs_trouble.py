@@ -16,15 +16,15 @@ from aiohttp import web
 import toys
 from helpers import bot, human, template
 from rolecall import ConfigError
-from rolecall.cli.main import main
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply
-from rolecall.report import StoredRun, report_csv, report_html, report_markdown
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.result_files import export_results, result_lines
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
+from rolecall.ui.cli.main import main
+from rolecall.ui.report import StoredRun, report_csv, report_html, report_markdown
 from servers import prompt_of, serve
 from test_runs import api, config, dataset, questions, rows_of, scored
 from test_runs_store import nobody

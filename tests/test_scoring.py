@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolecall.config.reference import Reference
 from rolecall.errors import ConfigError, MissingExtraError, RolecallError
 from rolecall.models.protocol import ModelError
+from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import METRICS, UNSUPPORTED, judge_entry, read_evaluator
 from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Answer
@@ -30,6 +30,7 @@ from rolecall.scoring.postprocessors import POSTPROCESSORS
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import mean_interval, wilson
 from rolecall.scoring.texts import plain_words
+from rolecall.sources.config.reference import Reference
 
 
 def scored(evaluator: Any, *pairs: tuple[Any, Any], judge: Any = None, **more: Any) -> Scorecard:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rolecall.errors import ConfigError
+from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.families import FAMILY_METRICS, FAMILY_POSTPROCESSORS
 from rolecall.scoring.families.ifeval import INSTRUCTIONS, follow_instructions
 from rolecall.scoring.families.pictures import _resize

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from rolecall.errors import ConfigError
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.answers import Scorable
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.metrics import symbolic
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.scorecard import Scorecard

@@ -13,8 +13,6 @@ from rich.console import Console
 import toys
 from helpers import bot, human, template
 from rolecall import ConfigError
-from rolecall.cli.main import main
-from rolecall.report import StoredRun, report_html, report_markdown, report_terminal
 from rolecall.runs import RunSummary, run_config
 from rolecall.runs.result_files import result_objects
 from rolecall.runs.store.results import Result
@@ -23,6 +21,8 @@ from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.cli.main import main
+from rolecall.ui.report import StoredRun, report_html, report_markdown, report_terminal
 
 ROUND = {'round': [human('{question}'), bot('{answer}')]}
 CAPITALS = [{'question': ['capital of France?', 'capital of Germany?'], 'answer': ['Paris', 'Berlin']}]

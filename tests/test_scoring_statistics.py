@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.report.pairing import pair_results
+from rolecall.insight.pairing import pair_results
 from rolecall.runs.store.results import Result
 from rolecall.scoring.statistics import (
     _quantile,

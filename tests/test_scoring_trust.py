@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError
 from rolecall.scoring.accumulate import ClusterSums
+from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.group_intervals import student_t
 from rolecall.scoring.group_scores import summarise_groups
 from rolecall.scoring.groups import read_groups

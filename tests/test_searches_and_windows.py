@@ -15,11 +15,12 @@ import pytest
 
 import rolecall
 from rolecall.errors import ConfigError
+from rolecall.experiment.pairs.pair import preview
 from rolecall.models.protocol import ModelError, Scored
-from rolecall.pairs.pair import preview
 from rolecall.runs.plan import plan_run
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.scoring.evaluate import Scorable, build_scorer
+from rolecall.scoring.answers import Scorable
+from rolecall.scoring.evaluate import build_scorer
 
 SEARCH = """
 class ToTInferencer:

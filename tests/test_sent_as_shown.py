@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rolecall import plan_run, preview, run_config
-from rolecall.cli.main import main
+from rolecall.apps.sft.examples import UntrainableError
+from rolecall.apps.sft.pair_examples import pair_examples
 from rolecall.errors import ConfigError, RunError
-from rolecall.inferencers.inferencer import Prediction, only_step
+from rolecall.experiment.inferencers.inferencer import Prediction, only_step
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Sampling
-from rolecall.pairs.entries import build_entries
-from rolecall.pairs.pair import Pair
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.sft.examples import UntrainableError
-from rolecall.sft.pair_examples import pair_examples
+from rolecall.ui.cli.main import main
 from servers import Server, serve
 
 tokenizers = pytest.importorskip('tokenizers')

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rolecall.cli.main import main
 from rolecall.errors import ConfigError
-from rolecall.report.page import report_html
-from rolecall.report.pairwise import pairwise_tables
-from rolecall.report.run_source import StoredRun
-from rolecall.report.terminal_report import report_terminal
-from rolecall.report.text_reports import report_markdown
+from rolecall.insight.pairwise import pairwise_tables
+from rolecall.insight.run_source import StoredRun
 from rolecall.runs.plan import plan_run
 from rolecall.runs.run import run_config
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.agreement import Agreement
+from rolecall.ui.cli.main import main
+from rolecall.ui.report.page import report_html
+from rolecall.ui.report.terminal_report import report_terminal
+from rolecall.ui.report.text_reports import report_markdown
 
 ROWS = [{'question': f'{n}?'} for n in range(10)]
 

@@ -26,15 +26,15 @@ from chat_template_corpus import (
 )
 from helpers import API, LM, bot, config, human, system, template
 from rolecall import MetaTemplate, PromptTemplate, TextRenderer, Wording
+from rolecall.apps.sft.examples import MessagesExample, TextExample, UntrainableError
+from rolecall.apps.sft.forms import Form
+from rolecall.apps.sft.pair_examples import pair_examples
+from rolecall.apps.sft.training_file import SftReport, entries
+from rolecall.apps.sft.training_programs import Aim, TrainingProgram
+from rolecall.core.render.families import META_TEMPLATES, meta_template
 from rolecall.errors import ConfigError, RenderError
-from rolecall.pairs.entries import build_entries
-from rolecall.pairs.pair import Pair, Preview, preview
-from rolecall.render.families import META_TEMPLATES, meta_template
-from rolecall.sft.examples import MessagesExample, TextExample, UntrainableError
-from rolecall.sft.forms import Form
-from rolecall.sft.pair_examples import pair_examples
-from rolecall.sft.training_file import SftReport, entries
-from rolecall.sft.training_programs import Aim, TrainingProgram
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.pairs.pair import Pair, Preview, preview
 
 ROWS = [
     {'question': '1+1=?', 'answer': 2},

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rolecall.cli.export.sft import add_sft
 from rolecall.errors import RolecallError
+from rolecall.ui.cli.export.sft import add_sft
 
 CONFIG = """
 models = [

@@ -11,13 +11,13 @@ import pytest
 
 from chat_template_corpus import CHATML, LLAMA31, MISTRAL, QWEN_TOOLS, Family
 from rolecall import ChatPrompter, ChatTemplate, RolecallError
-from rolecall.chat.adapters import ModuleCall, TextAdapter
-from rolecall.cli.main import main
+from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
+from rolecall.apps.sft.examples import TextExample
+from rolecall.apps.sft.forms import FORMS, Form
+from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
+from rolecall.apps.sft.training_file import SftReport, entries
 from rolecall.errors import PrompterError
-from rolecall.sft.examples import TextExample
-from rolecall.sft.forms import FORMS, Form
-from rolecall.sft.prompter_examples import Columns, PrompterSide, prompter_examples
-from rolecall.sft.training_file import SftReport, entries
+from rolecall.ui.cli.main import main
 from small_gguf import make_gguf
 from small_models import make_tokenizer
 
@@ -251,7 +251,7 @@ def test_arguments_that_are_not_json_are_an_error() -> None:
 
 
 def test_several_trained_answers_give_a_line_each_where_a_line_holds_one() -> None:
-    from rolecall.sft.training_programs import Aim
+    from rolecall.apps.sft.training_programs import Aim
 
     prompter = ChatPrompter('Add.', system='', history=[['1+1', '2']]).bind({'soh': '<u>', 'soa': '<a>', 'eoa': '</a>'})
     given = prompter_examples(

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from chat_template_corpus import CHATML, DEEPSEEK, LLAMA2, LLAMA3, MISTRAL, QWEN_THINKING, QWEN_TOOLS, ZEPHYR, Family
 from rolecall import AlpacaPrompter, ChatPrompter, EmptyPrompter, Prompter
+from rolecall.apps.sft.examples import TextExample, UntrainableError
+from rolecall.apps.sft.forms import Form
+from rolecall.apps.sft.prompter_examples import Columns, prompter_examples
+from rolecall.apps.sft.training_file import SftReport, entries
+from rolecall.apps.sft.training_programs import Aim
+from rolecall.core.prompters import Tokens
+from rolecall.core.render.chat_renderer import ChatRenderer
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.families import META_TEMPLATES, meta_template
 from rolecall.errors import PrompterError
-from rolecall.prompters import Tokens
-from rolecall.render.chat_renderer import ChatRenderer
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.families import META_TEMPLATES, meta_template
-from rolecall.sft.examples import TextExample, UntrainableError
-from rolecall.sft.forms import Form
-from rolecall.sft.prompter_examples import Columns, prompter_examples
-from rolecall.sft.training_file import SftReport, entries
-from rolecall.sft.training_programs import Aim
 
 
 class Quiz(Prompter):

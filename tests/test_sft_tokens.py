@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 from chat_template_corpus import CHATML, LLAMA3
 from helpers import LM, bot, config, human, template
 from rolecall import ChatPrompter
+from rolecall.apps.sft.pair_examples import entry_encoder, pair_examples
+from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
+from rolecall.apps.sft.training_file import SftReport, entries
+from rolecall.apps.sft.training_programs import Aim
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.pairs.pair import Pair, preview
 from rolecall.models.local_engine import PromptEncoder
-from rolecall.pairs.entries import build_entries
-from rolecall.pairs.pair import Pair, preview
-from rolecall.sft.pair_examples import entry_encoder, pair_examples
-from rolecall.sft.prompter_examples import Columns, PrompterSide, prompter_examples
-from rolecall.sft.training_file import SftReport, entries
-from rolecall.sft.training_programs import Aim
 
 tokenizers = pytest.importorskip('tokenizers')
 
-from rolecall.tokenizers.tokenizer import FastTokenizer, Tokenizer, load_tokenizer  # noqa: E402  # it needs the package above
+from rolecall.models.tokenizers.huggingface import FastTokenizer  # noqa: E402  # it needs the package above
+from rolecall.models.tokenizers.tokenizer import Tokenizer, load_tokenizer  # noqa: E402  # it needs the package above
 
 SPECIAL = ['<s>', '<|im_start|>', '<|im_end|>', '<B>', '</B>']
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers import LM, bot, human, system
 from rolecall import ApiRenderer, MetaTemplate, MMPromptTemplate, PromptTemplate, TextRenderer, Wording, compile
-from rolecall.render.spans import Span, join_spans, texts_of
+from rolecall.core.render.spans import Span, join_spans, texts_of
 
 ROUND = {'round': [human('{question}'), bot('{answer}')]}
 IDS = {

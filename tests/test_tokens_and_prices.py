@@ -16,15 +16,15 @@ import tiktoken.registry
 from aiohttp import web
 from tests.servers import running, serve
 
-from rolecall.cli.main import main
 from rolecall.models.prices import PRICES, Price, find_price
 from rolecall.models.protocol import Reply, Usage
-from rolecall.report import StoredRun, report_csv, report_html, report_markdown
-from rolecall.report.counts import sum_judging
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.run_plan import Costs
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
+from rolecall.ui.cli.main import main
+from rolecall.ui.report import StoredRun, report_csv, report_html, report_markdown
+from rolecall.ui.report.counts import sum_judging
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.config.reference import Reference
 from rolecall.errors import ConfigError, MissingExtraError
 from rolecall.models.local_engine import PromptEncoder, cut_at_stop, decode_continuation
 from rolecall.models.protocol import ModelError, Sampling
+from rolecall.models.tokenizers.tokenizer import load_tokenizer
 from rolecall.models.transformers.entry import read_transformers_entry
 from rolecall.models.transformers.model import build
 from rolecall.models.transformers.prefixes import Branch, build_prefix_tree, shared_length
 from rolecall.models.transformers.weights import import_hf_package
-from rolecall.tokenizers.tokenizer import load_tokenizer
+from rolecall.sources.config.reference import Reference
 from small_models import make_tokenizer
 
 MESSAGES: Any = [{'role': 'user', 'content': 'Hi'}]
@@ -158,7 +158,7 @@ def test_an_answer_keeps_its_leading_space() -> None:
     """A SentencePiece decoder takes the space off the first word of a text, but an answer is not the first."""
     from tokenizers import Tokenizer, decoders, models
 
-    from rolecall.tokenizers.huggingface import FastTokenizer
+    from rolecall.models.tokenizers.huggingface import FastTokenizer
 
     vocab = {'<unk>': 0, '▁the': 1, '▁cat': 2, 's': 3}
     inner = Tokenizer(models.BPE(vocab=vocab, merges=[], unk_token='<unk>'))

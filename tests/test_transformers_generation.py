@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from rolecall.core.render.spans import Request
 from rolecall.models.protocol import ModelError, Reply, Sampling
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.models.transformers.model import TransformersModel, build
-from rolecall.render.spans import Request
-from rolecall.tokenizers.tokenizer import Tokenizer
 from small_models import KINDS, SPECIAL, UNREADABLE, make_model
 
 pytestmark = [

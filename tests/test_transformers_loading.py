@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rolecall.models.protocol import ModelError, Sampling
+from rolecall.models.tokenizers.huggingface import TransformersTokenizer
+from rolecall.models.tokenizers.tokenizer import load_tokenizer
 from rolecall.models.transformers.model import TransformersModel, build
 from rolecall.models.transformers.weights import WeightsSource
-from rolecall.tokenizers.huggingface import TransformersTokenizer
-from rolecall.tokenizers.tokenizer import load_tokenizer
 from small_models import SPECIAL, make_model
 
 pytestmark = [

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rolecall import TrainableModule
-from rolecall.cli.main import main
+from rolecall.apps.tuning.output_folder import OutputFolder
+from rolecall.apps.tuning.sequences import order_batches
 from rolecall.errors import ConfigError
-from rolecall.tuning.output_folder import OutputFolder
-from rolecall.tuning.sequences import order_batches
+from rolecall.ui.cli.main import main
 from tuning_app import command, make_app
 
 

@@ -19,9 +19,9 @@ pytest.importorskip('peft')
 from safetensors.torch import load_file, save_file
 
 from rolecall import ChatPrompter, TrainableModule  # they need the packages above
-from rolecall.cli.main import main
+from rolecall.apps.tuning.settings import TuneSettings
 from rolecall.errors import RolecallError
-from rolecall.tuning.settings import TuneSettings
+from rolecall.ui.cli.main import main
 from small_models import make_model
 from tuning_app import FACTS, command, make_app, make_base
 
@@ -100,9 +100,9 @@ def test_the_loss_is_that_of_each_row_alone(tmp_path: Path, kind: str) -> None:
     """Padding, positions and the choice of logits change nothing."""
     import torch
 
+    from rolecall.apps.tuning.sequences import TokenSequence
+    from rolecall.apps.tuning.trainer import Trainer
     from rolecall.models.transformers.weights import WeightsSource
-    from rolecall.tuning.sequences import TokenSequence
-    from rolecall.tuning.trainer import Trainer
 
     make_model(tmp_path, kind)
     loaded = WeightsSource(str(tmp_path), device='cpu').load()

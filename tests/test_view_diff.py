@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.pairs.pair import preview
-from rolecall.views import differences
-from rolecall.views.differences import align_lines, diff_as_json, plain_diff
-from rolecall.views.side_by_side import show_diff
-from rolecall.views.terminal import make_console
+from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.previews import differences
+from rolecall.experiment.previews.differences import align_lines, diff_as_json, plain_diff
+from rolecall.ui.views.side_by_side import show_diff
+from rolecall.ui.views.terminal import make_console
 
 LINES = st.lists(st.text(alphabet='ab <|>中\t', max_size=12), min_size=1, max_size=8)
 

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from rolecall.pairs.pair import preview
-from rolecall.render.looks import LOOKS
-from rolecall.render.spans import join_spans
+from rolecall.core.render.spans import join_spans
+from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.previews.blocks import blocks_of
+from rolecall.experiment.previews.jsonl import as_json, json_line
 from rolecall.strings import printable
-from rolecall.views.blocks import blocks_of
-from rolecall.views.jsonl import as_json, json_line
-from rolecall.views.plain import plain_lines
-from rolecall.views.terminal import make_console, show_preview
+from rolecall.ui.views.looks import LOOKS
+from rolecall.ui.views.plain import plain_lines
+from rolecall.ui.views.terminal import make_console, show_preview
 
 CHATML = {
     'abbr': 'chatml',

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.cli.selection import find_previews
-from rolecall.datasets import open_dataset
-from rolecall.pairs.entries import build_entries
-from rolecall.pairs.pair import Pair
-from rolecall.views.terminal import make_console, show_preview
-from rolecall.views.tokens import count_tokens, tokens_of
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.pairs.pair import Pair
+from rolecall.sources.datasets import open_dataset
+from rolecall.ui.cli.selection import find_previews
+from rolecall.ui.views.terminal import make_console, show_preview
+from rolecall.ui.views.tokens import count_tokens, tokens_of
 
 tokenizers = pytest.importorskip('tokenizers')
 
-from rolecall.tokenizers.tokenizer import load_tokenizer  # noqa: E402  # it needs the package above
+from rolecall.models.tokenizers.tokenizer import load_tokenizer  # noqa: E402  # it needs the package above
 
 
 @pytest.fixture(scope='module')

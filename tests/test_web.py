@@ -11,9 +11,9 @@ pytest.importorskip('aiohttp')
 from aiohttp.test_utils import make_mocked_request
 
 from report_runs import made_up_run
-from rolecall.cli.main import main
-from rolecall.report import report_html
-from rolecall.web.security import AccessRules
+from rolecall.ui.cli.main import main
+from rolecall.ui.report import report_html
+from rolecall.ui.web.security import AccessRules
 from web_pages import CONFIG, PNG, SECRET, Client, serve_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,7 +99,7 @@ def test_the_page_and_the_report_draw_prompts_with_the_same_code(client):
 
 
 SERVED = {
-    *(path.name for path in (ROOT / 'src/rolecall/web/assets').iterdir() if path.suffix in ('.js', '.css')),
+    *(path.name for path in (ROOT / 'src/rolecall/ui/web/assets').iterdir() if path.suffix in ('.js', '.css')),
     *('draw.js', 'report.css', 'origins.css', 'vendor/preact.js', 'vendor/hooks.js', 'vendor/htm.js'),
 }
 
@@ -258,7 +258,7 @@ def test_a_path_that_is_neither_config_nor_run_is_refused(tmp_path, capsys):
 
 
 def test_the_vendored_libraries_carry_their_licences():
-    vendor = ROOT / 'src/rolecall/web/assets/vendor'
+    vendor = ROOT / 'src/rolecall/ui/web/assets/vendor'
     assert 'MIT' in (vendor / 'preact.LICENSE').read_text()
     assert 'Apache License' in (vendor / 'htm.LICENSE').read_text()
 

@@ -12,11 +12,11 @@ import pytest
 pytest.importorskip('aiohttp')
 from browser import fetch_axe, needs_browser, open_browser, serious_findings, type_into
 from report_runs import HOSTILE, made_up_run, run_with
-from rolecall.cli.main import main
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.cli.main import main
 from test_web_browser import HARMLESS, OWN_WORDS
 from test_web_runs import ASKED, make_runs_to_align, store_a_million_rows
 from web_pages import serve_page

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip('aiohttp')
-from rolecall.cli.main import main
-from rolecall.tokenizers.tokenizer import load_tokenizer
+from rolecall.models.tokenizers.tokenizer import load_tokenizer
+from rolecall.ui.cli.main import main
 from servers import logprob_of, serve
 from small_gguf import make_gguf
 from web_pages import CONFIG, SECRET, Client, serve_page

@@ -14,14 +14,14 @@ pytest.importorskip('aiohttp')
 from helpers import sums_config
 from report_runs import made_up_run
 from rolecall import run_config
-from rolecall.cli.main import main
 from rolecall.errors import ConfigError
 from rolecall.runs.store.directory import FILE, is_running
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.row_codec import encode_result
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.web.workspace import Workspace
+from rolecall.ui.cli.main import main
+from rolecall.ui.web.workspace import Workspace
 from web_pages import Client, serve_page
 
 

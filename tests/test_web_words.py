@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.lint.finding import SEVERITIES
-from rolecall.render.looks import LOOKS
-from rolecall.report.counts import VERDICTS
-from rolecall.report.score_text import OUTCOMES
-from rolecall.views.facts import _HAPPENED
+from rolecall.experiment.lint.finding import SEVERITIES
+from rolecall.experiment.previews.facts import _HAPPENED
+from rolecall.ui.report.counts import VERDICTS
+from rolecall.ui.report.score_text import OUTCOMES
+from rolecall.ui.views.looks import LOOKS
 
 pytest.importorskip('aiohttp')
-from rolecall.web.prompts_json import CHANGED, NO_CONFIG
-from rolecall.web.run_documents import _OTHER_VERDICTS
+from rolecall.ui.web.prompts_json import CHANGED, NO_CONFIG
+from rolecall.ui.web.run_documents import _OTHER_VERDICTS
 
-ASSETS = Path(__file__).resolve().parent.parent / 'src/rolecall/web/assets'
+ASSETS = Path(__file__).resolve().parent.parent / 'src/rolecall/ui/web/assets'
 DRAWING = ASSETS.parent.parent / 'report/assets/draw.js'
 VIEWS = sorted(path for path in ASSETS.glob('*.js') if path.name != 'chinese.js')
 STRING = r"""(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")"""

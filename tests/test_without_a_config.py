@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from rolecall import ConfigError, RunReader
-from rolecall.assemble.overrides import Overrides
-from rolecall.assemble.rows_config import RowsOptions, dataset_for_rows
-from rolecall.assemble.set_values import set_value
-from rolecall.assemble.source import SourceOptions, assemble
-from rolecall.cli.main import main
+from rolecall.experiment.opening.overrides import Overrides
+from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows
+from rolecall.experiment.opening.set_values import set_value
+from rolecall.experiment.opening.source import SourceOptions, assemble
 from rolecall.scoring.postprocessors import read_postprocessor
+from rolecall.ui.cli.main import main
 
 ROWS = [
     {'question': 'What is the capital of France?', 'answer': 'Paris'},

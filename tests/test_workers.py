@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from rolecall import run_config
-from rolecall.cli.main import main
 from rolecall.errors import RunError
 from rolecall.models.backends import build_model
 from rolecall.models.protocol import Reply, Sampling
-from rolecall.runs.client.model_client import ModelCall, RetryPolicy
+from rolecall.runs.client.model_client import ModelCall
+from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.listener import NullListener
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.workers.model_worker import WorkerReply
@@ -29,6 +29,7 @@ from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
 from rolecall.runs.workers.ray_pool import RayCluster, check_reachable
 from rolecall.runs.workers.settings import Workers
 from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError
+from rolecall.ui.cli.main import main
 
 CONFIG = """
 import os, time

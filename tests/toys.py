@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from rolecall.inferencers.inferencer import Prediction
+from rolecall.experiment.inferencers.inferencer import Prediction
 from rolecall.models.protocol import Reply, Sampling, Scored
 from rolecall.runs.engine import infer_row
 from rolecall.runs.prepare import prepare

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rolecall.web.security import AccessRules
-from rolecall.web.serve import _listen
-from rolecall.web.server import make_app
-from rolecall.web.workspace import Workspace
+from rolecall.ui.web.security import AccessRules
+from rolecall.ui.web.serve import _listen
+from rolecall.ui.web.server import make_app
+from rolecall.ui.web.workspace import Workspace
 
 SECRET = 'sk-very-secret'
 CONFIG = f"""

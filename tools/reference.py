@@ -36,7 +36,7 @@ def _join(blocks: Iterator[str]) -> str:
 
 
 def _commands() -> Iterator[str]:
-    from rolecall.cli.main import build_parser
+    from rolecall.ui.cli.main import build_parser
 
     parser = build_parser([])
     yield '# Commands'
@@ -84,7 +84,7 @@ def _expand(action: argparse.Action) -> str:
 
 
 def _config_keys() -> Iterator[str]:
-    from rolecall.assemble.schema import MODEL_KINDS, config_schema
+    from rolecall.experiment.opening.schema import MODEL_KINDS, config_schema
 
     schema = config_schema()['properties']
     dataset = schema['datasets']['items']['properties']
@@ -154,7 +154,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _names() -> Iterator[str]:
-    from rolecall.cli.list import KINDS, list_parts, load_registry
+    from rolecall.ui.cli.list import KINDS, list_parts, load_registry
 
     yield '# Names'
     yield (

@@ -15,14 +15,14 @@ sys.path[:0] = [str(ROOT / 'tests'), str(ROOT / 'src')]
 
 from browser import open_browser  # noqa: E402
 from report_runs import made_up_run  # noqa: E402
-from rolecall.report import report_html  # noqa: E402
 from rolecall.runs import run_config  # noqa: E402
+from rolecall.ui.report import report_html  # noqa: E402
 from web_pages import serve_page  # noqa: E402
 
 RUN = """
 import json
 from pathlib import Path
-from rolecall.config.files import load_config
+from rolecall.sources.config.files import load_config
 
 examples = Path({examples!r})
 datasets = load_config(examples / 'gsm8k.py')['datasets']

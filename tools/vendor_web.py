@@ -1,4 +1,4 @@
-"""Fetch the page's two libraries from the npm registry and write them under src/rolecall/web/assets/vendor.
+"""Fetch the page's two libraries from the npm registry and write them under src/rolecall/ui/web/assets/vendor.
 
     python tools/vendor_web.py            fetch the pinned versions and write the files
     python tools/vendor_web.py --check    fetch them and fail if the files in the tree differ
@@ -17,7 +17,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-VENDOR = Path(__file__).resolve().parent.parent / 'src/rolecall/web/assets/vendor'
+VENDOR = Path(__file__).resolve().parent.parent / 'src/rolecall/ui/web/assets/vendor'
 PACKAGES = {
     'preact@11.2.0': {
         'dist/preact.mjs': 'preact.js',

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall import BM25Retriever, ChatModule, ChatPrompter, ChatReply, OnlineChatModule, TrainableModule
-from rolecall.datasets import Reader
+from rolecall.sources.datasets import Reader
 
 PASSAGES = [
     {'title': title, 'text': text}

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecall import PromptTemplate, Sampling
-from rolecall.inferencers.inferencer import Prediction, only_step
-from rolecall.lint import Rule
-from rolecall.lint.finding import Hit
-from rolecall.retrievers import Picked
+from rolecall.experiment.inferencers.inferencer import Prediction, only_step
+from rolecall.experiment.lint import Rule
+from rolecall.experiment.lint.finding import Hit
+from rolecall.sources.retrievers import Picked
 
 
 class ChoicesTemplate(PromptTemplate):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from rolecall._version import __version__
 
 if TYPE_CHECKING:
-    from rolecall.chat.chat_reply import ChatReply
-    from rolecall.chat.events import Event, Retry, Spent, ToolFailure
-    from rolecall.chat.local import TrainableModule
-    from rolecall.chat.mcp_tools import McpTools
-    from rolecall.chat.module import ChatModule
-    from rolecall.chat.module_errors import (
+    from rolecall.apps.chat.chat_reply import ChatReply
+    from rolecall.apps.chat.events import Event, Retry, Spent, ToolFailure
+    from rolecall.apps.chat.local import TrainableModule
+    from rolecall.apps.chat.mcp_tools import McpTools
+    from rolecall.apps.chat.module import ChatModule
+    from rolecall.apps.chat.module_errors import (
         BadAnswerError,
         ModuleError,
         NoAnswerError,
@@ -24,11 +24,34 @@ if TYPE_CHECKING:
         ToolCallsError,
         ToolRoundsError,
     )
-    from rolecall.chat.online import OnlineChatModule
-    from rolecall.chat.streaming import AsyncStream, Stream, StreamPiece
-    from rolecall.chat.tools import Tool, tool_schema
-    from rolecall.config.files import Config, load_config, read_base
-    from rolecall.config.printing import format_config
+    from rolecall.apps.chat.online import OnlineChatModule
+    from rolecall.apps.chat.streaming import AsyncStream, Stream, StreamPiece
+    from rolecall.apps.chat.tools import Tool, tool_schema
+    from rolecall.core.program import (
+        DialogueProgram,
+        Program,
+        Trace,
+        VaryingProgram,
+        compile,
+        compile_labels,
+        fingerprint,
+    )
+    from rolecall.core.prompters.base_prompter import Prompter
+    from rolecall.core.prompters.builtin import AlpacaPrompter, ChatPrompter, EmptyPrompter
+    from rolecall.core.prompts.script import PromptList
+    from rolecall.core.prompts.template import (
+        MMPromptTemplate,
+        MultiTurnPromptTemplate,
+        PromptTemplate,
+        RawPromptTemplate,
+    )
+    from rolecall.core.prompts.wording import Wording
+    from rolecall.core.render.chat_renderer import ChatRenderer
+    from rolecall.core.render.chat_template import ChatTemplate
+    from rolecall.core.render.families import add_meta_template, meta_template
+    from rolecall.core.render.meta import MetaTemplate
+    from rolecall.core.render.renderers import ApiRenderer, TextRenderer
+    from rolecall.core.render.spans import Span
     from rolecall.errors import (
         ConfigError,
         DataError,
@@ -40,43 +63,24 @@ if TYPE_CHECKING:
         RunError,
         TemplateError,
     )
-    from rolecall.inferencers.generation import GenInferencer, MultiTurnGenInferencer, SCInferencer
-    from rolecall.inferencers.likelihood import CLPInferencer, LLInferencer
-    from rolecall.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
-    from rolecall.lint.finding import Finding
-    from rolecall.lint.linter import lint_config
+    from rolecall.experiment.inferencers.generation import GenInferencer, MultiTurnGenInferencer, SCInferencer
+    from rolecall.experiment.inferencers.likelihood import CLPInferencer, LLInferencer
+    from rolecall.experiment.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
+    from rolecall.experiment.lint.finding import Finding
+    from rolecall.experiment.lint.linter import lint_config
+    from rolecall.experiment.pairs.pair import Preview, preview
+    from rolecall.insight.gate import gate
     from rolecall.models.model_names import resolve_model
     from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, Scored, Usage
-    from rolecall.notebook.finished_run import FinishedRun, ScoreTable
-    from rolecall.notebook.quick_run import run
-    from rolecall.pairs.pair import Preview, preview
-    from rolecall.program import (
-        DialogueProgram,
-        Program,
-        Trace,
-        VaryingProgram,
-        compile,
-        compile_labels,
-        fingerprint,
-    )
-    from rolecall.prompters.base_prompter import Prompter
-    from rolecall.prompters.builtin import AlpacaPrompter, ChatPrompter, EmptyPrompter
-    from rolecall.prompts.script import PromptList
-    from rolecall.prompts.template import (
-        MMPromptTemplate,
-        MultiTurnPromptTemplate,
-        PromptTemplate,
-        RawPromptTemplate,
-    )
-    from rolecall.prompts.wording import Wording
-    from rolecall.render.chat_renderer import ChatRenderer
-    from rolecall.render.chat_template import ChatTemplate
-    from rolecall.render.families import add_meta_template, meta_template
-    from rolecall.render.meta import MetaTemplate
-    from rolecall.render.renderers import ApiRenderer, TextRenderer
-    from rolecall.render.spans import Span
-    from rolecall.report.gate import gate
-    from rolecall.retrievers import (
+    from rolecall.runs import RunSummary, plan_run, run_config
+    from rolecall.runs.result_files import export_results
+    from rolecall.runs.store.results import Result
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.scoring.scorecard import Scorecard
+    from rolecall.sources.config.files import Config, load_config
+    from rolecall.sources.config.finder import read_base
+    from rolecall.sources.config.printing import format_config
+    from rolecall.sources.retrievers import (
         BM25Retriever,
         DPPRetriever,
         FixKRetriever,
@@ -87,23 +91,20 @@ if TYPE_CHECKING:
         VotekRetriever,
         ZeroRetriever,
     )
-    from rolecall.runs import RunSummary, plan_run, run_config
-    from rolecall.runs.result_files import export_results
-    from rolecall.runs.store.results import Result
-    from rolecall.runs.store.run_reader import RunReader
-    from rolecall.scoring.scorecard import Scorecard
+    from rolecall.ui.notebook.finished_run import FinishedRun, ScoreTable
+    from rolecall.ui.notebook.quick_run import run
 
 _HOMES = {
-    'rolecall.chat.chat_reply': ('ChatReply',),
-    'rolecall.chat.events': (
+    'rolecall.apps.chat.chat_reply': ('ChatReply',),
+    'rolecall.apps.chat.events': (
         'Event',
         'Retry',
         'Spent',
         'ToolFailure',
     ),
-    'rolecall.chat.mcp_tools': ('McpTools',),
-    'rolecall.chat.module': ('ChatModule',),
-    'rolecall.chat.module_errors': (
+    'rolecall.apps.chat.mcp_tools': ('McpTools',),
+    'rolecall.apps.chat.module': ('ChatModule',),
+    'rolecall.apps.chat.module_errors': (
         'BadAnswerError',
         'ModuleError',
         'NoAnswerError',
@@ -111,12 +112,12 @@ _HOMES = {
         'ToolCallsError',
         'ToolRoundsError',
     ),
-    'rolecall.chat.streaming': (
+    'rolecall.apps.chat.streaming': (
         'AsyncStream',
         'Stream',
         'StreamPiece',
     ),
-    'rolecall.chat.tools': ('Tool', 'tool_schema'),
+    'rolecall.apps.chat.tools': ('Tool', 'tool_schema'),
     'rolecall.models.protocol': (
         'Capabilities',
         'Model',
@@ -128,29 +129,29 @@ _HOMES = {
     ),
     'rolecall.runs.store.results': ('Result',),
     'rolecall.scoring.scorecard': ('Scorecard',),
-    'rolecall.lint.finding': ('Finding',),
-    'rolecall.inferencers.generation': (
+    'rolecall.experiment.lint.finding': ('Finding',),
+    'rolecall.experiment.inferencers.generation': (
         'MultiTurnGenInferencer',
         'GenInferencer',
         'SCInferencer',
     ),
-    'rolecall.inferencers.likelihood': (
+    'rolecall.experiment.inferencers.likelihood': (
         'CLPInferencer',
         'LLInferencer',
     ),
-    'rolecall.inferencers.perplexity': (
+    'rolecall.experiment.inferencers.perplexity': (
         'PPLInferencer',
         'PPLOnlyInferencer',
     ),
-    'rolecall.config.files': ('Config', 'load_config', 'read_base'),
-    'rolecall.config.printing': ('format_config',),
-    'rolecall.lint.linter': ('lint_config',),
+    'rolecall.sources.config.files': ('Config', 'load_config', 'read_base'),
+    'rolecall.sources.config.printing': ('format_config',),
+    'rolecall.experiment.lint.linter': ('lint_config',),
     'rolecall.models.model_names': ('resolve_model',),
-    'rolecall.chat.local': ('TrainableModule',),
-    'rolecall.chat.online': ('OnlineChatModule',),
-    'rolecall.notebook.finished_run': ('FinishedRun', 'ScoreTable'),
-    'rolecall.notebook.quick_run': ('run',),
-    'rolecall.pairs.pair': ('Preview', 'preview'),
+    'rolecall.apps.chat.local': ('TrainableModule',),
+    'rolecall.apps.chat.online': ('OnlineChatModule',),
+    'rolecall.ui.notebook.finished_run': ('FinishedRun', 'ScoreTable'),
+    'rolecall.ui.notebook.quick_run': ('run',),
+    'rolecall.experiment.pairs.pair': ('Preview', 'preview'),
     'rolecall.errors': (
         'ConfigError',
         'DataError',
@@ -162,27 +163,27 @@ _HOMES = {
         'RunError',
         'TemplateError',
     ),
-    'rolecall.prompters.base_prompter': ('Prompter',),
-    'rolecall.prompters.builtin': ('AlpacaPrompter', 'ChatPrompter', 'EmptyPrompter'),
-    'rolecall.prompts.script': ('PromptList',),
-    'rolecall.prompts.template': (
+    'rolecall.core.prompters.base_prompter': ('Prompter',),
+    'rolecall.core.prompters.builtin': ('AlpacaPrompter', 'ChatPrompter', 'EmptyPrompter'),
+    'rolecall.core.prompts.script': ('PromptList',),
+    'rolecall.core.prompts.template': (
         'MMPromptTemplate',
         'MultiTurnPromptTemplate',
         'PromptTemplate',
         'RawPromptTemplate',
     ),
-    'rolecall.prompts.wording': ('Wording',),
-    'rolecall.render.chat_renderer': ('ChatRenderer',),
-    'rolecall.render.chat_template': ('ChatTemplate',),
-    'rolecall.render.families': ('add_meta_template', 'meta_template'),
-    'rolecall.render.meta': ('MetaTemplate',),
-    'rolecall.render.renderers': ('ApiRenderer', 'TextRenderer'),
-    'rolecall.render.spans': ('Span',),
+    'rolecall.core.prompts.wording': ('Wording',),
+    'rolecall.core.render.chat_renderer': ('ChatRenderer',),
+    'rolecall.core.render.chat_template': ('ChatTemplate',),
+    'rolecall.core.render.families': ('add_meta_template', 'meta_template'),
+    'rolecall.core.render.meta': ('MetaTemplate',),
+    'rolecall.core.render.renderers': ('ApiRenderer', 'TextRenderer'),
+    'rolecall.core.render.spans': ('Span',),
     'rolecall.runs': ('RunSummary', 'plan_run', 'run_config'),
     'rolecall.runs.store.run_reader': ('RunReader',),
     'rolecall.runs.result_files': ('export_results',),
-    'rolecall.report.gate': ('gate',),
-    'rolecall.retrievers': (
+    'rolecall.insight.gate': ('gate',),
+    'rolecall.sources.retrievers': (
         'BM25Retriever',
         'DPPRetriever',
         'FixKRetriever',
@@ -193,7 +194,7 @@ _HOMES = {
         'VotekRetriever',
         'ZeroRetriever',
     ),
-    'rolecall.program': (
+    'rolecall.core.program': (
         'DialogueProgram',
         'Program',
         'Trace',

@@ -2,7 +2,7 @@
 
 import sys
 
-from rolecall.cli.main import main
+from rolecall.ui.cli.main import main
 
 if __name__ == '__main__':
     sys.exit(main())

@@ -16,8 +16,6 @@ from typing import Any, TypeGuard
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 
-__all__ = ['OptionReader', 'Problems', 'argument_problems', 'expected', 'is_number', 'is_whole']
-
 _NEARLY = 0.85
 """How similar an option must be to a known one to count as a slip."""
 _SHOWN = 60

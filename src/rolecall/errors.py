@@ -19,22 +19,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-__all__ = [
-    'ConfigError',
-    'DataError',
-    'MissingExtraError',
-    'Problem',
-    'PrompterError',
-    'RenderError',
-    'RolecallError',
-    'RunError',
-    'TemplateError',
-    'close_match',
-    'describe_error',
-    'did_you_mean',
-    'import_extra',
-]
-
 
 class RolecallError(Exception):
     """The root of every exception raised on purpose."""

@@ -6,8 +6,6 @@ from dataclasses import MISSING, fields
 from functools import update_wrapper
 from typing import Any, TypeVar
 
-__all__ = ['quick_init']
-
 T = TypeVar('T')
 
 

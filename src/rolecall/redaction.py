@@ -17,17 +17,6 @@ from html import escape
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlencode, urlsplit, urlunsplit
 
-__all__ = [
-    'MASK',
-    'Redactor',
-    'StreamRedactor',
-    'drop_url_secrets',
-    'environment_secrets',
-    'find_secrets',
-    'is_secret_name',
-    'mask_config',
-]
-
 MASK = '[key]'
 _HIDDEN = '***'
 _WORDS = re.compile(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+')

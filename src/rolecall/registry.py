@@ -29,19 +29,6 @@ from rolecall.usercode import neighbours_of, user_code
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = [
-    'REFERENCE_SYSTEMS',
-    'LocalPath',
-    'Part',
-    'Plugin',
-    'Registry',
-    'bare_name',
-    'find_registered',
-    'import_dotted',
-    'is_reference_class',
-    'offer_package',
-    'part_name',
-]
 
 REFERENCE_SYSTEMS = frozenset({'opencompass', 'ais_bench', 'mmengine'})
 """Packages whose class names are ours too: a config may name them without having them."""

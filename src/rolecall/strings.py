@@ -6,8 +6,6 @@ import os
 import re
 from typing import IO
 
-__all__ = ['count_noun', 'mask_details', 'printable', 'wrap_for']
-
 _ACTIVE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]')
 _DETAIL = re.compile(r"[^\s'\"]*/[^\s'\"]*|'[^']*'|\d+")
 _PLURALS = {'reply': 'replies', 'entry': 'entries', 'category': 'categories', 'match': 'matches', 'batch': 'batches'}

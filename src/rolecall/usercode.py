@@ -13,8 +13,6 @@ from threading import Lock
 
 from rolecall.errors import ConfigError, Problem, RolecallError
 
-__all__ = ['neighbours_of', 'printing_to_stderr', 'short_path', 'user_code']
-
 _OURS = (str(Path(__file__).parent), os.path.dirname(importlib.__file__), '<frozen ')
 
 

@@ -29,9 +29,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from helpers import API, LM, config, template
 from rolecall import preview
-from rolecall.cli.main import main
-from rolecall.config.files import load_config
-from rolecall.datasets.formats import open_file
+from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import RolecallError
 from rolecall.models.anthropic import wire as anthropic
 from rolecall.models.http.body import EventReader, parse_json
@@ -41,15 +39,17 @@ from rolecall.models.http.rate_limits import read_rate_limits
 from rolecall.models.openai import wire as openai
 from rolecall.models.openai.logprobs import read_echo, read_prompt_logprobs
 from rolecall.models.protocol import Reply
-from rolecall.render.chat_template import ChatTemplate
+from rolecall.models.tokenizers.gguf import chat_settings, read_metadata
+from rolecall.models.tokenizers.tokenizer import load_tokenizer
 from rolecall.runs.store.codec import as_stored, pack_scored, read_reply, write_reply
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.tokenizers.gguf import chat_settings, read_metadata
-from rolecall.tokenizers.tokenizer import load_tokenizer
+from rolecall.sources.config.files import load_config
+from rolecall.sources.datasets.formats import open_file
+from rolecall.ui.cli.main import main
 from test_runs_store import finish, keep
 from test_tokenizers import byte_level, gguf_bytes
 

@@ -9,17 +9,6 @@ from rolecall.errors import ConfigError, MissingExtraError, Problem
 from rolecall.models.protocol import Model
 from rolecall.registry import LocalPath, Registry, bare_name, part_name
 
-__all__ = [
-    'CHAT_BY_DEFAULT',
-    'MODELS',
-    'MODEL_KINDS',
-    'ModelKind',
-    'build_model',
-    'find_type_problems',
-    'model_kind',
-    'with_default_path',
-]
-
 MODELS: Registry[Callable[..., Model]] = Registry(
     'model',
     {

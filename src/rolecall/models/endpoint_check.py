@@ -13,8 +13,6 @@ from typing import Any
 from rolecall.models.services import SOURCES, ChatSource
 from rolecall.strings import count_noun
 
-__all__ = ['EndpointCheck', 'check_service', 'services_to_check']
-
 _OFFICIAL = {'openai': 'https://api.openai.com/v1', 'anthropic': 'https://api.anthropic.com/v1'}
 _BASE_URLS = {'openai': 'OPENAI_BASE_URL', 'anthropic': 'ANTHROPIC_BASE_URL'}
 _MOST_BYTES = 4 << 20

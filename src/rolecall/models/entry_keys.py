@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    'ANTHROPIC_KEYS',
-    'ANTHROPIC_PARAMETERS',
-    'COMMON_KEYS',
-    'FOREIGN_KEYS',
-    'FUNCTION_KEYS',
-    'LLAMA_KEYS',
-    'OPENAI_KEYS',
-    'OPENAI_PARAMETERS',
-    'TRANSFORMERS_KEYS',
-]
-
 COMMON_KEYS = (
     *('type', 'abbr', 'path', 'meta_template', 'chat_template', 'bos_token', 'eos_token', 'max_out_len', 'max_seq_len'),
     *('tokenizer', 'tokenizer_path', 'pred_postprocessor', 'price', 'lint', 'summarizer_abbr'),

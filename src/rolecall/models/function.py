@@ -17,16 +17,14 @@ from numbers import Integral, Real
 from typing import Any, get_args
 
 from rolecall.checking import OptionReader
+from rolecall.core.render.spans import Request
 from rolecall.models.http.connection import run_together
 from rolecall.models.protocol import Capabilities, Model, ModelError, Outcome, Reply, Sampling, Scored, Usage
 from rolecall.models.reply_redaction import redact_reply
 from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import Redactor, environment_secrets, find_secrets
 from rolecall.registry import import_dotted
-from rolecall.render.spans import Request
 from rolecall.strings import count_noun
-
-__all__ = ['FunctionModel', 'build']
 
 _THREADS = 32
 _FIRST_GROUP, _LARGEST_GROUP = 8, 256

@@ -7,25 +7,14 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rolecall.core.render.spans import Request
 from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.models.reasoning import split_reasoning
-from rolecall.render.spans import Request
-from rolecall.tokenizers.tokenizer import Tokenizer
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = [
-    'Decoding',
-    'PromptEncoder',
-    'TokenPrompt',
-    'TransformersDecoding',
-    'WorkerThread',
-    'cut_at_stop',
-    'decode_continuation',
-    'separate_thinking',
-    'too_long_reply',
-]
 
 T = TypeVar('T')
 

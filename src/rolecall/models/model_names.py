@@ -27,8 +27,6 @@ from rolecall.models.pull import PACKAGED
 from rolecall.models.services import ALIASES, SOURCES, ChatSource
 from rolecall.registry import LocalPath, part_name
 
-__all__ = ['DEFAULT_MODEL', 'ModelName', 'resolve_model', 'resolve_models']
-
 ModelName = str | Mapping[str, Any] | Callable[..., Any]
 """What stands for a model: a name, a model entry, or a function."""
 

@@ -8,17 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from rolecall.checking import OptionReader, argument_problems
+from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError
 from rolecall.models.function import FunctionModel
 from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, Scored
 from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import find_secrets, is_secret_name
 from rolecall.registry import part_name
-from rolecall.render.spans import Request
 from rolecall.strings import count_noun
 from rolecall.usercode import user_code
-
-__all__ = ['OwnModel', 'build_own_model']
 
 _PROTOCOL = ('name', 'capabilities', 'identity', 'batch', 'max_seq_len', 'generate', 'score', 'count', 'close')
 

@@ -16,8 +16,6 @@ from typing import Any
 from rolecall.checking import is_number
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 
-__all__ = ['PRICES', 'PRICES_OF', 'Price', 'find_price', 'read_price', 'read_prices']
-
 _WRITING = {'5m': 1.25, '1h': 2.0}
 """What tokens written to a cache cost, in prices of input, by how long it keeps them (Anthropic)."""
 

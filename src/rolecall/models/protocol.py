@@ -11,23 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeGuard
 
+from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
 from rolecall.quick_init import quick_init
-from rolecall.render.spans import Request
-
-__all__ = [
-    'Capabilities',
-    'Message',
-    'Model',
-    'ModelError',
-    'OnText',
-    'Outcome',
-    'Reply',
-    'Sampling',
-    'Scored',
-    'Usage',
-    'is_messages',
-]
 
 Outcome = Literal['ok', 'failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed']
 """How a row ended. Only `ok` is an answer; the others are counted separately."""

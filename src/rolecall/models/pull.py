@@ -20,9 +20,7 @@ from typing import IO
 
 from rolecall.errors import did_you_mean
 from rolecall.models.protocol import ModelError
-from rolecall.retrievers.encoders import cache_directory
-
-__all__ = ['PACKAGED', 'Packaged', 'Progress', 'kept_path', 'model_path', 'pull']
+from rolecall.sources.retrievers.encoders import cache_directory
 
 Progress = Callable[[int, int], None]
 """Called with the bytes downloaded so far and the total."""

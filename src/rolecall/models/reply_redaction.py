@@ -8,8 +8,6 @@ from dataclasses import replace
 from rolecall.models.protocol import Reply
 from rolecall.redaction import Redactor, environment_secrets
 
-__all__ = ['RedactingModel', 'redact_reply']
-
 
 class RedactingModel:
     """What models in this process share: they hide the secrets of the environment, and of the config they are in."""

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
-from rolecall.render.chat_template import ChatTemplate
-from rolecall.render.spans import Request
-from rolecall.tokenizers.chat_files import find_chat_template
-from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
-
-__all__ = ['TokenCounter']
+from rolecall.models.tokenizers.chat_files import find_chat_template
+from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
 _KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model', 'chat_template', 'bos_token', 'eos_token')
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from rolecall.core.render.spans import Request
 from rolecall.errors import MissingExtraError, RolecallError
 from rolecall.models.local_engine import (
     PromptEncoder,
@@ -21,20 +22,9 @@ from rolecall.models.local_engine import (
 )
 from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored, Usage
 from rolecall.models.reply_redaction import RedactingModel
+from rolecall.models.tokenizers.huggingface import TransformersTokenizer
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
-from rolecall.render.spans import Request
-from rolecall.tokenizers.huggingface import TransformersTokenizer
-from rolecall.tokenizers.tokenizer import Tokenizer
-
-__all__ = [
-    'RunningVLLM',
-    'VLLMModel',
-    'build',
-    'read_vllm_reply',
-    'read_vllm_scores',
-    'sampling_params',
-    'vllm_arguments',
-]
 
 T = TypeVar('T')
 

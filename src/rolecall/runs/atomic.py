@@ -10,8 +10,6 @@ from pathlib import Path
 
 from rolecall.errors import RunError
 
-__all__ = ['write_atomically']
-
 
 @contextmanager
 def write_atomically(target: str | Path) -> Iterator[Path]:

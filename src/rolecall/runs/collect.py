@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rolecall.config.files import load_config
 from rolecall.errors import RolecallError, RunError
 from rolecall.models.backends import build_model
 from rolecall.models.http.batches import BatchService, find_service
@@ -31,8 +30,7 @@ from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.writer import Store, open_store
 from rolecall.scoring.groups import read_groups
-
-__all__ = ['CollectSummary', 'collect_run']
+from rolecall.sources.config.files import load_config
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
 _MOST_READINGS = 5

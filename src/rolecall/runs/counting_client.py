@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
 
+from rolecall.core.prompts.pieces import Row
+from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError, RunError
-from rolecall.inferencers.inferencer import Prediction
+from rolecall.experiment.inferencers.inferencer import Prediction
+from rolecall.experiment.opening.fitting import cannot_exceed
+from rolecall.experiment.pairs.pair import stand_in_reply
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
-from rolecall.pairs.fitting import cannot_exceed
-from rolecall.pairs.pair import stand_in_reply
-from rolecall.prompts.pieces import Row
-from rolecall.render.spans import Request
-from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import RequestKeys
 from rolecall.runs.prepared import PreparedPair
 from rolecall.runs.run_plan import Costs, PlannedPair
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.run_reader import RunReader
-
-__all__ = ['CountingClient', 'KnownReplies', 'asks_further']
+from rolecall.sources.retrievers import Picked
 
 _UNSCORED = Scored((0, 0), (None, 0.0))
 """Stands for the scores of a request: two tokens, which say nothing."""

@@ -14,22 +14,21 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
+from rolecall.core.prompts.pieces import Row
+from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError, RunError
-from rolecall.inferencers.inferencer import Asker, Inferencer, Prediction, TooLong, only_step, wait_for_all
+from rolecall.experiment.inferencers.inferencer import Asker, Inferencer, Prediction, TooLong, only_step, wait_for_all
+from rolecall.experiment.opening.fitting import Step
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import ModelError
-from rolecall.pairs.fitting import Step
-from rolecall.pairs.pair import Pair
-from rolecall.prompts.pieces import Row
-from rolecall.render.spans import Request
-from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import CachedClient, RequestDeferred, RowClient
-from rolecall.runs.client.model_client import ModelCall, ModelClient, ModelUnavailableError
+from rolecall.runs.client.model_client import ModelCall, ModelClient
+from rolecall.runs.client.retry import ModelUnavailableError
 from rolecall.runs.job import FinishedRow, Job, NumberedRow, make_result, make_scorable, says_the_same
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Verdict
-
-__all__ = ['Engine', 'infer_row', 'run_blocking']
+from rolecall.sources.retrievers import Picked
 
 T = TypeVar('T')
 _ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long')

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rolecall.inferencers.generation import GenInferencer
-from rolecall.inferencers.inferencer import Inferencer, Prediction
-from rolecall.pairs.pair import Pair
-from rolecall.prompts.pieces import Row
-from rolecall.retrievers import Picked
+from rolecall.core.prompts.pieces import Row
+from rolecall.experiment.inferencers.generation import GenInferencer
+from rolecall.experiment.inferencers.inferencer import Inferencer, Prediction
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.runs.client.cache import RowClient
 from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.scores import outcome_to_score, read_verdict
@@ -18,8 +17,7 @@ from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.results import Result
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.scorecard import Verdict
-
-__all__ = ['FinishedRow', 'Job', 'NumberedRow', 'make_result', 'make_scorable', 'says_the_same']
+from rolecall.sources.retrievers import Picked
 
 NumberedRow = tuple[int, Row, Picked]
 _NO_VERDICT = Verdict(-1)

@@ -7,14 +7,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from rolecall.errors import RenderError
+from rolecall.experiment.opening.judges import JudgeEntry
+from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.models.protocol import Model, ModelError
-from rolecall.pairs.judges import JudgeEntry
-from rolecall.pairs.sampling import sampling_of
 from rolecall.runs.client.cache import CachedClient, RequestDeferred, RowClient
-from rolecall.runs.client.model_client import ModelUnavailableError
+from rolecall.runs.client.retry import ModelUnavailableError
 from rolecall.runs.used_tokens import Used
-
-__all__ = ['Judge', 'Opinion']
 
 
 class Opinion(str):

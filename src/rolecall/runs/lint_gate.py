@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rolecall.datasets import Dataset
 from rolecall.errors import ConfigError, Problem
-from rolecall.lint import Finding
-from rolecall.lint.linter import lint_plan
-from rolecall.pairs.model_entries import ModelEntry
-from rolecall.pairs.pair import Pair
-from rolecall.pairs.tasks import Task
+from rolecall.experiment.lint import Finding
+from rolecall.experiment.lint.linter import lint_plan
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.runs.prepared import Prepared
+from rolecall.sources.datasets import Dataset
 from rolecall.strings import count_noun
-
-__all__ = ['describe_keys', 'lint_prepared', 'refuse_run', 'stops_run']
 
 _LINTED_ROWS, _FEWEST_LINTED, _LINTED_REQUESTS = 20, 10, 10_000
 """Rows of each dataset that are linted; where there are many pairs, fewer, so that there are not too many requests."""

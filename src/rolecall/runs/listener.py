@@ -11,8 +11,6 @@ from rolecall.runs.client.model_client import Activity
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['NullListener', 'RunListener', 'tell_indexing', 'tell_programs']
-
 _PROGRAMS_SECONDS = 5.0
 _INDEXING_SECONDS = 5.0
 

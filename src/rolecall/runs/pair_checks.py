@@ -7,27 +7,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rolecall.core.render.renderers import ApiRenderer
+from rolecall.core.render.spans import Request
 from rolecall.errors import DataError, Problem, RenderError, did_you_mean
-from rolecall.inferencers.inferencer import Inferencer
+from rolecall.experiment.inferencers.inferencer import Inferencer
+from rolecall.experiment.opening.judges import JudgeEntry
+from rolecall.experiment.opening.sampling import find_option, sampling_of
+from rolecall.experiment.pairs.judge_pair import JudgePair
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Capabilities
-from rolecall.pairs.judge_pair import JudgePair
-from rolecall.pairs.judges import JudgeEntry
-from rolecall.pairs.pair import Pair
-from rolecall.pairs.sampling import find_option, sampling_of
-from rolecall.render.renderers import ApiRenderer
-from rolecall.render.spans import Request
-from rolecall.retrievers import Picked
 from rolecall.runs.rivals import read_given_answers
 from rolecall.runs.scores import Scores
-
-__all__ = [
-    'check_cluster',
-    'check_columns',
-    'check_opponents',
-    'cluster_column',
-    'find_lacking',
-    'find_misspelt_fields',
-]
+from rolecall.sources.retrievers import Picked
 
 _LOOKED_AT = 1000
 """Rows whose columns are looked at."""

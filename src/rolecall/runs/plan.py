@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rolecall.datasets import first
-from rolecall.datasets.rows import count_skipped
+from rolecall.core.prompts.pieces import Row
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RenderError
-from rolecall.inferencers.generation import GenInferencer
+from rolecall.experiment.inferencers.generation import GenInferencer
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model, ModelError, Sampling
-from rolecall.pairs.pair import Pair
-from rolecall.prompts.pieces import Row
-from rolecall.retrievers import Picked
 from rolecall.runs.counting_client import CountingClient, KnownReplies, asks_further
 from rolecall.runs.engine import infer_row, run_blocking
 from rolecall.runs.prepare import prepare
@@ -28,8 +25,9 @@ from rolecall.runs.prepared import Prepared, PreparedPair
 from rolecall.runs.run_plan import Costs, PlannedPair, RunPlan
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
-
-__all__ = ['make_plan', 'plan_run', 'refuse_unready']
+from rolecall.sources.datasets import first
+from rolecall.sources.datasets.rows import count_skipped
+from rolecall.sources.retrievers import Picked
 
 _KEPT_ROWS = 10_000
 

@@ -7,17 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rolecall.config.files import Config, load_config
-from rolecall.datasets import Dataset, open_dataset
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem
-from rolecall.inferencers.build import build_inferencer
+from rolecall.experiment.inferencers.build import build_inferencer
+from rolecall.experiment.opening.entries import Entries, add_line, build_entries, media_folders
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.sampling import check_repeats, check_sampling, check_stops
+from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.pairs.pair import Pair, Picking, match_abbr
+from rolecall.experiment.pairs.shared_prefix import find_shared_prefix
 from rolecall.models.protocol import Model
-from rolecall.pairs.entries import Entries, add_line, build_entries, media_folders
-from rolecall.pairs.model_entries import ModelEntry
-from rolecall.pairs.pair import Pair, Picking, match_abbr
-from rolecall.pairs.sampling import check_repeats, check_sampling, check_stops
-from rolecall.pairs.shared_prefix import find_shared_prefix
-from rolecall.pairs.tasks import Task
 from rolecall.redaction import find_secrets
 from rolecall.runs.client.client_options import check_client_options
 from rolecall.runs.pair_checks import (
@@ -30,9 +28,9 @@ from rolecall.runs.pair_checks import (
 )
 from rolecall.runs.prepared import Prepared, PreparedPair, Share, guard_model
 from rolecall.runs.scores import build_scores
+from rolecall.sources.config.files import Config, load_config
+from rolecall.sources.datasets import Dataset, open_dataset
 from rolecall.strings import mask_details
-
-__all__ = ['prepare']
 
 _SAME = 4
 """From this many on, problems of one kind are reported as one, with their number."""

@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rolecall.core.prompts.pieces import Row
+from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem
-from rolecall.inferencers.inferencer import Inferencer
+from rolecall.experiment.inferencers.inferencer import Inferencer
+from rolecall.experiment.opening.entries import Entries
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Model
-from rolecall.pairs.entries import Entries
-from rolecall.pairs.model_entries import ModelEntry
-from rolecall.pairs.pair import Pair
-from rolecall.prompts.pieces import Row
-from rolecall.prompts.values import text_of
 from rolecall.runs.scores import Scores
-
-__all__ = ['Prepared', 'PreparedPair', 'Share', 'guard_model']
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from rolecall._version import __version__
-from rolecall.config.reference import Reference
-from rolecall.datasets.digest import digest_rows
-from rolecall.inferencers.inferencer import Inferencer
+from rolecall.experiment.inferencers.inferencer import Inferencer
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Model
-from rolecall.pairs.model_entries import ModelEntry
-from rolecall.pairs.pair import Pair
-from rolecall.pairs.tasks import Task
-
-__all__ = ['digest_asking', 'digest_scoring']
+from rolecall.sources.config.reference import Reference
+from rolecall.sources.datasets.digest import digest_rows
 
 _KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
 _NAMES_CODE = ('type', 'evaluator', 'pred_postprocessor', 'dataset_postprocessor', 'model_postprocessor', 'function')

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from rolecall.prompts.values import text_of
+from rolecall.core.prompts.values import text_of
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
-
-__all__ = ['remark_on', 'remark_on_stored']
 
 _LOOKED_AT = 1000
 _FEWEST = 2

@@ -19,8 +19,6 @@ from rolecall.runs.store.results import Result
 from rolecall.runs.store.row_codec import result_as_dict
 from rolecall.runs.store.run_reader import RunReader
 
-__all__ = ['Format', 'export_results', 'quote_formula', 'result_lines', 'result_objects']
-
 Format = Literal['jsonl', 'csv', 'parquet']
 _FIRST = ('dataset', 'model', 'row', 'outcome', 'prediction', 'gold', 'score', 'fingerprint')
 _LARGEST = 2**63

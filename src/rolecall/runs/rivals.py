@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rolecall.core.prompts.pieces import Row
+from rolecall.core.prompts.values import text_of
 from rolecall.errors import DataError
-from rolecall.pairs.comparisons import Comparison, Opponent
-from rolecall.prompts.pieces import Row
-from rolecall.prompts.values import text_of
+from rolecall.experiment.opening.comparisons import Comparison, Opponent
 from rolecall.runs.scores import Scores
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.metrics.metric import Rival
-
-__all__ = ['RivalFinder', 'read_given_answers']
 
 
 class RivalFinder:

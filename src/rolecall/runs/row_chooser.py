@@ -7,15 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import compress
 
-from rolecall.datasets import Row
-from rolecall.retrievers import Picked
 from rolecall.runs.client.cache import RequestKeys
 from rolecall.runs.listener import RunListener
 from rolecall.runs.prepared import Prepared, PreparedPair
 from rolecall.runs.recipes import digest_asking
 from rolecall.runs.store.writer import Store
-
-__all__ = ['RowChooser']
+from rolecall.sources.datasets import Row
+from rolecall.sources.retrievers import Picked
 
 _FINISHED = ('ok', 'unparsed')
 

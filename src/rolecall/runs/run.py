@@ -11,12 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rolecall.config.files import Config
-from rolecall.config.printing import format_config
-from rolecall.datasets.digest import checksum_rows
+from rolecall.core.program import fingerprint
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lint import Finding
-from rolecall.program import fingerprint
+from rolecall.experiment.lint import Finding
 from rolecall.runs.batches.deferring import Deferrals
 from rolecall.runs.batches.ledger import BatchLedger, BatchRecord
 from rolecall.runs.batches.ledger_reader import has_batches
@@ -41,8 +38,9 @@ from rolecall.runs.store.writer import Store, open_store
 from rolecall.runs.workers.settings import Connect, Workers, connect_here, open_workers
 from rolecall.scoring.groups import read_groups
 from rolecall.scoring.scorecard import Scorecard
-
-__all__ = ['Run', 'RunSummary', 'ask_rows_again', 'open_deferrals', 'run_config']
+from rolecall.sources.config.files import Config
+from rolecall.sources.config.printing import format_config
+from rolecall.sources.datasets.digest import checksum_rows
 
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _PLANNING_SECONDS = 2.0

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from rolecall.models.prices import Price
 from rolecall.strings import count_noun
 
-__all__ = ['Costs', 'PlannedPair', 'RunPlan']
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:

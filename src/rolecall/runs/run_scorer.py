@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
 
-from rolecall.config.files import Config
 from rolecall.runs.job import Job
 from rolecall.runs.judge import Judge
 from rolecall.runs.listener import RunListener, tell_programs
@@ -23,9 +22,8 @@ from rolecall.scoring.group_scores import summarise_groups
 from rolecall.scoring.groups import Group
 from rolecall.scoring.score_warnings import WarningFilter
 from rolecall.scoring.scorecard import HeadToHead, Judging, NotJudged, Scorecard
+from rolecall.sources.config.files import Config
 from rolecall.strings import count_noun
-
-__all__ = ['RunScorer']
 
 _REASONS = 20
 _LOOKED_AT = 1000

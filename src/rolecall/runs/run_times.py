@@ -15,8 +15,6 @@ from rolecall.runs.store.writer import Store
 from rolecall.runs.workers.pool_client import SpreadModel
 from rolecall.strings import count_noun
 
-__all__ = ['RunTimes']
-
 _WORTH_TELLING = 60.0
 """Seconds from which on a run says at its end where they went."""
 _EVERY = 1.0

@@ -11,16 +11,15 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from rolecall.datasets.rows import Rows
+from rolecall.core.prompts.pieces import Row
+from rolecall.core.prompts.script import PromptList
+from rolecall.core.render.families import meta_template
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RenderError, RolecallError
+from rolecall.experiment.opening.comparisons import Comparison
+from rolecall.experiment.opening.judges import describe_scoring, find_judges
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.tasks import Task
 from rolecall.models.protocol import Outcome
-from rolecall.pairs.comparisons import Comparison
-from rolecall.pairs.judges import describe_scoring, find_judges
-from rolecall.pairs.model_entries import ModelEntry
-from rolecall.pairs.tasks import Task
-from rolecall.prompts.pieces import Row
-from rolecall.prompts.script import PromptList
-from rolecall.render.families import meta_template
 from rolecall.runs.judge import Judge, Opinion
 from rolecall.runs.recipes import digest_scoring
 from rolecall.runs.store.results import Result
@@ -32,8 +31,7 @@ from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.metrics.metric import Rival
 from rolecall.scoring.scorecard import JudgeAgreement, Judging, Scorecard, Verdict
 from rolecall.scoring.session import Opinions, ScoringSession
-
-__all__ = ['FindRivals', 'Scores', 'build_scores', 'outcome_to_score', 'read_verdict']
+from rolecall.sources.datasets.rows import Rows
 
 FindRivals = Callable[[int, Row], Sequence[Rival]]
 """From a row and its number to the answers that a judge compares its answer with."""

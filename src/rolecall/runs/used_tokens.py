@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-__all__ = ['HasUsage', 'Used']
-
 _NEEDED = ('input_tokens', 'output_tokens', 'seconds')
 """Amounts whose sum is unknown if one is missing."""
 _OPTIONAL = ('cached_tokens', 'reasoning_tokens', 'cache_written_tokens')

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-__all__ = ['Agreement']
-
 
 @dataclass(slots=True)
 class Agreement:

@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rolecall.core.prompts.messages import has_messages, read_conversation
+from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError
 from rolecall.models.protocol import Outcome
-from rolecall.prompts.messages import has_messages, read_conversation
-from rolecall.prompts.values import text_of
 from rolecall.scoring.blame import ScoringError, blame_errors_on
 from rolecall.scoring.metrics.metric import Answer, Rival
 from rolecall.scoring.postprocessors import Extract, is_empty
-
-__all__ = ['AnswerReader', 'ReadRow', 'Scorable']
 
 
 @dataclass(slots=True)

@@ -7,8 +7,6 @@ from types import TracebackType
 
 from rolecall.errors import MissingExtraError, RolecallError
 
-__all__ = ['NoOpinionError', 'ScoringError', 'blame_errors_on', 'describe_error']
-
 _LONGEST = 200
 
 

@@ -14,8 +14,11 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RenderError, RolecallError, did_you_mean
 from rolecall.models.protocol import ModelError
-from rolecall.scoring.answers import AnswerReader, ReadRow
-from rolecall.scoring.answers import Scorable as Scorable  # what a scorer is given
+from rolecall.scoring.answers import (
+    AnswerReader,
+    ReadRow,
+    Scorable,  # what a scorer is given
+)
 from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.judging import Judge, judge_values

@@ -16,8 +16,6 @@ from rolecall.scoring.naming import Entry, find_entry, option_problems, read_ent
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
 from rolecall.scoring.user_evaluators import read_user_evaluator
 
-__all__ = ['METRICS', 'UNSUPPORTED', 'judge_entry', 'read_evaluator']
-
 _ALWAYS_OURS = frozenset(
     {
         'GenericLLMEvaluator',

@@ -9,8 +9,6 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 
-__all__ = ['Group', 'Member', 'read_groups']
-
 _KEYS = ('name', 'subsets', 'datasets', 'weights', 'metric')
 _BY_ROWS = 'rows'
 _AVERAGES = ('naive_average', 'weighted_average', 'sum', 'harmonic_mean', 'standard_deviation')

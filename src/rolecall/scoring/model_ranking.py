@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from rolecall.scoring.statistics import compare_paired
 
-__all__ = ['ModelPair', 'PairedRow', 'Place', 'Ranking', 'rank_models']
-
 _LEVEL = 0.05
 _Key = TypeVar('_Key', bound=Hashable)
 

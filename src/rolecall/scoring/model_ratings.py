@@ -11,8 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ['Rating', 'rate_models']
-
 _SCALE = 400 / math.log(10)
 _Z = 1.959964
 _STEPS = 50

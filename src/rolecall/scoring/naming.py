@@ -10,9 +10,6 @@ from rolecall.checking import argument_problems
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry, part_name
 
-__all__ = ['Entry', 'find_entry', 'option_problems', 'read_entry']
-
-
 _METHODS = ('score', 'mark', 'build_metric')
 """What an evaluator that is an object may have."""
 

@@ -6,14 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem
-from rolecall.prompts.values import text_of
 from rolecall.registry import Registry
 from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.families import FAMILY_POSTPROCESSORS
 from rolecall.scoring.naming import Entry, find_entry, option_problems
-
-__all__ = ['POSTPROCESSORS', 'Extract', 'is_empty', 'read_postprocessor']
 
 Extract = Callable[[Any], Any]
 """From a reply to its answer; None or an empty string if there is none."""

@@ -12,22 +12,6 @@ from collections.abc import Callable, Hashable, Sequence
 from statistics import NormalDist
 from typing import Literal, NamedTuple, TypeVar
 
-__all__ = [
-    'Interval',
-    'PairedTest',
-    'bootstrap',
-    'cluster_sums',
-    'clustered_wilson',
-    'compare_paired',
-    'g_pass_at_k',
-    'mcnemar',
-    'mean_interval',
-    'paired_difference',
-    'pass_at_k',
-    'wilson',
-    'win_rate_interval',
-]
-
 RESAMPLES = 2000
 _MOST_DRAWS = 4_000_000
 _FEWEST_RESAMPLES = 200

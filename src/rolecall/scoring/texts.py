@@ -10,27 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from rolecall.core.prompts.values import text_of
 from rolecall.errors import import_extra
-from rolecall.prompts.values import text_of
 from rolecall.scoring.blame import ScoringError
-
-__all__ = [
-    'after_reasoning',
-    'alternatives',
-    'bare_words',
-    'chinese_words',
-    'cut_next_problem',
-    'equals_an_answer',
-    'f1_of_words',
-    'first_answer',
-    'last_boxed',
-    'longest_common',
-    'names_whole',
-    'narrow_digits',
-    'parse_gold',
-    'plain_words',
-    'strip_text',
-]
 
 _NEXT_PROBLEM = re.compile(
     r'(?<=\n)[ \t#*]*(?:(?:Problem|Question|Exercise|Q|Human|User|HUMAN|USER)(?:\s{0,4}\d{1,6})?|问题|题目)'

@@ -10,17 +10,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rolecall.datasets.arrow import as_hub_dataset
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import REFERENCE_SYSTEMS, find_registered, is_reference_class
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
 from rolecall.scoring.naming import Entry, option_problems
 from rolecall.scoring.summary import unwrap_verdict
+from rolecall.sources.datasets.arrow import as_hub_dataset
 from rolecall.usercode import printing_to_stderr
-
-__all__ = ['read_user_evaluator']
-
 
 _HEADLINES = (
     *('score', 'auc_score', 'accuracy', 'humaneval_pass@1', 'rouge1', 'avg_toxicity_score', 'bleurt_diff'),

@@ -20,8 +20,6 @@ from rolecall.models.http.body import parse_json
 from rolecall.models.http.connection import MALFORMED
 from rolecall.models.openai.wire import read_count
 
-__all__ = ['AnthropicBatches']
-
 _OUTCOMES = {'expired': 'expired', 'canceled': 'cancelled'}
 _COUNTS = ('processing', 'succeeded', 'errored', 'canceled', 'expired')
 _CLOCKS_DIFFER = timedelta(minutes=5)

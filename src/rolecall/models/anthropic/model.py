@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from rolecall.checking import OptionReader
+from rolecall.core.render.spans import Request
 from rolecall.models.anthropic.batches import AnthropicBatches
 from rolecall.models.anthropic.prompt_cache import Lifetime, SharedPrefix, find_minimum, mark_shared, measure_shared
 from rolecall.models.anthropic.wire import (
@@ -35,9 +36,6 @@ from rolecall.models.protocol import Capabilities, Message, Model, ModelError, R
 from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import find_secrets
 from rolecall.registry import part_name
-from rolecall.render.spans import Request
-
-__all__ = ['AnthropicModel', 'build']
 
 _HOST = 'api.anthropic.com'
 _ENDPOINTS = ('messages', 'models')

@@ -13,8 +13,6 @@ from typing import Any, Literal
 
 from rolecall.models.protocol import Message
 
-__all__ = ['SharedPrefix', 'find_minimum', 'mark_shared', 'measure_shared']
-
 SharedPrefix = tuple[Sequence[Message], str]
 """The messages with which all requests of a dataset begin, and the text with which the next one begins."""
 

@@ -14,19 +14,6 @@ from rolecall.models.http.media import MediaReader, part_url
 from rolecall.models.openai.wire import parse_arguments, read_count
 from rolecall.models.protocol import ModelError, Outcome, Reply, Usage
 
-__all__ = [
-    'THINKING_BLOCKS',
-    'StreamedMessage',
-    'read_message',
-    'read_text_delta',
-    'read_thinking_delta',
-    'take_tool_answer',
-    'write_answer_tool',
-    'write_anthropic_messages',
-    'write_tool_choice',
-    'write_tools',
-]
-
 Block = Mapping[str, Any]
 
 _ANYWHERE = MediaReader()

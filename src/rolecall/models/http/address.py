@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
-__all__ = ['Address', 'leads_to', 'read_address']
-
 _VERSION = re.compile(r'v\d+(?:(?:alpha|beta)\d*)?')
 _LOOPBACK = re.compile(r'localhost|127(?:\.\d+){3}|::1|0\.0\.0\.0', re.IGNORECASE)
 

@@ -18,17 +18,6 @@ from rolecall.models.http.connection import MALFORMED, HttpClient, encode_body
 from rolecall.models.http.failures import HttpStatusError, embedded_error, row_outcome
 from rolecall.models.protocol import Reply
 
-__all__ = [
-    'BatchAnswer',
-    'BatchService',
-    'RemoteBatch',
-    'Submission',
-    'check_id',
-    'encode_entry',
-    'find_service',
-    'join_entries',
-]
-
 _PAGES = 20
 _LINE_ENDS = '\x85\u2028\u2029'
 _ID = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}')

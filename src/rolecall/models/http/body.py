@@ -17,19 +17,6 @@ from rolecall.models.protocol import ModelError
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = [
-    'ACCEPTED_ENCODINGS',
-    'MAX_REPLY_BYTES',
-    'EventReader',
-    'ReplyFieldError',
-    'ReplyTooLargeError',
-    'check_depth',
-    'iterate_body',
-    'iterate_lines',
-    'parse_json',
-    'read_start',
-    'read_whole',
-]
 
 ACCEPTED_ENCODINGS = 'gzip, deflate'
 MAX_REPLY_BYTES = 16 * 2**20

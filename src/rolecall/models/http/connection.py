@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
+from rolecall.core.prompts.multimodal import MediaUrl
 from rolecall.errors import MissingExtraError
 from rolecall.models.http.address import Address
 from rolecall.models.http.body import (
@@ -39,13 +40,11 @@ from rolecall.models.http.failures import HttpStatusError, embedded_error, statu
 from rolecall.models.http.keys import Keys
 from rolecall.models.http.rate_limits import RateLimit, Unit, read_rate_limits
 from rolecall.models.protocol import ModelError, OnText
-from rolecall.prompts.multimodal import MediaUrl
 from rolecall.redaction import Redactor, environment_secrets
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ['MALFORMED', 'Collector', 'HttpClient', 'TextListener', 'encode_body', 'run_together']
 
 _CONNECT_SECONDS = 30
 _KEEP_ALIVE_SECONDS = 4

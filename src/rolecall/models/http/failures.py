@@ -12,8 +12,6 @@ from typing import Any
 from rolecall.models.http.body import parse_json
 from rolecall.models.protocol import ModelError, Outcome
 
-__all__ = ['HttpStatusError', 'embedded_error', 'retry_after', 'row_outcome', 'status_error']
-
 _TRANSIENT = frozenset((408, 409, 425, 429))
 _FINAL_CODES = frozenset(('insufficient_quota', 'billing_hard_limit_reached', 'billing_error'))
 _FILTERED = frozenset(('content_filter', 'content_policy_violation', 'invalid_prompt', 'data_inspection_failed'))

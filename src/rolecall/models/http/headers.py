@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ['HEADER_RULE', 'find_unsendable_header']
-
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CONTROL = re.compile(r'[\x00-\x08\x0a-\x1f\x7f]')
 HEADER_RULE = 'A name has letters, digits and hyphens, a value no line breaks or other control characters.'

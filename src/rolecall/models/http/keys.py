@@ -8,8 +8,6 @@ from collections.abc import Iterable
 
 from rolecall.models.protocol import ModelError
 
-__all__ = ['Keys']
-
 _VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*')
 _SURELY_VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)')
 _HEADER = re.compile(r'[\x21-\x7e]+')

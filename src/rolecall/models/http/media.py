@@ -16,8 +16,6 @@ from urllib.parse import unquote
 
 from rolecall.models.protocol import ModelError
 
-__all__ = ['MAX_MEDIA_BYTES', 'MediaReader', 'media_key', 'media_type', 'part_url', 'with_url']
-
 MAX_MEDIA_BYTES = 64 * 2**20
 _NO_WAITING = getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_NOFOLLOW', 0) | getattr(os, 'O_CLOEXEC', 0)
 _REMOTE = re.compile(r'(?:https?|data):', re.IGNORECASE)

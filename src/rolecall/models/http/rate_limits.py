@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Literal
 
-__all__ = ['RateLimit', 'Unit', 'read_rate_limits']
-
 Unit = Literal['requests', 'tokens']
 _UNITS: tuple[Unit, ...] = ('requests', 'tokens')
 _FORMS = ('x-ratelimit-{part}-{unit}', 'anthropic-ratelimit-{unit}-{part}')

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from rolecall.core.render.spans import Request
 from rolecall.models.http.batches import BatchService
 from rolecall.models.http.body import ReplyFieldError
 from rolecall.models.http.connection import MALFORMED, Collector, HttpClient, TextListener, run_together
@@ -18,11 +19,8 @@ from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage
 from rolecall.models.reply_redaction import redact_reply
 from rolecall.models.token_counter import TokenCounter
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.redaction import StreamRedactor
-from rolecall.render.spans import Request
-from rolecall.tokenizers.tokenizer import Tokenizer
-
-__all__ = ['ServedModel', 'Streaming']
 
 
 class _Settings(Protocol):

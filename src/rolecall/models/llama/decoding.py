@@ -21,8 +21,6 @@ from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.local_engine import Decoding
 from rolecall.models.protocol import OnText, Reply, Usage
 
-__all__ = ['GrowingAnswer', 'LlamaDecoding', 'draw_token', 'generate_replies', 'random_generator']
-
 
 @dataclass(frozen=True, slots=True)
 class LlamaDecoding(Decoding):

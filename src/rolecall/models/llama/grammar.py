@@ -11,8 +11,6 @@ from rolecall.models.llama import native as llama_native
 from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.protocol import ModelError
 
-__all__ = ['AnswerGrammar']
-
 _CANDIDATE = np.dtype([('id', np.int32), ('logit', np.float32), ('p', np.float32)])
 
 

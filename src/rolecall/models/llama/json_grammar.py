@@ -13,8 +13,6 @@ from typing import Any
 from rolecall.checking import is_whole
 from rolecall.models.protocol import ModelError
 
-__all__ = ['json_grammar']
-
 _BASIC = {
     'space': '| " " | "\\n"{1,2} [ \\t]{0,20}',
     'character': r'[^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt/] | "u" [0-9a-fA-F]{4})',

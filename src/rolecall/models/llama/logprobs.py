@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from rolecall.models.llama.streams import HeldTokens, Ids, Rows, Streams, shared_length
 
-__all__ = ['PromptLoss', 'score_prompts']
-
 Numbers = npt.NDArray[np.float64]
 _ROWS = 16
 _STREAM = 0

@@ -12,24 +12,23 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.checking import OptionReader, is_whole
+from rolecall.core.render.spans import Request
 from rolecall.errors import DataError, did_you_mean
 from rolecall.models.entry_keys import LLAMA_KEYS
 from rolecall.models.local_engine import PromptEncoder, TokenPrompt, WorkerThread
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
 from rolecall.models.pull import PACKAGED, kept_path, model_path
 from rolecall.models.reply_redaction import RedactingModel
+from rolecall.models.tokenizers.gguf import read_metadata
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.redaction import StreamRedactor
 from rolecall.registry import part_name
-from rolecall.render.spans import Request
-from rolecall.tokenizers.gguf import read_metadata
-from rolecall.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from rolecall.models.llama.decoding import LlamaDecoding
     from rolecall.models.llama.streams import Streams
     from rolecall.models.llama.vocabulary import LlamaVocabulary
 
-__all__ = ['LlamaModel', 'LlamaSettings', 'build']
 
 T = TypeVar('T')
 

@@ -18,18 +18,6 @@ from typing import Any
 from rolecall.errors import MissingExtraError
 from rolecall.models.protocol import ModelError
 
-__all__ = [
-    'ENGINE',
-    'Batch',
-    'Candidates',
-    'Parameters',
-    'context_parameters',
-    'library',
-    'model_parameters',
-    'take_errors',
-    'version',
-]
-
 ENGINE = 'xllamacpp'
 
 _CONTEXT = {

@@ -21,8 +21,6 @@ from rolecall.models.llama.threads import ThreadTuner
 from rolecall.models.llama.vocabulary import load_gguf
 from rolecall.models.protocol import ModelError
 
-__all__ = ['CACHE_TYPES', 'CHUNK', 'HeldTokens', 'Ids', 'Rows', 'Stopped', 'Streams', 'shared_length']
-
 Ids: TypeAlias = npt.NDArray[np.int32]
 Rows: TypeAlias = npt.NDArray[np.float32]
 Numbers: TypeAlias = npt.NDArray[np.integer[Any]]

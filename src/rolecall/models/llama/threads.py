@@ -10,8 +10,6 @@ import os
 import time
 from collections.abc import Callable
 
-__all__ = ['ThreadTuner', 'available_cores', 'busy_threads']
-
 _MOST = 16
 _TRIAL_SHARE = 20
 """After a trial that took a second, this many seconds pass before the next."""

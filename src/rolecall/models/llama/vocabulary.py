@@ -11,11 +11,9 @@ from pathlib import Path
 from rolecall.errors import DataError
 from rolecall.models.llama import native as llama_native
 from rolecall.models.protocol import ModelError
-from rolecall.tokenizers.file_cache import load_once
-from rolecall.tokenizers.gguf import Value, read_metadata
-from rolecall.tokenizers.text import Offset, adjoin_ranges, replace_lone_surrogates, show_bytes
-
-__all__ = ['LlamaVocabulary', 'load_gguf', 'load_vocabulary']
+from rolecall.models.tokenizers.file_cache import load_once
+from rolecall.models.tokenizers.gguf import Value, read_metadata
+from rolecall.models.tokenizers.text import Offset, adjoin_ranges, replace_lone_surrogates, show_bytes
 
 _LONGEST = 1 << 30
 _TOKENS = 'tokenizer.ggml.tokens'
@@ -63,7 +61,7 @@ def _spells(byte: int, tokens: Container[object]) -> bool:
 
 
 class LlamaVocabulary:
-    """A GGUF file's `rolecall.tokenizers.tokenizer.Tokenizer`. Thread-safe."""
+    """A GGUF file's `rolecall.models.tokenizers.tokenizer.Tokenizer`. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)

@@ -20,8 +20,6 @@ from rolecall.models.http.connection import MALFORMED, encode_body
 from rolecall.models.http.failures import status_error
 from rolecall.models.openai.wire import read_count
 
-__all__ = ['OpenAIBatches']
-
 _ENDED = frozenset(('completed', 'failed', 'expired', 'cancelled'))
 _OUTCOMES = {'batch_expired': 'expired', 'batch_cancelled': 'cancelled'}
 _TOKEN = 'rolecall'

@@ -21,8 +21,6 @@ from rolecall.models.protocol import Capabilities, Sampling
 from rolecall.models.reasoning import THINK
 from rolecall.registry import part_name
 
-__all__ = ['OpenAISettings', 'read_client', 'read_headers', 'read_openai_entry', 'read_server_address']
-
 _ENDPOINTS = ('chat/completions', 'completions', 'models', 'responses')
 _TEXT_TYPES = ('VLLMCustomAPI', 'VLLMCustomAPIStream', 'OpenAICompletions')
 _OFFICIAL_HOST = 'api.openai.com'

@@ -15,9 +15,7 @@ from typing import Any
 from rolecall.checking import is_number, is_whole
 from rolecall.models.openai.wire import read_usage
 from rolecall.models.protocol import Scored
-from rolecall.tokenizers.tokenizer import Tokenizer
-
-__all__ = ['NoPromptLogprobsError', 'place_tokens', 'read_echo', 'read_prompt_logprobs']
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 _TOKEN_ID = re.compile(r'token_id:(\d+)')
 _BROKEN = ('�', 'bytes:')

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.checking import OptionReader
+from rolecall.core.render.spans import Request
 from rolecall.models.http.connection import MALFORMED, HttpClient, run_together
 from rolecall.models.http.served_model import ServedModel, Streaming
 from rolecall.models.openai.batches import OpenAIBatches
@@ -33,10 +34,7 @@ from rolecall.models.protocol import (
 )
 from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import find_secrets
-from rolecall.render.spans import Request
 from rolecall.strings import count_noun
-
-__all__ = ['OpenAIModel', 'build']
 
 _STREAMING = Streaming(StreamedAnswer, read_delta, read_thinking_delta)
 _STREAMED_RESPONSES = Streaming(StreamedResponse, read_response_delta, read_reasoning_delta)

@@ -12,16 +12,6 @@ from rolecall.models.http.media import media_key, part_url
 from rolecall.models.openai.wire import parse_arguments, read_count, read_logprobs
 from rolecall.models.protocol import Message, ModelError, Outcome, Reply, Usage
 
-__all__ = [
-    'REFUSED',
-    'StreamedResponse',
-    'read_reasoning_delta',
-    'read_response',
-    'read_response_delta',
-    'write_input',
-    'write_parameters',
-]
-
 Item = Mapping[str, Any]
 
 _NOT_SENT = ('seed', 'min_tokens')

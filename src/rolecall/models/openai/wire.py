@@ -13,19 +13,6 @@ from rolecall.models.http.media import MediaReader, part_url, with_url
 from rolecall.models.protocol import Message, Outcome, Reply, Usage
 from rolecall.models.reasoning import THINK, split_reasoning
 
-__all__ = [
-    'StreamedAnswer',
-    'parse_arguments',
-    'prepare_messages',
-    'read_count',
-    'read_delta',
-    'read_logprobs',
-    'read_reply',
-    'read_thinking_delta',
-    'read_usage',
-    'write_messages',
-]
-
 
 async def prepare_messages(messages: Sequence[Message], *, media: MediaReader | None) -> Sequence[Message]:
     """`write_messages`, in a thread if files must be read."""

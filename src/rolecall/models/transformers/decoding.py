@@ -24,8 +24,6 @@ from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.models.transformers.prefixes import Context, Ids, cache_of, layers_of, shared_length, tensors
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['BatchGenerator', 'RowSampler', 'StopTracker', 'build_row_sampler']
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSampler:

@@ -16,11 +16,9 @@ from rolecall.errors import DataError
 from rolecall.models.entry_keys import TRANSFORMERS_KEYS
 from rolecall.models.local_engine import PromptEncoder, TransformersDecoding
 from rolecall.models.protocol import ModelError, Sampling
+from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer
 from rolecall.models.transformers.weights import DTYPES, WeightsSource, digest_model_files
 from rolecall.registry import part_name
-from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
-
-__all__ = ['DEVICE', 'ModelFiles', 'TransformersSettings', 'read_transformers_entry']
 
 DEVICE = re.compile(r'cpu|mps|(?:cuda|npu|xpu)(?::\d+)?')
 

@@ -15,8 +15,6 @@ from weakref import WeakKeyDictionary
 
 from rolecall.models.transformers.weights import import_hf_package
 
-__all__ = ['choose_kernels', 'fused_layers']
-
 _PROBE_ROWS = 4
 _TOLERANCE = 0.02
 _found: WeakKeyDictionary[Any, list[tuple[Any, Callable[..., Any]]]] = WeakKeyDictionary()

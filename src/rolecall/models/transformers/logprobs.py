@@ -26,8 +26,6 @@ from rolecall.models.transformers.prefixes import (
 )
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['PromptScorer', 'collect_scores', 'mark_scores']
-
 _LOGITS_AT_ONCE = 1 << 26
 _ON_CPU, _ON_CUDA = 2048, 16384
 _IDLE = 128

@@ -9,19 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
 from rolecall.models.local_engine import WorkerThread
 from rolecall.models.protocol import Capabilities, Reply, Sampling, Scored
 from rolecall.models.reply_redaction import RedactingModel
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package, release_memory
-from rolecall.render.spans import Request
-from rolecall.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from rolecall.models.transformers.torch_engine import TorchEngine
 
-__all__ = ['TransformersModel', 'build']
 
 T = TypeVar('T')
 

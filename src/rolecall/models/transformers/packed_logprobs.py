@@ -19,8 +19,6 @@ from rolecall.models.transformers.prefixes import Branch, Ids, build_prefix_tree
 from rolecall.models.transformers.slots import Prefix, attend_packed, extend_prefix
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['PackedScorer']
-
 _UNBOUNDED = 1 << 30
 _CHUNK = 4096
 """Tokens of a trunk that are computed at once: their logits are held together."""

@@ -12,19 +12,6 @@ from typing import Any, TypeAlias
 
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = [
-    'Branch',
-    'Context',
-    'Layers',
-    'build_flat_tree',
-    'build_prefix_tree',
-    'cache_of',
-    'layers_of',
-    'positions',
-    'shared_length',
-    'tensors',
-]
-
 Ids: TypeAlias = tuple[int, ...]
 Layers: TypeAlias = 'tuple[tuple[Any, Any], ...]'
 """Keys and values by layer, each a tensor: rows × heads × tokens × width."""

@@ -18,8 +18,6 @@ from rolecall.models.transformers.prefixes import Ids, shared_length
 from rolecall.models.transformers.slots import Prefix, Slots, compute_prefix
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['SlotGenerator']
-
 _WORTH_SHARING = 16
 _STEPS = 8
 """Steps between two looks at the answers."""

@@ -13,8 +13,6 @@ import triton.language as tl
 
 from rolecall.models.transformers.weights import import_hf_package
 
-__all__ = ['attend']
-
 _LOG2E = 1.4426950408889634
 
 

@@ -18,8 +18,6 @@ from typing import Any
 from rolecall.models.transformers.fused_layers import fused_layers
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
-__all__ = ['Prefix', 'Slots', 'attend_packed', 'compute_prefix', 'extend_prefix', 'find_obstacle']
-
 _NAME = 'rolecall_slots'
 _REFUSED = ('sliding_window', 'softcap', 's_aux', 'head_mask', 'position_bias')
 """Options of an attention layer that this attention does not know."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
+from rolecall.core.render.spans import Request
 from rolecall.models.local_engine import PromptEncoder, TransformersDecoding, separate_thinking
 from rolecall.models.protocol import ModelError, Reply, Scored
 from rolecall.models.transformers.decoding import BatchGenerator
@@ -15,9 +16,6 @@ from rolecall.models.transformers.packed_logprobs import PackedScorer
 from rolecall.models.transformers.slot_decoding import SlotGenerator
 from rolecall.models.transformers.slots import find_obstacle
 from rolecall.models.transformers.weights import LoadedModel
-from rolecall.render.spans import Request
-
-__all__ = ['TorchEngine', 'build_engine']
 
 _LOGGER = logging.getLogger('rolecall')
 _LONGEST = 4096

@@ -16,18 +16,8 @@ from typing import Any
 
 from rolecall.errors import MissingExtraError
 from rolecall.models.protocol import ModelError
-from rolecall.tokenizers.huggingface import TransformersTokenizer
-from rolecall.tokenizers.tokenizer import Tokenizer, find_tokenizer
-
-__all__ = [
-    'DTYPES',
-    'LoadedModel',
-    'WeightsSource',
-    'digest_model_files',
-    'import_hf_package',
-    'no_progress_bar',
-    'release_memory',
-]
+from rolecall.models.tokenizers.huggingface import TransformersTokenizer
+from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer
 
 DTYPES = ('auto', 'float32', 'bfloat16', 'float16', 'float64')
 _ATTENTION = {'full_attention', 'sliding_attention'}

@@ -11,10 +11,9 @@ from rolecall.models.protocol import ModelError, Reply
 from rolecall.runs.batches.ledger import COPIED, FOUND, BatchLedger, BatchRecord
 from rolecall.runs.batches.submission import retry_call
 from rolecall.runs.store.codec import unpack_request
-from rolecall.runs.store.writer import Failure, Store
+from rolecall.runs.store.lookup import Failure
+from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
-
-__all__ = ['BatchNews', 'cancel_batch', 'collect_batch']
 
 _TOGETHER = 500
 _STATES = {'refused': 'answered'}

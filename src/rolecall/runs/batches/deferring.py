@@ -15,10 +15,9 @@ from rolecall.runs.client.cache import CachedClient, Known, RequestDeferred
 from rolecall.runs.client.model_client import ModelCall, ModelClient
 from rolecall.runs.prepared import Prepared
 from rolecall.runs.store.codec import pack_request
-from rolecall.runs.store.writer import Failure, Store
+from rolecall.runs.store.lookup import Failure
+from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
-
-__all__ = ['Deferrals', 'DeferringClient']
 
 _TOGETHER = 500
 """Requests that are written down in one transaction."""

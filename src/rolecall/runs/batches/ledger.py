@@ -22,15 +22,6 @@ from rolecall.errors import RunError
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.directory import FILE
 
-__all__ = [
-    'COPIED',
-    'FOUND',
-    'OPEN_STATES',
-    'BatchLedger',
-    'BatchRecord',
-    'Deferred',
-]
-
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS batches (
     number INTEGER PRIMARY KEY, model TEXT NOT NULL, vendor TEXT NOT NULL, server TEXT NOT NULL,

@@ -19,16 +19,6 @@ from rolecall.runs.batches.ledger import OPEN_STATES, BatchLedger
 from rolecall.runs.store.directory import FILE
 from rolecall.strings import count_noun
 
-__all__ = [
-    'BatchTokens',
-    'copy_ledger',
-    'count_waiting',
-    'describe_waiting',
-    'has_batches',
-    'read_batch_tokens',
-    'read_waiting',
-]
-
 _TABLES = ('batches', 'batch_requests', 'batch_bodies', 'batch_notes', 'batch_rows')
 _OFFICIAL = ('api.openai.com', 'api.anthropic.com')
 

@@ -11,8 +11,6 @@ from rolecall.runs.batches.ledger_reader import count_waiting
 from rolecall.runs.prepared import Prepared, PreparedPair
 from rolecall.strings import count_noun
 
-__all__ = ['check_batchable', 'refuse_while_waiting']
-
 
 def check_batchable(prepared: Prepared) -> None:
     """Refuse what cannot be asked by batch, all of it at once."""

@@ -14,14 +14,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from rolecall.config.files import Config
-from rolecall.config.printing import format_config
-from rolecall.datasets import Rows
 from rolecall.redaction import mask_config
 from rolecall.runs.batches.ledger import BatchLedger
 from rolecall.runs.prepared import Prepared
-
-__all__ = ['Snapshot', 'hide_keys', 'keep_snapshot', 'note_command']
+from rolecall.sources.config.files import Config
+from rolecall.sources.config.printing import format_config
+from rolecall.sources.datasets import Rows
 
 _HIDDEN = '***'
 _OF_FILES = (

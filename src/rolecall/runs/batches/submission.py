@@ -21,8 +21,6 @@ from rolecall.models.protocol import ModelError
 from rolecall.runs.batches.ledger import COPIED, BatchLedger, BatchRecord
 from rolecall.strings import count_noun
 
-__all__ = ['find_created', 'retry_call', 'submit_batches']
-
 T = TypeVar('T')
 _ATTEMPTS = 5
 _LONGEST_PAUSE = 30.0

@@ -12,8 +12,6 @@ from rolecall.runs.client.gathering_client import GatheringClient, PendingCall
 from rolecall.runs.client.model_client import Activity, ModelCall, check_answers, start_calls
 from rolecall.runs.client.retry import RetryPolicy
 
-__all__ = ['BatchClient']
-
 
 class BatchClient(GatheringClient):
     """Calls gather while the model computes; those with most in common go together, in the order of their texts."""

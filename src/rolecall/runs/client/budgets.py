@@ -16,8 +16,6 @@ from rolecall.models.protocol import Model
 from rolecall.runs.client.client_options import read_limits
 from rolecall.runs.client.limiter import Limiter, Limits
 
-__all__ = ['Budget', 'Budgets']
-
 
 class Budget:
     """The limiter that the clients of one endpoint share."""

@@ -8,16 +8,15 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from rolecall.inferencers.inferencer import wait_for_all
+from rolecall.core.program import Fingerprinter, fingerprint
+from rolecall.core.render.spans import Request
+from rolecall.experiment.inferencers.inferencer import wait_for_all
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
-from rolecall.program import Fingerprinter, fingerprint
-from rolecall.render.spans import Request
 from rolecall.runs.client.model_client import Answer, ModelCall, ModelClient
 from rolecall.runs.client.retry import is_row_failure
 from rolecall.runs.store.codec import as_stored
-from rolecall.runs.store.writer import Failure, Store
-
-__all__ = ['CachedClient', 'Known', 'RequestDeferred', 'RequestKeys', 'RowClient']
+from rolecall.runs.store.lookup import Failure
+from rolecall.runs.store.writer import Store
 
 Known = Reply | Scored | Failure
 

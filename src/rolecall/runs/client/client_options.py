@@ -11,8 +11,6 @@ from rolecall.models.prices import read_price
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.retry import RetryPolicy
 
-__all__ = ['check_client_options', 'read_limits', 'read_retry_policy']
-
 
 def read_limits(entry: Mapping[str, Any]) -> Limits:
     """Calls in flight: `concurrency` as a number, or `(start, most)`; otherwise they adapt.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ['ConcurrencyController']
-
 _STEP = 2**0.5
 _GAIN = 0.15
 """Share of a step in concurrency that must arrive as answers for the step to count as a gain."""

@@ -26,8 +26,6 @@ from rolecall.runs.client.model_client import (
 )
 from rolecall.runs.client.retry import RetryPolicy, is_overload
 
-__all__ = ['ConcurrentClient', 'Timeout', 'build_client']
-
 _REFUSALS = (429, 503, 529)
 _WORTH_TELLING = 5.0
 """Seconds of waiting for a rate limit that are shown."""

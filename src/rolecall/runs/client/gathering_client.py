@@ -11,8 +11,6 @@ from rolecall.models.protocol import Model
 from rolecall.runs.client.model_client import Answer, ModelCall, RetryingClient
 from rolecall.runs.client.retry import RetryPolicy
 
-__all__ = ['ComputingTimes', 'GatheringClient', 'PendingCall']
-
 
 @dataclass(slots=True)
 class ComputingTimes:

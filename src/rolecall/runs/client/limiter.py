@@ -17,8 +17,6 @@ from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.runs.client.concurrency import ConcurrencyController
 from rolecall.runs.client.rate import RateController, SentCall
 
-__all__ = ['CallOutcome', 'Limiter', 'Limits', 'Permit']
-
 CallOutcome = Literal['answered', 'refused', 'trouble', 'other']
 """How a call ended: answered; too much for the server (429, 503, …); it had trouble (5xx, dropped); anything else."""
 

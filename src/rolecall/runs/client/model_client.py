@@ -7,26 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
 from rolecall.quick_init import quick_init
-from rolecall.render.spans import Request
 from rolecall.runs.client.retry import Attempts, ModelUnavailableError, Retrier, RetryPolicy
 from rolecall.strings import count_noun
-
-__all__ = [
-    'Activity',
-    'Answer',
-    'ModelCall',
-    'ModelClient',
-    'ModelUnavailableError',
-    'RetryPolicy',
-    'RetryingClient',
-    'check_answers',
-    'count_tokens',
-    'read_token_count',
-    'start_calls',
-]
 
 Answer = Reply | Scored
 _SANE = 10**9

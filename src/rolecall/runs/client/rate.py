@@ -17,8 +17,6 @@ from typing import Literal
 
 from rolecall.runs.client.announced import AnnouncedLimit
 
-__all__ = ['RateController', 'SentCall']
-
 _STORM, _STORM_CALLS = 0.3, 8
 """Share of refusals among the last few calls that shows a limit: three in a row, where refusals are rare."""
 _USUAL, _USUAL_CALLS = 0.01, 100

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from rolecall.errors import RolecallError
 from rolecall.models.protocol import ModelError
 
-__all__ = ['Attempts', 'ModelUnavailableError', 'Retrier', 'RetryPolicy', 'is_overload', 'is_row_failure']
-
 _REFUSED = (401, 402, 429)
 """Final statuses of the key or the account, never of a row: every other request would get them too."""
 _OF_THE_ADDRESS = (403, 404)

@@ -12,31 +12,10 @@ from json.encoder import encode_basestring_ascii as _quote
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from rolecall.core.prompts.multimodal import MediaUrl
+from rolecall.core.render.spans import Request
 from rolecall.models.protocol import Reply, Scored, Usage
-from rolecall.prompts.multimodal import MediaUrl
-from rolecall.render.spans import Request
-from rolecall.tokenizers.text import replace_lone_surrogates
-
-__all__ = [
-    'UNREADABLE',
-    'DamagedError',
-    'as_plain',
-    'as_stored',
-    'checksum',
-    'dumps',
-    'encode_key',
-    'pack_fields',
-    'pack_request',
-    'pack_scored',
-    'read_key',
-    'read_reply',
-    'reads_entries',
-    'request_checksum',
-    'storable',
-    'unpack_request',
-    'unpack_scored',
-    'write_reply',
-]
+from rolecall.models.tokenizers.text import replace_lone_surrogates
 
 T = TypeVar('T')
 _SIZES = [size.to_bytes(8, 'little') for size in range(1024)]

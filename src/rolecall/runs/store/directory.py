@@ -12,8 +12,6 @@ from pathlib import Path
 
 from rolecall.errors import RunError
 
-__all__ = ['FILE', 'VERSION', 'RunLock', 'check_files', 'check_format', 'is_running']
-
 FILE = 'run.sqlite'
 VERSION = 4
 _LOCK = 'lock'

@@ -17,8 +17,6 @@ from rolecall.runs.store.tolerant_database import Damage
 from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
 
-__all__ = ['Checkup', 'check_run', 'repair_run']
-
 _NOTHING = 'Nothing in it can be saved: run the config in a new directory.'
 
 

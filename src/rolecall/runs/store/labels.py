@@ -15,8 +15,6 @@ from pathlib import Path
 from rolecall.errors import DataError, RunError
 from rolecall.scoring.statistics import wilson
 
-__all__ = ['LABELS', 'Agreement', 'Labels', 'RowKey']
-
 LABELS = ('correct', 'wrong')
 _FILE = 'labels.jsonl'
 

@@ -12,8 +12,6 @@ from rolecall.runs.store.codec import DamagedError, checksum, encode_key, read_k
 from rolecall.runs.store.results import Result, SettledMarks
 from rolecall.runs.store.row_codec import ROW_COLUMNS, ROW_IS_WHOLE, decode_result, is_whole_row
 
-__all__ = ['Failure', 'StoreLookup']
-
 _LOOKED_UP = 500
 """Fingerprints in one query."""
 _PAGE, _LIGHT_PAGE = 1000, 10_000

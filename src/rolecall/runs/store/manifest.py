@@ -10,8 +10,6 @@ from rolecall._version import __version__
 from rolecall.redaction import mask_config
 from rolecall.strings import count_noun
 
-__all__ = ['describe_run', 'hide_secrets', 'without_rows']
-
 _MOST_ROWS = 100
 _SPLITS = ('train', 'test', 'validation')
 

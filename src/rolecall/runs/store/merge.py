@@ -18,12 +18,11 @@ from rolecall.models.protocol import Reply, Scored
 from rolecall.runs.batches.ledger_reader import read_waiting
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.labels import Labels
+from rolecall.runs.store.lookup import Failure
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.store.writer import Failure, Store
+from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
-
-__all__ = ['Merged', 'merge_runs']
 
 _CHUNK = 500
 _NAMED = 20

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from rolecall.models.protocol import Outcome
 from rolecall.quick_init import quick_init
 
-__all__ = ['Result', 'SettledMarks', 'SettledRows']
-
 
 class SettledMarks(NamedTuple):
     """Scores and verdicts (1, 0 or none) of settled rows that follow each other."""

@@ -15,20 +15,6 @@ from typing import Any
 from rolecall.runs.store.codec import UNREADABLE, checksum, dumps, encode_key, reads_entries
 from rolecall.runs.store.results import Result
 
-__all__ = [
-    'LONG_REPLY',
-    'ROW_COLUMNS',
-    'ROW_IS_WHOLE',
-    'ROW_NUMBERS',
-    'add_checksum_function',
-    'decode_result',
-    'encode_result',
-    'is_whole_row',
-    'result_as_dict',
-    'row_checksum',
-    'row_numbers',
-]
-
 _COLUMNS = ('dataset', 'model', 'row', 'outcome')
 """Fields of a result that are columns of their own."""
 _RESULT_KEYS = tuple(field.name for field in fields(Result) if field.name != 'settled')

@@ -30,8 +30,6 @@ from rolecall.runs.store.row_codec import ROW_IS_WHOLE, ROW_NUMBERS, decode_resu
 from rolecall.runs.store.tolerant_database import TolerantDatabase
 from rolecall.scoring.scorecard import Scorecard
 
-__all__ = ['NodeTimes', 'RunReader']
-
 _DAMAGED = 'damaged in the run directory.'
 _LIGHT_PAGE = 10_000
 _IS_LIGHT = f"""settled = 1 AND instr(result, '_tokens"') = 0 AND {ROW_IS_WHOLE}"""

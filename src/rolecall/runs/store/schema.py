@@ -9,8 +9,6 @@ from rolecall.errors import RunError
 from rolecall.runs.store.directory import VERSION, check_format
 from rolecall.runs.store.row_codec import ROW_NUMBERS, add_checksum_function
 
-__all__ = ['open_for_writing']
-
 _TABLES = """
 CREATE TABLE IF NOT EXISTS requests (
     fingerprint BLOB PRIMARY KEY, kind TEXT NOT NULL, outcome TEXT NOT NULL, request BLOB NOT NULL, reply BLOB NOT NULL,

@@ -15,8 +15,6 @@ from rolecall.runs.store.directory import check_format
 from rolecall.runs.store.row_codec import add_checksum_function
 from rolecall.strings import count_noun
 
-__all__ = ['Damage', 'TolerantDatabase']
-
 _TABLES = {'requests', 'rows', 'scores', 'starts'}
 _NAMED = 20
 _MOST_MISSES = 10_000

@@ -20,8 +20,6 @@ from rolecall.errors import RunError
 from rolecall.runs.store.row_codec import ROW_COLUMNS
 from rolecall.runs.store.schema import open_for_writing
 
-__all__ = ['DROP_SCORES', 'PUT_FIELDS', 'PUT_REQUEST', 'PUT_ROW', 'Entry', 'Group', 'Transactions', 'describe_error']
-
 Entry = tuple[Any, ...]
 PUT_REQUEST = 'INSERT OR REPLACE INTO requests (fingerprint, kind, outcome, request, reply, checksum)'
 PUT_ROW = f'INSERT OR REPLACE INTO rows ({ROW_COLUMNS})'

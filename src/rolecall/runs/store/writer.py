@@ -17,9 +17,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from rolecall.core.render.spans import Request
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
-from rolecall.render.spans import Request
 from rolecall.runs.store.codec import (
     checksum,
     dumps,
@@ -50,8 +50,6 @@ from rolecall.runs.store.transactions import (
     describe_error,
 )
 from rolecall.scoring.scorecard import Scorecard
-
-__all__ = ['Failure', 'Store', 'open_store']
 
 _AMOUNTS = ('rows', 'computing', 'waiting', 'wording', 'writing')
 _ADD_TIMES = (

@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rolecall._version import __version__
+from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
 from rolecall.models.backends import build_model
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
-from rolecall.render.spans import Request
-
-__all__ = ['ActorWorker', 'ModelWorker', 'WorkerReply', 'WorkerSpec', 'describe_exception']
 
 Kind = Literal['generate', 'score']
 _LEAKING = 'VLLM_DP_'

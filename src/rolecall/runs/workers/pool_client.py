@@ -13,16 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rolecall.core.render.spans import Request
 from rolecall.errors import RunError
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
-from rolecall.render.spans import Request
 from rolecall.runs.client.gathering_client import ComputingTimes, GatheringClient, PendingCall
-from rolecall.runs.client.model_client import Activity, RetryPolicy
+from rolecall.runs.client.model_client import Activity
+from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.workers.model_worker import Kind
 from rolecall.runs.workers.worker_pool import ReadyWorkers, Tell, WorkerLostError, WorkerPool
 from rolecall.strings import count_noun
-
-__all__ = ['PoolClient', 'SpreadModel']
 
 _BATCH = 64
 """Requests in a batch, at least: a call to a worker costs about a millisecond."""

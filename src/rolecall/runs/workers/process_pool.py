@@ -11,13 +11,11 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError, Problem
 from rolecall.models.protocol import Sampling
-from rolecall.render.spans import Request
 from rolecall.runs.workers.model_worker import Kind, ModelWorker, WorkerReply, WorkerSpec, describe_exception
 from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError
-
-__all__ = ['ProcessPool']
 
 T = TypeVar('T')
 _MOST_STARTS = 4
@@ -107,8 +105,8 @@ def _start(packed: bytes, name: str, config: str) -> None:
 
 
 def _read_entry(name: str, config: str) -> Mapping[str, Any]:
-    from rolecall.config.files import load_config
-    from rolecall.pairs.entries import build_entries
+    from rolecall.experiment.opening.entries import build_entries
+    from rolecall.sources.config.files import load_config
 
     return next(one.entry for one in build_entries(load_config(config)).model_entries if one.abbr == name)
 

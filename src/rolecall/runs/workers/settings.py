@@ -20,8 +20,6 @@ from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
 from rolecall.runs.workers.process_pool import ProcessPool
 from rolecall.runs.workers.worker_pool import Tell
 
-__all__ = ['Connect', 'Workers', 'connect_here', 'open_workers']
-
 Connect = Callable[[Model, Mapping[str, Any]], ModelClient]
 """Gives the way to a model, by the model and its entry."""
 

@@ -8,11 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from rolecall.core.render.spans import Request
 from rolecall.models.protocol import Sampling
-from rolecall.render.spans import Request
 from rolecall.runs.workers.model_worker import Kind, WorkerReply
-
-__all__ = ['ReadyWorkers', 'Tell', 'WorkerLoadError', 'WorkerLostError', 'WorkerPool']
 
 Tell = Callable[[str], None]
 """Takes a message for the person who waits."""

@@ -9,11 +9,11 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any
 
-from rolecall.datasets.rows import list_names
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import extraction
 from rolecall.scoring.code.execution import Case, CodeProgram
 from rolecall.scoring.metrics.metric import Answer
+from rolecall.sources.datasets.rows import list_names
 
 __all__: list[str] = []
 

@@ -22,8 +22,6 @@ from typing import Any, Literal
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.scoring.code.sandbox import SANDBOXES, Confined, Sandbox, SandboxError, SandboxLimits
 
-__all__ = ['Case', 'CodeProgram', 'Execution', 'Outcome', 'choose_sandbox', 'run_program', 'run_programs']
-
 Outcome = Literal['passed', 'failed', 'timeout', 'memory', 'denied']
 Progress = Callable[[int, int], None]
 

@@ -8,27 +8,6 @@ from textwrap import dedent, indent
 
 from rolecall.scoring.texts import after_reasoning
 
-__all__ = [
-    'body_of_function',
-    'complete_stub',
-    'ds1000_completion_postprocess',
-    'ds1000_matplotlib_postprocess',
-    'ds1000_postprocess',
-    'extract_assertion',
-    'extract_execution_result',
-    'fenced_block',
-    'first_fenced_lines',
-    'fit_completion',
-    'humaneval_internal_v2_postprocess',
-    'humaneval_postprocess',
-    'humaneval_postprocess_v2',
-    'humaneval_postprocess_v3',
-    'last_fenced_lines',
-    'last_function',
-    'longest_program',
-    'mbpp_program',
-]
-
 _FENCE = re.compile(
     r'^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)'
     r'(?:^(?P=indent)?[ ]{0,3}(?P<end>(?P=fence))|\Z)',

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-__all__ = ['SANDBOXES', 'Confined', 'Sandbox', 'SandboxError', 'SandboxLimits']
-
 _DRIVER = (Path(__file__).parent / 'driver.py').read_text('utf-8')
 _LIBRARIES = (
     '/lib', '/lib64', '/usr/lib', '/usr/lib64', '/usr/local/lib', '/etc/ld.so.cache', '/usr/share/zoneinfo',

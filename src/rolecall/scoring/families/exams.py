@@ -12,17 +12,6 @@ from rolecall.scoring.metrics.symbolic import equal_expressions, equals_a_gold_e
 from rolecall.scoring.postprocess.expressions import math_postprocess_v2
 from rolecall.scoring.texts import alternatives, first_answer, strip_text
 
-__all__ = [
-    'cloze_answers',
-    'gaokao_cloze',
-    'gaokao_five_of_seven',
-    'gaokao_multi_choice',
-    'gaokao_questions',
-    'gaokao_single_choice',
-    'gaokao_unscored',
-    'letter_sets',
-]
-
 _ANSWER = '【答案】'
 _FIVE = 5
 

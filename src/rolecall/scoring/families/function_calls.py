@@ -12,11 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rolecall.prompts.values import text_of
+from rolecall.core.prompts.values import text_of
 from rolecall.scoring.metrics.metric import Answer, row_comparison
 from rolecall.scoring.texts import parse_gold
-
-__all__ = ['call_relevance', 'read_calls', 'single_turn_calls']
 
 Call = tuple[str, Mapping[str, Any]]
 

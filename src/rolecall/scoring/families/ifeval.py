@@ -13,13 +13,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from rolecall.core.prompts.values import text_of
 from rolecall.errors import import_extra
-from rolecall.prompts.values import text_of
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, row_comparison
 from rolecall.scoring.texts import names_whole
-
-__all__ = ['INSTRUCTIONS', 'follow_instructions', 'instruction_accuracy', 'multilingual_instruction_accuracy']
 
 _ANSWERS = ('My answer is yes.', 'My answer is no.', 'My answer is maybe.')
 _ABBREVIATION = re.compile(r'\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Inc|Ltd|Jr|Sr|Co|e\.g|i\.e|vs|etc)\.(?=\s)')

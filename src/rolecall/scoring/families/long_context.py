@@ -9,8 +9,6 @@ from typing import Any
 from rolecall.scoring.metrics.metric import comparison
 from rolecall.scoring.texts import alternatives, first_answer, names_whole, parse_gold, strip_text
 
-__all__ = ['bare_number', 'facts', 'key_values', 'recall_turn', 'running_numbers', 'speakers']
-
 _MARKS = re.compile(r'[\n:"\'.,?!{}()*`“”]')
 
 

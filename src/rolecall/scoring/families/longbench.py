@@ -12,19 +12,6 @@ from typing import Any, Literal
 from rolecall.scoring.metrics.metric import Answer, Mark, comparison, row_comparison
 from rolecall.scoring.texts import alternatives, bare_words, chinese_words, f1_of_words, longest_common, strip_text
 
-__all__ = [
-    'classes',
-    'code_similarity',
-    'counts',
-    'first_line',
-    'paragraphs',
-    'rouge_l',
-    'rouge_l_of',
-    'v2_accuracy',
-    'words_f1',
-    'words_of',
-]
-
 Language = Literal['en', 'zh']
 
 

@@ -13,8 +13,6 @@ from rolecall.scoring.families.longbench import Language, rouge_l_of, words_of
 from rolecall.scoring.metrics.metric import comparison
 from rolecall.scoring.texts import alternatives, f1_of_words, first_answer, strip_text
 
-__all__ = ['keyword_f1', 'plain_f1', 'plain_rouge_l']
-
 _ENGLISH = """
 and to of in her was with for it from is that his he by she they or at because be on are their what as had
 were about being this who but have has when which does

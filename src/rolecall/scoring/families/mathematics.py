@@ -14,20 +14,6 @@ from rolecall.scoring.postprocess.expressions import math_postprocess, math_post
 from rolecall.scoring.postprocess.numbers import last_number, number_of
 from rolecall.scoring.texts import alternatives, last_boxed, strip_text
 
-__all__ = [
-    'final_answer',
-    'live_expressions',
-    'olympiad_answers',
-    'read_after_statement',
-    'read_boxed_tail',
-    'read_final_statement',
-    'read_minerva',
-    'read_number_after_statement',
-    'read_theorem_answer',
-    'rule_answers',
-    'theorem_answers',
-]
-
 _CLOSE = 0.04
 """TheoremQA accepts numbers within 4 %, and for integers what rounds to them."""
 _ROUNDING = 1e-9

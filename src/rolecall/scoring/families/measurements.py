@@ -17,8 +17,6 @@ from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocess.numbers import first_number_postprocess
 from rolecall.scoring.texts import after_reasoning, alternatives, cut_next_problem, last_boxed, strip_text
 
-__all__ = ['absolute_error', 'auc_roc', 'exact_formula', 'meteor', 'read_boolean', 'root_mean_square', 'same_elements']
-
 _TAGGED_NUMBER = re.compile(r'<NUMBER>([^<]{1,200})</NUMBER>')
 _TAGGED = re.compile(r'(?:<(?:SMILES|MOLFORMULA|IUPAC|BOOLEAN|NUMBER)>|\\boxed\{)\s*(.*?)\s*(?:</\w+>|\})', re.DOTALL)
 _STATED = re.compile(r'\banswer\s*(?:is|:|=)|答案(?:是|为|：|:)', re.IGNORECASE)

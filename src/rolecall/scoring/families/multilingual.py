@@ -12,8 +12,6 @@ from rolecall.scoring.postprocess.letters import first_option_postprocess
 from rolecall.scoring.postprocess.numbers import last_number, number_of
 from rolecall.scoring.texts import alternatives, first_answer, strip_text
 
-__all__ = ['best_lines_bleu', 'choice_or_index', 'final_number', 'read_choice', 'read_final_number', 'read_translation']
-
 _MOST_LINES = 20
 _UNSPACED = re.compile('[\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\u0e00-\u0e7f]')
 _STATED = (

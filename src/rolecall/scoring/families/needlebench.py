@@ -8,8 +8,6 @@ from typing import Any
 from rolecall.scoring.metrics.metric import Mark, comparison
 from rolecall.scoring.texts import last_boxed, strip_text
 
-__all__ = ['ancestor', 'find_needle', 'find_needle_words', 'find_needles', 'keep_reply', 'read_ancestor']
-
 
 @comparison('contains_answer')
 def find_needle(prediction: str, gold: Any, use_trim: bool = False) -> bool:

@@ -12,18 +12,6 @@ from rolecall.scoring.metrics.metric import Mark, comparison
 from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
 from rolecall.scoring.texts import alternatives, bare_words, names_whole, parse_gold, strip_text
 
-__all__ = [
-    'boxes',
-    'nearest_candidate',
-    'options_by_category',
-    'read_box',
-    'reasoned_options',
-    'sounds',
-    'stated_answer',
-    'video_options',
-    'vqa_accuracy',
-]
-
 _SOUNDS = {'A': 'laughter', 'B': 'sigh', 'C': 'cough', 'D': 'throatclearing', 'E': 'sneeze', 'F': 'sniff'}
 _AGREEING = 3
 """An answer that this many people gave is fully right (VQA)."""

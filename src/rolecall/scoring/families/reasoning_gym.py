@@ -6,8 +6,6 @@ from rolecall.errors import import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 
-__all__ = ['verified']
-
 
 def verified() -> Metric:
     """What the verifier of the row's task gives for the answer; 1.0 is right."""

@@ -7,8 +7,6 @@ from typing import Any
 from rolecall.scoring.metrics.metric import comparison
 from rolecall.scoring.texts import alternatives, strip_text
 
-__all__ = ['contain_any', 'contain_share']
-
 
 @comparison('recall')
 def contain_share(prediction: str, gold: Any) -> float:

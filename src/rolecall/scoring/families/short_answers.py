@@ -21,28 +21,6 @@ from rolecall.scoring.texts import (
     strip_text,
 )
 
-__all__ = [
-    'accuracy_by_contamination',
-    'accuracy_drop',
-    'choice_set',
-    'contain_answer',
-    'exact_answer',
-    'first_word',
-    'grids',
-    'labelled_number',
-    'option_or_its_text',
-    'overlapping_answer',
-    'read_after_answer',
-    'read_bracketed_letter',
-    'read_first_line',
-    'read_headline',
-    'read_labelled_letter',
-    'read_span',
-    'read_truth',
-    'read_yes_or_no',
-    'recall_answer',
-]
-
 _LETTERS = 'ABCDEFGHIJ'
 _IGNORANCE = ('不确定', '无法确定', '无法回答', '不知道', '不认识')
 """How a reply in Chinese says that it does not know."""

@@ -10,8 +10,6 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.texts import f1_of_words, plain_words, strip_text
 
-__all__ = ['more_true_than_false']
-
 _NO_COMMENT = 'I have no comment.'
 
 

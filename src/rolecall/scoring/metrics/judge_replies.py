@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError
-from rolecall.prompts.values import text_of
 from rolecall.registry import Registry
 from rolecall.scoring.blame import NoOpinionError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
@@ -22,8 +22,6 @@ from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.naming import find_entry, option_problems
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
 from rolecall.scoring.postprocess.numbers import first_number_postprocess, number_of
-
-__all__ = ['READINGS', 'Reading', 'read_dict_postprocessor']
 
 Reads = Callable[[str, Answer], Mark]
 

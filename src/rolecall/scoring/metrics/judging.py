@@ -18,8 +18,6 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.metrics.package_judging import package_judge_metric
 from rolecall.scoring.naming import find_entry
 
-__all__ = ['Judge', 'cascade', 'judge_accuracy', 'judge_preference', 'judge_rating', 'judge_values']
-
 Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
 """From the values that fill a judge's prompt to the judge's reply."""
 

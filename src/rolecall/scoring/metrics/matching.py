@@ -12,16 +12,6 @@ from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, gene
 from rolecall.scoring.postprocess.numbers import number_of, stated_number_postprocess
 from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, equals_an_answer, strip_text
 
-__all__ = [
-    'accuracy',
-    'bbh_freeform',
-    'bbh_multiple_choice',
-    'contains_an_answer',
-    'exact_match',
-    'gsm8k',
-    'whole_match',
-]
-
 _POINT = re.compile(r'(?<=\d)\.(?=\d)')
 _MINUS = re.compile(r'(?<!\S)[-−](?=\d)')
 _PHRASE_END = re.compile(r'\n|[。！？，]|[.,!?](?=\s|$)')

@@ -11,23 +11,9 @@ from functools import wraps
 from numbers import Real
 from typing import Any
 
-from rolecall.prompts.values import text_of
+from rolecall.core.prompts.values import text_of
 from rolecall.quick_init import quick_init
 from rolecall.scoring.blame import ScoringError
-
-__all__ = [
-    'Answer',
-    'Mark',
-    'Metric',
-    'Number',
-    'Rival',
-    'comparison',
-    'is_boolean',
-    'make_mark',
-    'mark_by',
-    'row_comparison',
-    'share_of_tallies',
-]
 
 Number = float | bool
 

@@ -19,8 +19,6 @@ from rolecall.scoring.texts import (
     strip_text,
 )
 
-__all__ = ['bleu', 'corpus_bleu', 'jieba_rouge', 'rouge', 'word_f1']
-
 _ROUGE = ('rouge1', 'rouge2', 'rougeL', 'rougeLsum')
 _BLEU_ORDERS = 4
 _BLEU_SMOOTHING = 'exp'

@@ -8,14 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from rolecall.datasets.arrow import as_hub_dataset
 from rolecall.scoring.blame import NoOpinionError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.naming import Entry
 from rolecall.scoring.summary import unwrap_verdict
+from rolecall.sources.datasets.arrow import as_hub_dataset
 from rolecall.usercode import printing_to_stderr
-
-__all__ = ['package_judge_metric']
 
 
 def package_judge_metric(read: Entry, *, unit: str) -> Metric:

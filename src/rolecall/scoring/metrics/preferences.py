@@ -16,8 +16,6 @@ from unicodedata import normalize
 
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
 
-__all__ = ['Preference', 'Side', 'preference_in']
-
 Side = Literal['first', 'second', 'tie']
 
 

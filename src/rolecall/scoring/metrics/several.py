@@ -13,8 +13,6 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.postprocess.numbers import number_of
 from rolecall.scoring.texts import strip_text
 
-__all__ = ['average_inference_ppl', 'average_ppl', 'bits_per_character', 'circular', 'turn_mean']
-
 _JOINT = '--'
 _OTHER = "Use another evaluator, 'AccEvaluator' for instance."
 

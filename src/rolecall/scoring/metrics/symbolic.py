@@ -18,8 +18,6 @@ from rolecall.scoring.postprocess.expressions import final_expression
 from rolecall.scoring.postprocess.numbers import number_of
 from rolecall.scoring.texts import alternatives, strip_text
 
-__all__ = ['equal_expressions', 'equals_a_gold_expression', 'same_expression', 'value_of']
-
 _SECONDS, _AGAIN = 3.0, 0.5
 """Seconds of CPU time, and how soon to stop again what catches every exception."""
 _LONGEST = 2000

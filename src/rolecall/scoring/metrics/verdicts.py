@@ -15,8 +15,6 @@ from unicodedata import normalize
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
 from rolecall.scoring.postprocess.letters import first_option_postprocess
 
-__all__ = ['verdict_in']
-
 _NEITHER = ('C', 'NOT_ATTEMPTED', 'NOT ATTEMPTED')
 """Tags for an answer that does not attempt the question; it is not right."""
 _OTHERS = (

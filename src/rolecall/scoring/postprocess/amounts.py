@@ -12,8 +12,6 @@ from fractions import Fraction
 
 from rolecall.scoring.texts import narrow_digits
 
-__all__ = ['write_amounts', 'write_powers']
-
 _ENGLISH_SCALES = {
     'hundred': 100,
     'dozen': 12,

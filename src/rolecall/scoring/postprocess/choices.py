@@ -14,8 +14,6 @@ from unicodedata import normalize
 from rolecall.scoring.postprocess.letters import first_option_postprocess
 from rolecall.scoring.texts import after_reasoning
 
-__all__ = ['choice_postprocess']
-
 _TAKEN_BACK = re.compile(r'\b(?:wait|actually|correction|sorry|scratch that|on second thought|i meant?)\b|等等|更正')
 _IDIOM = r'\bno (?:doubts?|problems?|wonder|one|matter|reason|need|worries|idea|information|mention|clue|indication)\b'
 

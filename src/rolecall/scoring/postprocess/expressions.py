@@ -7,8 +7,6 @@ import re
 from rolecall.scoring.postprocess.numbers import last_amount, last_number
 from rolecall.scoring.texts import after_reasoning, cut_next_problem, last_boxed, narrow_digits
 
-__all__ = ['final_expression', 'math_postprocess', 'math_postprocess_v2']
-
 _STATED = re.compile(
     r'(?:\banswers?\s*(?:is|are|was|were|:|=)|\banswer\*\*\s*:|答案(?:是|为|：|:))[:：\s*]*'
     r'(?:not\b[^.\n]{1,40}?\bbut\s+(?:rather\s+)?|(?:approximately|about|around|roughly|exactly|simply|therefore)\s+|大?约为?)?',

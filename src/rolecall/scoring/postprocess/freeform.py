@@ -6,17 +6,6 @@ import re
 
 from rolecall.scoring.texts import after_reasoning, chinese_words, cut_next_problem, last_boxed
 
-__all__ = [
-    'bbh_freeform_postprocess',
-    'extract_non_reasoning_content',
-    'extract_role',
-    'general_cn_postprocess',
-    'general_postprocess',
-    'match_answer_pattern',
-    'think_pred_postprocess',
-    'xml_tag_postprocessor',
-]
-
 _TITLE = re.compile(
     r'(\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Gen|Col|Sgt|Capt|Sen|Rev)|(?<=[a-z]\s)[A-Z])\.(?=\s[A-Z])'  # also `John F. Kennedy`
 )

@@ -17,16 +17,6 @@ from unicodedata import normalize
 
 from rolecall.scoring.texts import after_reasoning, cut_next_problem
 
-__all__ = [
-    'bbh_mcq_postprocess',
-    'first_capital_postprocess',
-    'first_capital_postprocess_multi',
-    'first_option_postprocess',
-    'last_capital_postprocess',
-    'last_option_postprocess',
-    'multiple_select_postprocess',
-]
-
 
 def first_option_postprocess(text: str, options: str | Sequence[str], cushion: bool = True) -> str:
     """The first of the most clearly chosen options; without `cushion`, a bare letter in running text does not count.

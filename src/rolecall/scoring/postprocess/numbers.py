@@ -14,16 +14,6 @@ from unicodedata import normalize
 from rolecall.scoring.postprocess.amounts import write_amounts, write_powers
 from rolecall.scoring.texts import after_reasoning, cut_next_problem, last_boxed, narrow_digits
 
-__all__ = [
-    'first_number_postprocess',
-    'gsm8k_dataset_postprocess',
-    'gsm8k_postprocess',
-    'last_amount',
-    'last_number',
-    'number_of',
-    'stated_number_postprocess',
-]
-
 _SIGN = (
     r'(?:(?<![^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])(?<![.)])'
     r'(?P<sign>[-−–+]|(?<![\d)]\ )(?<!^)[-−+][ \t]|(?<![\d)]\ )(?:[Mm]inus|[Nn]egative)\ ))?[$€£¥]?'

@@ -1,0 +1,1 @@
+"""Applications on the same core: chat modules, training data, tuning."""

@@ -1,0 +1,262 @@
+"""Adapters turn a prompter's output into what one kind of model takes: OpenAI or Anthropic messages, or plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, Protocol
+
+from rolecall.apps.chat.chat_reply import Message
+from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.apps.chat.placeholders import Placeholders, holds
+from rolecall.apps.chat.thinking import ThinkingPolicy
+from rolecall.apps.chat.tool_calls import calls_in
+from rolecall.core.prompters.base_prompter import Prompter
+from rolecall.core.prompters.frame_renderer import read_turn
+from rolecall.core.prompters.history import check_history, describe_tools_in_words, origin_of
+from rolecall.core.prompters.special_tokens import DEFAULT_TOKENS
+from rolecall.core.prompters.tracing import encode_trace, has_special_token
+from rolecall.core.prompters.vendors import restore_blocks, restore_fields
+from rolecall.core.prompts.script import Script, Turn
+from rolecall.core.prompts.wording import Mode
+from rolecall.core.render.chat_renderer import ChatRenderer
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.renderers import Rendered
+from rolecall.core.render.spans import Request
+from rolecall.models.local_engine import separate_thinking
+from rolecall.models.protocol import Reply, Usage
+from rolecall.models.tokenizers.tokenizer import Tokenizer
+
+_OWN_THINKING = ThinkingPolicy('', 'openai')
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCall:
+    """The arguments of one module call."""
+
+    input: Any
+    history: Sequence[Any] | None = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+
+
+class AdaptedRequest(NamedTuple):
+    """A request, the parameters sent with it, and its readable form (it may be sent as token ids)."""
+
+    request: Request
+    extra: Mapping[str, Any]
+    reads: Request
+
+
+class Adapter(Protocol):
+    """Builds requests for one kind of model and reads its replies."""
+
+    @property
+    def writes_calls(self) -> bool:
+        """Whether the model writes tool calls into its text."""
+
+    @property
+    def thinking(self) -> ThinkingPolicy:
+        """How the model's reasoning is kept and sent back."""
+
+    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
+        """The request for a call. `said` holds the messages that follow the prompt."""
+
+    def check_tool_support(self, prompter: Prompter) -> None:
+        """Raise ModuleError if tool results cannot be sent with this prompter."""
+
+    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
+        """The reply, with reasoning and tool calls moved out of its text."""
+
+
+class OpenAIAdapter:
+    """Messages in OpenAI's shape."""
+
+    writes_calls = False
+
+    def __init__(self, thinking: ThinkingPolicy) -> None:
+        self.thinking = thinking
+
+    def check_tool_support(self, prompter: Prompter) -> None:
+        """Messages can carry tool results, so every prompter is fine."""
+
+    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
+        asked, said = _filter_thinking(asked, said, self.thinking)
+        body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='openai')
+        messages = [*body['messages'], *map(restore_fields, said)]
+        return AdaptedRequest(messages, _tools_of(body), messages)
+
+    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
+        return reply
+
+
+class AnthropicAdapter:
+    """Messages in Anthropic's shape. The system message goes first; the client moves it to the `system` field."""
+
+    writes_calls = False
+
+    def __init__(self, thinking: ThinkingPolicy) -> None:
+        self.thinking = thinking
+
+    def check_tool_support(self, prompter: Prompter) -> None:
+        """Messages can carry tool results, so every prompter is fine."""
+
+    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
+        asked, said = _filter_thinking(asked, said, self.thinking)
+        body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='anthropic')
+        system = [{'role': 'system', 'content': body['system']}] if body.get('system') else []
+        messages = [*system, *body['messages'], *map(_restore_anthropic, said)]
+        return AdaptedRequest(messages, _tools_of(body), messages)
+
+    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
+        return reply
+
+
+def _restore_anthropic(message: Message) -> Message:
+    blocks = restore_blocks(message)
+    return message if blocks is None else {'role': message['role'], 'content': blocks}
+
+
+def _filter_thinking(
+    asked: ModuleCall, said: Sequence[Message], policy: ThinkingPolicy
+) -> tuple[ModuleCall, Sequence[Message]]:
+    """The conversation with the reasoning that is to be sent: turns can begin in the history and end in `said`."""
+    history = asked.history if isinstance(asked.history, (list, tuple)) else ()
+    is_list = isinstance(asked.input, (list, tuple))
+    now = list(asked.input) if is_list else [{'role': 'user'}]
+    whole = [*history, *now, *said]
+    kept = policy.filter_turns(whole)
+    if kept is whole:
+        return asked, said
+    middle, end = len(history), len(history) + len(now)
+    changed = {'history': kept[:middle]} if history else {}
+    if is_list:
+        changed['input'] = kept[middle:end]
+    return replace(asked, **changed), kept[end:]
+
+
+def _tools_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {'tools': list(body['tools'])} if body.get('tools') else {}
+
+
+class TextAdapter:
+    """Text, by the model's own chat template where it has one, between the usual markers where it has none.
+
+    A prompter that is bound to a model already stays bound to that. Where somebody types a special token of the model,
+    the request is token ids in which those are ordinary characters.
+    """
+
+    writes_calls = True
+
+    def __init__(
+        self,
+        template: ChatTemplate | None,
+        *,
+        thinking: ThinkingPolicy = _OWN_THINKING,
+        tokenizer: Callable[[], Tokenizer | None] = lambda: None,
+    ) -> None:
+        self.thinking = thinking
+        self._template = template
+        self._tokenizer = tokenizer
+        self._bound = lru_cache(maxsize=32)(self._bind)
+
+    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
+        asked, said = _filter_thinking(asked, said, self.thinking)
+        bound, given = self.address(prompter, asked, said)
+        text: str = bound.generate_prompt(*given)
+        tokenizer = self._tokenizer()
+        tokens = [] if tokenizer is None else [token for token in tokenizer.special_tokens if token in text]
+        if tokenizer is None or not tokens:
+            return AdaptedRequest(text, {}, text)
+        if holds((asked.input, asked.history, said), tokens):
+            placeholders = Placeholders.for_tokens(tokens, unused_in=text)
+            hidden = replace(asked, input=placeholders.insert(asked.input), history=placeholders.insert(asked.history))
+            other, called = self.address(prompter, hidden, placeholders.insert(said))
+            trace = other.trace(*called)
+            signed = str(trace.request)
+            if placeholders.are_lost_in(trace) and placeholders.restore(signed) == text:
+                return AdaptedRequest(placeholders.encode(signed, tokenizer), {}, text)
+        trace = bound.trace(*given)
+        if not has_special_token(trace, tokens):
+            return AdaptedRequest(text, {}, text)
+        ids = encode_trace(trace, special=tokenizer.encode, plain=partial(tokenizer.encode, special=False))
+        return AdaptedRequest(list(ids), {}, text)
+
+    def address(
+        self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]
+    ) -> tuple[Prompter, tuple[Any, Any, Any]]:
+        """The prompter bound to this model, and its arguments."""
+        bound = self._bound(prompter) if not said else self._bind(prompter, said)
+        return bound, (asked.input, self._word_history(prompter, asked.history), asked.tools)
+
+    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
+        reply = reply if reply.reasoning else separate_thinking(reply)
+        if reply.reasoning:  # chat templates that take reasoning back know it by this name
+            reply = replace(reply, thinking={'reasoning_content': reply.reasoning}, usage=self._count_reasoning(reply))
+        offered = asked.tools or prompter.tools
+        if not offered or reply.tool_calls or reply.outcome != 'ok':
+            return reply
+        names = [tool.get('function', tool).get('name') for tool in offered]
+        text, calls = calls_in(reply.text, names)
+        return replace(reply, text=text, tool_calls=calls) if calls else reply
+
+    def _count_reasoning(self, reply: Reply) -> Usage:
+        """The usage with the tokens of the reasoning, by the model's tokenizer."""
+        tokenizer = None if reply.usage.reasoning_tokens is not None else self._tokenizer()
+        return (
+            reply.usage
+            if tokenizer is None
+            else replace(reply.usage, reasoning_tokens=tokenizer.count(reply.reasoning))
+        )
+
+    def check_tool_support(self, prompter: Prompter) -> None:
+        """Raise ModuleError before any tool runs if its result could not be sent."""
+        if prompter.model is not None:
+            raise ModuleError(
+                'a prompter that is already bound to a model cannot continue after a tool result. '
+                'Pass the unbound prompter to the module.'
+            )
+        if self._template is None:
+            raise ModuleError(
+                'this model has no chat template, so tool results cannot be written. Use a model that has one.'
+            )
+
+    def _word_history(self, prompter: Prompter, history: Any) -> Any:
+        """The history, with tool calls described in words if the chat template does not support them."""
+        if not history or prompter.model is not None or self._takes_tools:
+            return history
+        check_history(history)
+        return describe_tools_in_words(history)
+
+    def _bind(self, prompter: Prompter, said: Sequence[Message] = ()) -> Prompter:
+        if said:
+            self.check_tool_support(prompter)
+        if prompter.model is not None:
+            return prompter
+        own = self._word_history(prompter, prompter.history)
+        if own is not prompter.history:
+            prompter = replace(prompter, history=own)
+        if self._template is None:
+            return prompter.bind(DEFAULT_TOKENS)
+        if not said:
+            return prompter.bind(ChatRenderer(self._template))
+        more = said if self._takes_tools else describe_tools_in_words(said)
+        turns = [
+            read_turn(dict(message), replace(origin_of(message, i), name=f'said[{i}]'))
+            for i, message in enumerate(more)
+        ]
+        return prompter.bind(_ContinuingRenderer(self._template, said=tuple(turns)))
+
+    @property
+    def _takes_tools(self) -> bool:
+        return self._template is not None and self._template.supports_tools
+
+
+@dataclass(frozen=True)
+class _ContinuingRenderer(ChatRenderer):
+    """Renders a chat template with further messages after the prompt."""
+
+    said: tuple[Turn, ...] = ()
+
+    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
+        return super().render(replace(script, items=(*script.items, *self.said)), mode, prefill=prefill)

@@ -1,0 +1,115 @@
+"""One event loop in a thread of its own, on which all modules talk to their models.
+
+So a module can be called from plain code, from a notebook and from any event loop, and keeps its connections between
+calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from rolecall.apps.chat.module_errors import ModuleError
+
+T = TypeVar('T')
+_STARTING = threading.Lock()
+_CLOSING_SECONDS = 2.0
+
+
+class _Thread:
+    """The event loop and its thread. Both end with the process."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._run, name='rolecall-modules', daemon=True)
+        self.thread.start()
+
+    @property
+    def serves(self) -> bool:
+        """Whether the thread is alive in this process. Threads do not survive a fork."""
+        return self.process == os.getpid() and self.thread.is_alive()
+
+    def _run(self) -> None:
+        """Run the loop. SystemExit or KeyboardInterrupt fails one call only; the loop is restarted for the others."""
+        over = False
+        while not over:
+            with suppress(SystemExit, KeyboardInterrupt):
+                self.loop.run_forever()
+                over = True
+
+
+_running: _Thread | None = None
+
+
+def _forget_after_fork() -> None:
+    """In a forked child: a lock that another thread held is never released there, and the loop's thread is gone."""
+    global _running, _STARTING
+    _running, _STARTING = None, threading.Lock()
+
+
+if hasattr(os, 'register_at_fork'):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Start a coroutine on the loop. Cancelling the future stops it."""
+    global _running
+    with _STARTING:
+        if _running is None or not _running.serves:
+            _running = _Thread()
+    return asyncio.run_coroutine_threadsafe(work, _running.loop)
+
+
+def result_of(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine. It is cancelled if the caller stops waiting."""
+    if _is_here():
+        work.close()
+        raise ModuleError(
+            'an async function that a module calls cannot wait for a module: use `await module.acall(…)`.'
+        )
+    future = submit(work)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+async def run_in_thread(work: Callable[[], T]) -> T:
+    """Run user code in a thread of its own, so it may block or call other modules."""
+    given: Future[T] = Future()
+    given.set_running_or_notify_cancel()
+    inherited = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            result = inherited.run(work)
+        except BaseException as error:  # raised again in the caller
+            given.set_exception(error)
+        else:
+            given.set_result(result)
+
+    threading.Thread(target=run, name='rolecall-thread', daemon=True).start()
+    return await asyncio.wrap_future(given)
+
+
+def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Run a clean-up coroutine, from any thread and at any time."""
+    if _running is None or not _running.serves:
+        work.close()
+        return
+    future = asyncio.run_coroutine_threadsafe(work, _running.loop)
+    if not _is_here():
+        with suppress(Exception):  # clean-up has no caller to report to
+            future.result(_CLOSING_SECONDS)
+
+
+def _is_here() -> bool:
+    return _running is not None and threading.current_thread() is _running.thread

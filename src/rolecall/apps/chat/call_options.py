@@ -1,0 +1,182 @@
+"""The options of one call: how long it may take, what is sent beside the prompt, and how the answer is drawn.
+
+Every option is honoured or refused; none is sent to a server because it was misspelt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.checking import is_number, is_whole
+from rolecall.errors import did_you_mean
+from rolecall.models.http.headers import HEADER_RULE, find_unsendable_header
+from rolecall.models.protocol import Sampling
+
+_LENGTHS = ('max_out_len', 'max_tokens', 'max_completion_tokens', 'max_new_tokens')
+_OWN = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
+_PENALTIES = ('presence_penalty', 'frequency_penalty', 'repetition_penalty', 'min_p')
+_PASSED_ON = (
+    *('min_tokens', 'min_new_tokens', 'min_p', 'do_sample', 'ignore_eos', 'repetition_penalty', 'presence_penalty'),
+    *('frequency_penalty', 'logit_bias', 'logprobs', 'top_logprobs', 'tool_choice', 'parallel_tool_calls'),
+    *('response_format', 'reasoning_effort', 'reasoning', 'thinking', 'enable_thinking', 'verbosity', 'service_tier'),
+    *('user', 'metadata', 'store', 'prediction', 'modalities', 'web_search_options', 'chat_template_kwargs'),
+    *('num_beams', 'typical_p', 'guided_json', 'guided_regex', 'guided_choice', 'generation_config', 'mirostat'),
+)
+"""Parameters of the usual servers and engines, sent by these names."""
+SERVED_ONLY = (
+    *('logit_bias', 'logprobs', 'top_logprobs', 'tool_choice', 'parallel_tool_calls', 'response_format'),
+    *('reasoning_effort', 'reasoning', 'thinking', 'enable_thinking', 'verbosity', 'service_tier', 'user', 'metadata'),
+    *('store', 'prediction', 'modalities', 'web_search_options', 'chat_template_kwargs'),
+)
+"""Parameters of servers that no local engine has."""
+_ELSEWHERE = {
+    'api_key': 'Give it to OnlineChatModule(…, api_key=…).',
+    'base_url': 'Give it to OnlineChatModule(…, base_url=…).',
+    'model': 'A module has one model: make another module for another one.',
+    'source': 'A module has one source: make another module for another one.',
+    'messages': 'Give the question first, and the turns before it as history=[…].',
+    'system': 'Set the instruction with module.prompt(…).',
+    'instruction': 'Set the instruction with module.prompt(…).',
+    'llm_chat_history': 'Write history=[…].',
+    'chat_history': 'Write history=[…].',
+    'returns': 'Streams give text: call module(…, returns=…) or module.reply(…, returns=…).',
+    'stream': 'Call module.stream(…).',
+    'stream_output': 'Call module.stream(…).',
+    'max_retries': 'Write retries=….',
+    'request_timeout': 'Write timeout=….',
+    'extra_headers': 'Write headers={…}.',
+    'n': 'A call gives one answer: use module.batch([…]) for several.',
+}
+
+_WRITTEN = {name: _ELSEWHERE[name] for name in ('messages', 'model', 'stream')}
+"""Fields of a body that `extra_body` cannot change."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """How one call is made."""
+
+    sampling: Sampling = field(default_factory=Sampling)
+    timeout: float | None = None
+    """Seconds for the whole call: retries, pauses and tools included."""
+    retries: int | None = None
+
+
+def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallOptions:
+    """The options of a call; `served` tells whether the model is behind a server.
+
+    >>> read_call_options({'timeout': 5, 'max_tokens': 9}, served=True).sampling.max_out_len
+    9
+    >>> read_call_options({'llm_chat_history': []}, served=True)
+    Traceback (most recent call last):
+    rolecall.apps.chat.module_errors.ModuleError: 'llm_chat_history' is not an option of a call. Write history=[…].
+    """
+    rest = dict(given)
+    timeout, retries = rest.pop('timeout', None), rest.pop('retries', None)
+    if timeout is not None and not (is_number(timeout) and timeout > 0):
+        raise ModuleError(f'timeout must be a number of seconds above 0, got {timeout!r:.60}.')
+    if retries is not None and not (is_whole(retries) and retries >= 0):
+        raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
+    sent: dict[str, Any] = {}
+    if (headers := _pop_mapping('headers', rest, served=served)) is not None:
+        sent['extra_headers'] = _check_headers(headers)
+    if (body := _pop_mapping('extra_body', rest, served=served)) is not None:
+        sent['extra_body'] = _check_body(body)
+    sampling = read_sampling(rest)
+    return CallOptions(Sampling(**{**_fields(sampling), 'extra': {**sampling.extra, **sent}}), timeout, retries)
+
+
+def _pop_mapping(name: str, options: dict[str, Any], *, served: bool) -> dict[str, Any] | None:
+    value = options.pop(name, None)
+    if value is None:
+        return None
+    if not served:
+        raise ModuleError(f'{name} is for models behind a server; this one runs in this process.')
+    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value):
+        raise ModuleError(f'{name} must be a mapping of names, got {value!r:.60}.')
+    return dict(value)
+
+
+def _check_headers(headers: dict[str, Any]) -> dict[str, Any]:
+    if not all(isinstance(value, str) for value in headers.values()):
+        raise ModuleError('headers must have strings as values.')
+    if (wrong := find_unsendable_header(headers)) is not None:
+        raise ModuleError(f'headers: {wrong!r:.60} cannot be sent. {HEADER_RULE}')
+    return headers
+
+
+def _check_body(body: dict[str, Any]) -> dict[str, Any]:
+    if owned := [name for name in _WRITTEN if name in body]:
+        raise ModuleError(f'extra_body must not have {owned[0]!r}: the module writes it. {_WRITTEN[owned[0]]}')
+    for name, value in body.items():
+        _check_json(f'extra_body[{name!r}]', value)
+    return body
+
+
+def _check_json(name: str, value: Any) -> None:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModuleError(f'{name} must be data that JSON can carry: {error}.') from None
+
+
+def _fields(sampling: Sampling) -> dict[str, Any]:
+    return {name: getattr(sampling, name) for name in Sampling.__dataclass_fields__}
+
+
+def read_sampling(given: Mapping[str, Any]) -> Sampling:
+    """Sampling parameters by their usual names.
+
+    >>> read_sampling({'max_tokens': 9, 'stop': 'END', 'presence_penalty': 1}).as_dict()
+    {'max_out_len': 9, 'stop': ['END'], 'presence_penalty': 1}
+    """
+    rest = {name: value for name, value in given.items() if value is not None}
+    length = _read_length({name: rest.pop(name) for name in _LENGTHS if name in rest})
+    stop = rest.pop('stop', ())
+    if not isinstance(stop, str) and not (isinstance(stop, (list, tuple)) and all(isinstance(s, str) for s in stop)):
+        raise ModuleError(f'stop must be a string or a list of strings, got {stop!r:.60}.')
+    own = {name: rest.pop(name) for name in _OWN if name in rest}
+    _check_numbers(own)
+    for name in _PENALTIES:
+        if name in rest and not is_number(rest[name]):
+            raise ModuleError(f'{name} must be a number, got {rest[name]!r:.60}.')
+    _refuse_unknown(rest)
+    for name, value in rest.items():
+        _check_json(name, value)
+    return Sampling(max_out_len=length, stop=(stop,) if isinstance(stop, str) else tuple(stop), extra=rest, **own)
+
+
+def _read_length(lengths: Mapping[str, Any]) -> int | None:
+    for name, length in lengths.items():
+        if not is_whole(length) or length < 1:
+            raise ModuleError(f'{name} must be a whole number of tokens of at least 1, got {length!r:.60}.')
+    if len(set(lengths.values())) > 1:
+        raise ModuleError(f'the answer length is given twice: {" and ".join(map(str, sorted(lengths.values())))}.')
+    return next(iter(lengths.values()), None)
+
+
+def _check_numbers(own: Mapping[str, Any]) -> None:
+    for name, value in own.items():
+        whole = name not in ('temperature', 'top_p')
+        if not (is_whole(value) if whole else is_number(value)):
+            raise ModuleError(f'{name} must be a {"whole " if whole else ""}number, got {value!r:.60}.')
+        if name != 'seed' and value < (-1 if name == 'top_k' else 0):
+            raise ModuleError(f'{name} must not be negative, got {value!r:.60}.')
+        if name == 'top_p' and value > 1:
+            raise ModuleError(f'top_p must be at most 1, got {value!r:.60}.')
+
+
+def _refuse_unknown(rest: Mapping[str, Any]) -> None:
+    for name in rest:
+        if name in _ELSEWHERE:
+            raise ModuleError(f'{name!r} is not an option of a call. {_ELSEWHERE[name]}')
+        if name not in _PASSED_ON:
+            known = ('timeout', 'retries', 'headers', 'extra_body', 'history', 'tools', 'stop')
+            hint = did_you_mean(name, (*known, *_LENGTHS, *_OWN, *_PASSED_ON))
+            hint = f'{hint} ' if hint.startswith('Did') else ''
+            own = 'A parameter that only this server knows goes into extra_body={…}.'
+            raise ModuleError(f'unknown option {name!r:.60}. {hint}{own}')

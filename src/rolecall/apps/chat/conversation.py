@@ -1,0 +1,417 @@
+"""One conversation with a model: requests, retries and tool rounds, through the same client as runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+from rolecall.apps.chat.adapters import Adapter, ModuleCall
+from rolecall.apps.chat.background import run_in_thread
+from rolecall.apps.chat.call_options import CallOptions
+from rolecall.apps.chat.chat_reply import (
+    Attempt,
+    ChatReply,
+    Message,
+    find_cost,
+    read_user_messages,
+    sum_cost,
+    sum_usage,
+)
+from rolecall.apps.chat.events import OnEvent, Retry, Spent, ToolFailure, report
+from rolecall.apps.chat.failover import FailoverPolicy
+from rolecall.apps.chat.hints import BadValueError
+from rolecall.apps.chat.module_errors import BadAnswerError, ModuleError, ToolRoundsError, UnfinishedCallError
+from rolecall.apps.chat.streaming import OnPiece, StreamedCall, StreamPiece
+from rolecall.apps.chat.structured import AnswerType
+from rolecall.apps.chat.tools import INTERRUPTED, Toolbox
+from rolecall.apps.chat.trimming import TokenBudget, drop_turns_to_fit
+from rolecall.core.prompters.base_prompter import Prompter
+from rolecall.core.prompters.history import check_history
+from rolecall.core.prompters.hooks import run_hooks
+from rolecall.core.prompts.frozen import copy_data
+from rolecall.core.render.spans import Request
+from rolecall.models.prices import Price
+from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Usage
+from rolecall.models.reasoning import THINK
+from rolecall.runs.client.concurrent_client import ConcurrentClient
+from rolecall.runs.client.limiter import Limits
+from rolecall.runs.client.model_client import ModelCall
+from rolecall.runs.client.retry import ModelUnavailableError, RetryPolicy
+
+T = TypeVar('T')
+_ONE = Limits(start=1, most=1)
+_UNSUPPORTED = (400, 415, 422)
+_LONGEST_RETRY_AFTER = 60.0
+"""Seconds that a server may ask a call without a timeout to wait."""
+_MEDIA = ('image_url', 'image', 'input_audio', 'audio_url', 'video_url', 'file')
+_ASKED_AGAIN = 2
+"""How often a model is asked again whose answer is not of the type asked for."""
+
+
+@dataclass(eq=False)
+class Connection:
+    """One model with its adapter and retry policy.
+
+    It knows the conversations under way, so that closing it ends them. All of it happens on one event loop.
+    """
+
+    model: Model
+    adapter: Adapter
+    retry_policy: RetryPolicy
+    price: Price | None = None
+    _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+    _dropped: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+
+    @property
+    def takes_media(self) -> bool:
+        """Whether pictures and sound can be sent."""
+        return self.model.capabilities.media and not self.adapter.writes_calls
+
+    @property
+    def server(self) -> Any:
+        """The address of the model's server; None for a model in this process."""
+        return self.model.identity.get('server')
+
+    async def hold(self, conversation: Awaitable[T]) -> T:
+        """Await a conversation. It fails with ModuleError if the connection is closed meanwhile."""
+        task = asyncio.current_task()
+        if task is None:
+            return await conversation
+        self._under_way.add(task)
+        try:
+            return await conversation
+        except asyncio.CancelledError:
+            if task not in self._dropped:
+                raise
+            raise ModuleError('the module was stopped before the answer was complete.') from None
+        finally:
+            self._under_way.discard(task)
+            self._dropped.discard(task)
+
+    async def close(self) -> None:
+        """Cancel conversations in progress and close the model."""
+        tasks = tuple(self._under_way)
+        self._dropped.update(tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self.model.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """A model that may answer a call, and the options that it is called with."""
+
+    name: str
+    line: Connection
+    options: CallOptions
+
+
+@dataclass(slots=True, eq=False)
+class Conversation:
+    """One call on its way: the messages after the prompt, the models asked so far, and what they cost.
+
+    A model that fails is followed by the next, which goes on with the same messages: tools that have run are not run
+    again.
+    """
+
+    answerers: Sequence[Answerer]
+    failover: FailoverPolicy = field(default_factory=FailoverPolicy)
+    answer: AnswerType | None = None
+    toolbox: Toolbox | None = None
+    on_piece: OnPiece | None = None
+    home: asyncio.AbstractEventLoop | None = None
+    on_event: OnEvent | None = None
+    budget: TokenBudget | None = None
+    failures: list[ModelError] = field(default_factory=list)
+    """Why requests were sent again."""
+    said: list[Message] = field(default_factory=list)
+    before: tuple[Any, ...] = ()
+    attempts: list[Attempt] = field(default_factory=list)
+    usages: list[Usage] = field(default_factory=list)
+    """Of the current model."""
+    dropped: list[Any] = field(default_factory=list)
+    first: Request | None = None
+    reads: Request = ''
+    place: int = 0
+    rounds: int = 0
+    streamed: bool = False
+    """Whether text of the current request was passed on, which cannot be taken back."""
+
+    @property
+    def line(self) -> Connection:
+        return self.answerers[self.place].line
+
+    @property
+    def options(self) -> CallOptions:
+        return self.answerers[self.place].options
+
+    @property
+    def _is_last(self) -> bool:
+        return self.place == len(self.answerers) - 1
+
+    async def answer_in_time(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
+        """The reply to a call, within its timeout."""
+        timeout = self.answerers[0].options.timeout
+        try:
+            return await asyncio.wait_for(self.hold(prompter, asked), timeout)
+        except asyncio.TimeoutError:
+            last = f' The last attempt: {self.failures[-1]}' if self.failures else ''
+            status = self.failures[-1].status if self.failures else None
+            what = f'no answer within {timeout or 0:g} s (timeout), retries included.{last}'
+            error = ModelError(what, transient=True, status=status)
+        except ModelError as failure:
+            error = failure
+        if self.rounds and not isinstance(error, UnfinishedCallError):
+            self._end_attempt(str(error))
+            raise UnfinishedCallError(error, [*self.before, *self.said], self.attempts) from error
+        raise error
+
+    async def hold(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
+        """The reply of the first model that answers."""
+        earlier = copy_data(asked.history) if isinstance(asked.history, (list, tuple)) else []
+        prompter, asked = await apply_hooks(prompter, asked)
+        if self.toolbox is not None:
+            for answerer in self.answerers:
+                answerer.line.adapter.check_tool_support(prompter)
+        media = find_media(asked)
+        if media and not self.line.takes_media:
+            raise ModuleError(f'{media[0]}: this model takes text only.')
+        while True:
+            try:
+                reply, value = await self.line.hold(self._converse(prompter, asked, earlier, media))
+            except (ModelError, BadAnswerError) as error:
+                if self._is_last or self.streamed or not self.failover.applies_to(error):
+                    raise
+                why = str(error)
+            else:
+                if self._is_last or self.streamed or not self.failover.applies_to(reply):
+                    return self._finish(reply, value)
+                why = f'{reply.outcome}: {reply.reason}'
+            self._turn_to_next(why)
+
+    def _turn_to_next(self, why: str) -> None:
+        name = self.answerers[self.place].name
+        self._end_attempt(why)
+        self.place += 1
+        self.first, self.usages, self.dropped = None, [], []
+        self._report('fallback', f'{name} failed ({why}); {self.answerers[self.place].name} is asked.')
+
+    def _end_attempt(self, failure: str = '') -> None:
+        usage = sum_usage(self.usages)
+        cost = find_cost(usage, self.line.price) if self.usages else 0.0
+        self.attempts.append(Attempt(self.answerers[self.place].name, usage, cost, failure))
+
+    async def _converse(
+        self, prompter: Prompter, asked: ModuleCall, earlier: Sequence[Any], media: Sequence[str]
+    ) -> tuple[Reply, Any]:
+        """The reply of the current model and its value. With a toolbox, run the tools it calls until it answers."""
+        if media and not self.line.takes_media:
+            raise ModelError(f'{media[0]}: this model takes text only.')
+        most = self.toolbox.max_rounds if self.toolbox is not None else 0
+        tries, settled = 0, len(self.said)
+        while True:
+            if self.budget is not None:
+                asked = await self._trim(self.budget, prompter, asked)
+            try:
+                reply = await self._ask(prompter, asked, len(earlier))
+            except ModelError as error:
+                if media and error.status in _UNSUPPORTED:
+                    error.args = (f'{error} ({media[0]}: does the model take more than text?)',)
+                raise
+            self.before = self.before or (*earlier, *read_user_messages(prompter, asked.input))
+            if self.toolbox is not None and reply.tool_calls:
+                self.said.append(self.line.adapter.thinking.write_message(reply))
+                if self.rounds == most:
+                    raise ToolRoundsError(most, self.said)
+                self.rounds += 1
+                await self._use_tools(self.toolbox, reply)
+                settled = len(self.said)
+                continue
+            try:
+                value, complaint = self._read_value(reply, tries)
+            except BadAnswerError:
+                del self.said[settled:]  # another model need not read the answers that did not fit
+                raise
+            if complaint is None:
+                return reply, value
+            tries += 1
+            answer = self.line.adapter.thinking.write_message(reply)
+            self.said += [answer, {'role': 'user', 'content': complaint}]
+
+    def _finish(self, reply: Reply, value: Any) -> ChatReply:
+        self._end_attempt()
+        usage = sum_usage([attempt.usage for attempt in self.attempts])
+        spent = Spent(usage, sum_cost(self.attempts))
+        self._report('usage', spent)
+        return ChatReply.of(
+            reply,
+            prompt=self.first if self.first is not None else '',
+            said=self.said,
+            answer=self.line.adapter.thinking.write_message(reply),
+            before=self.before,
+            usage=usage,
+            cost=spent.cost,
+            dropped=self.dropped,
+            value=value,
+            attempts=self.attempts,
+        )
+
+    async def _trim(self, budget: TokenBudget, prompter: Prompter, asked: ModuleCall) -> ModuleCall:
+        """The call with a history that keeps to the token budget, tool rounds so far included."""
+        check_history(asked.history or ())
+        model, sampling = self.line.model, self.options.sampling
+
+        async def measure(history: Sequence[Any]) -> int:
+            request, extra, _ = self.line.adapter.word(prompter, replace(asked, history=list(history)), self.said)
+            return await budget.measure(model, request, replace(sampling, extra={**sampling.extra, **extra}))
+
+        kept, dropped = await drop_turns_to_fit(asked.history or (), measure, budget.limit_for(model, sampling))
+        if dropped:
+            self.dropped += dropped
+            self._report('trim', dropped)
+        return replace(asked, history=list(kept)) if dropped else asked
+
+    async def _ask(self, prompter: Prompter, asked: ModuleCall, earlier: int) -> Reply:
+        adapter, sampling = self.line.adapter, self.options.sampling
+        request, extra, reads = adapter.word(prompter, asked, self.said)
+        if self.first is None:
+            self.first = adapter.word(prompter, asked, ()).reads if self.said else reads
+        if self.answer is not None and self.line.model.capabilities.json_schema:
+            extra = {**extra, 'json_schema': self.answer.schema}
+        # If tool calls are part of the text, the answer is only known once the text is complete.
+        offers = bool(asked.tools or prompter.tools)
+        live = self._pass_on if self.on_piece is not None and not (adapter.writes_calls and offers) else None
+        self.reads, self.streamed = reads, False
+        self._report('request', reads)
+        own = _without_forced_choice(sampling.extra) if self.rounds else sampling.extra
+        drawn = replace(sampling, extra={**own, **extra})
+        reply = adapter.read_reply(await self._send(request, drawn, live), prompter, asked)
+        self._report('reply', reply)
+        if self.on_piece is not None and live is None:
+            for piece in (StreamPiece('thinking', reply.reasoning), StreamPiece('text', reply.text)):
+                if piece.text:
+                    self._pass_on(piece)
+        self.usages.append(reply.usage)
+        return _number_calls(reply, earlier + len(self.said))
+
+    def _pass_on(self, piece: StreamPiece) -> None:
+        self.streamed = self.streamed or piece.kind == 'text'
+        if self.on_piece is not None:
+            self.on_piece(piece)
+
+    async def _use_tools(self, toolbox: Toolbox, reply: Reply) -> None:
+        """Run the calls of a reply. Each gets its result, even if the call is interrupted while tools run."""
+        for call in reply.tool_calls:
+            self._report('tool_call', call)
+        running = toolbox.start(reply.tool_calls, home=self.home)
+        try:
+            await asyncio.gather(*running)
+        finally:
+            for call, task in zip(reply.tool_calls, running, strict=True):
+                text, error = task.result() if task.done() and not task.cancelled() else INTERRUPTED
+                name = call['function']['name']
+                message = {'role': 'tool', 'tool_call_id': call['id'], 'name': name, 'content': text}
+                if error is not None:
+                    self._report('tool_failure', ToolFailure(str(name), call, error))
+                self._report('tool_result', message)
+                self.said.append(message)
+
+    def _read_value(self, reply: Reply, tries: int) -> tuple[Any, str | None]:
+        """The value of an answer, or what the model is told because there is none."""
+        if self.answer is None or reply.outcome != 'ok' or reply.tool_calls:
+            return None, None
+        try:
+            return self.answer.read(reply.text), None
+        except BadValueError as error:
+            why = f'{error} (it was cut at its length limit, max_tokens)' if reply.reason == 'length' else str(error)
+            self._report('bad_answer', why)
+            if tries == _ASKED_AGAIN:
+                raise BadAnswerError(reply, why, tries + 1) from None
+            return None, self.answer.complaint(why)
+
+    def _report(self, kind: str, data: Any) -> None:
+        report(self.on_event, kind, data)
+
+    def _allow_retry(self, error: ModelError, pause: float) -> None:
+        """Report a retry; refuse one for which the server asks longer than the caller waits."""
+        longest = self.options.timeout or _LONGEST_RETRY_AFTER
+        if error.retry_after is not None and error.retry_after > longest:
+            asked = f'It asks for a pause of {error.retry_after:,.0f} s, and the call waits {longest:g} s at most.'
+            raise ModelError(
+                f'{str(error).rstrip(".")}. {asked}',
+                status=error.status,
+                retry_after=error.retry_after,
+                transient=True,
+            ) from error
+        self.failures.append(error)
+        self._report('retry', Retry(error, pause))
+
+    async def _send(self, request: Request, sampling: Sampling, on_piece: OnPiece | None) -> Reply:
+        """Send one request through a run's client. Errors that would end a run only fail this call."""
+        line, retries = self.line, self.options.retries
+        model = line.model
+        if on_piece is not None:
+            thinks = isinstance(self.reads, str) and self.reads.rstrip().endswith(THINK[0])
+            model = cast(Model, StreamedCall(line.model, on_piece, begins_thinking=thinks))
+        policy = line.retry_policy
+        if retries is not None:
+            policy = replace(policy, retries=retries, when_busy=2 * retries)
+        client = ConcurrentClient(model, _ONE, policy)
+        client.on_retry = self._allow_retry
+        try:
+            reply = await client.send(ModelCall('generate', request, sampling))
+        except ModelUnavailableError as error:
+            cause = error.__cause__
+            if isinstance(cause, ModelError):
+                raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
+            raise cause if cause is not None else error from None
+        return cast(Reply, reply)
+
+
+def _without_forced_choice(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters without a `tool_choice` that forces a call: forced in every round, no model could answer."""
+    forced = extra.get('tool_choice') not in (None, 'auto', 'none', {'type': 'auto'}, {'type': 'none'})
+    return {name: value for name, value in extra.items() if not (forced and name == 'tool_choice')}
+
+
+def _number_calls(reply: Reply, start: int) -> Reply:
+    """The reply with a unique id for each tool call, so that results can refer to it."""
+    # The strictest chat templates require nine letters and digits.
+    calls = [{**call, 'id': call.get('id') or f'call{start:03}{i:02}'} for i, call in enumerate(reply.tool_calls)]
+    return replace(reply, tool_calls=tuple(calls))
+
+
+def find_media(asked: ModuleCall) -> list[str]:
+    """Where a call has more than text, each place with the kind of content.
+
+    >>> find_media(ModuleCall([{'role': 'user', 'content': [{'type': 'image_url', 'image_url': {'url': 'a.png'}}]}]))
+    ['input[0].content[0] has type image_url']
+    """
+    found = []
+    for name, turns in (('history', asked.history), ('input', asked.input)):
+        for i, turn in enumerate(turns if isinstance(turns, (list, tuple)) else ()):
+            content = turn.get('content') if isinstance(turn, Mapping) else None
+            for k, part in enumerate(content if isinstance(content, (list, tuple)) else ()):
+                kind = part.get('type') if isinstance(part, Mapping) else None
+                if kind in _MEDIA:
+                    found.append(f'{name}[{i}].content[{k}] has type {kind}')
+    return found
+
+
+async def apply_hooks(prompter: Prompter, asked: ModuleCall) -> tuple[Prompter, ModuleCall]:
+    """The prompter without its hooks, and the call as the hooks changed it."""
+    if not prompter.hooks:
+        return prompter, asked
+    given = (asked.input, asked.history, asked.tools, None)
+    changed = await run_in_thread(lambda: run_hooks(prompter.hooks, given))
+    return _without_hooks(prompter), ModuleCall(*changed[:3])
+
+
+@lru_cache(maxsize=32)
+def _without_hooks(prompter: Prompter) -> Prompter:
+    return replace(prompter, hooks=())

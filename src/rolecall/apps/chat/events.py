@@ -1,0 +1,115 @@
+"""What happens in a call, for those who watch it (`module.watch`) and for the logger `rolecall`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rolecall.errors import describe_error
+from rolecall.models.protocol import ModelError, Reply, Usage
+from rolecall.strings import count_noun
+
+_LOGGER = logging.getLogger('rolecall')
+_LEVELS = {'tool_failure': logging.WARNING, 'fallback': logging.WARNING, 'retry': logging.INFO, 'trim': logging.INFO}
+"""Everything else is logged as DEBUG."""
+_SHOWN, _LONGEST = 200, 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a call.
+
+    | kind           | data                                                              |
+    |----------------|-------------------------------------------------------------------|
+    | `trim`         | the turns of the history that were dropped to fit a token budget  |
+    | `request`      | the prompt, as messages or as text                                |
+    | `retry`        | `Retry`: the error, and the seconds until the request is repeated |
+    | `reply`        | the reply, with its usage                                         |
+    | `tool_call`    | the call                                                          |
+    | `tool_failure` | `ToolFailure`: the tool's name, the call, and what was raised     |
+    | `tool_result`  | the message with the result                                       |
+    | `bad_answer`   | why the answer is asked for again                                 |
+    | `fallback`     | why the next model is asked                                       |
+    | `usage`        | `Spent`: the usage of the whole call, and what it cost            |
+    """
+
+    kind: str
+    data: Any
+
+
+OnEvent = Callable[[Event], object]
+
+
+class Retry(NamedTuple):
+    """A request that failed for the moment."""
+
+    error: ModelError
+    seconds: float
+
+
+class ToolFailure(NamedTuple):
+    """A tool call without a result. The model is told the error, so that it can correct the call."""
+
+    name: str
+    call: Mapping[str, Any]
+    error: BaseException
+
+
+class Spent(NamedTuple):
+    """What a call took."""
+
+    usage: Usage
+    cost: float | None
+    """US dollars by the price of the model; None if that is not known."""
+
+
+def report(on_event: OnEvent | None, kind: str, data: Any) -> None:
+    """Log an event and pass it on. What a watcher raises is logged and breaks nothing."""
+    level = _LEVELS.get(kind, logging.DEBUG)
+    if _LOGGER.isEnabledFor(level):
+        raised = data.error if isinstance(data, ToolFailure) and not isinstance(data.error, ValueError) else None
+        _LOGGER.log(level, '%s: %s', kind.replace('_', ' '), _describe(kind, data), exc_info=raised)
+    if on_event is None:
+        return
+    try:
+        on_event(Event(kind, data))
+    except Exception as error:
+        _LOGGER.warning('on_event raised %s; the call goes on.', describe_error(error))
+
+
+def _describe(kind: str, data: Any) -> str:
+    """An event in one line, without what users wrote: sizes, names and numbers."""
+    if isinstance(data, Retry):
+        return f'in {data.seconds:.1f} s, because {data.error}'
+    if isinstance(data, ToolFailure):
+        return f'{data.name:.64} failed, and the model is told so: {describe_error(data.error)}'
+    if isinstance(data, Spent):
+        return _describe_spent(data)
+    if isinstance(data, Reply):
+        calls = f', {count_noun(len(data.tool_calls), "tool call")}' if data.tool_calls else ''
+        return f'{data.outcome}, {count_noun(len(data.text), "character")}{calls}'
+    if kind == 'tool_call':
+        return f'{data["function"]["name"]}({str(data["function"].get("arguments"))[:_SHOWN]})'
+    if kind == 'tool_result':
+        return f'{data["name"]} returned {count_noun(len(data["content"]), "character")}'
+    if kind == 'trim':
+        return f'dropped {count_noun(len(data), "message")} from the start of the history'
+    if kind == 'request':
+        return count_noun(len(data), 'character' if isinstance(data, str) else 'message')
+    return str(data)[:_LONGEST]
+
+
+def _describe_spent(spent: Spent) -> str:
+    usage = spent.usage
+    amounts: Sequence[tuple[str, int | None]] = (
+        ('input', usage.input_tokens),
+        ('cached', usage.cached_tokens),
+        ('written to the cache', usage.cache_written_tokens),
+        ('output', usage.output_tokens),
+        ('reasoning', usage.reasoning_tokens),
+    )
+    known = [f'{amount} {name}' for name, amount in amounts if amount is not None]
+    price = 'price not known' if spent.cost is None else f'${spent.cost:.6f}'
+    return f'{", ".join(known) or "not reported"} tokens, {price}'

@@ -1,0 +1,242 @@
+"""Chat with models behind APIs: a service by name, or any OpenAI- or Anthropic-compatible server."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from rolecall.apps.chat.adapters import AnthropicAdapter, OpenAIAdapter
+from rolecall.apps.chat.background import finish, result_of
+from rolecall.apps.chat.conversation import Connection
+from rolecall.apps.chat.module import ChatModule
+from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.apps.chat.thinking import RESEND, Resend, ThinkingPolicy, name_author
+from rolecall.checking import OptionReader
+from rolecall.errors import did_you_mean
+from rolecall.models.anthropic import model as anthropic
+from rolecall.models.openai import model as openai
+from rolecall.models.prices import find_price
+from rolecall.models.protocol import Model
+from rolecall.models.services import ALIASES, SOURCES, ChatSource
+from rolecall.redaction import drop_url_secrets, find_secrets, is_secret_name
+from rolecall.runs.client.retry import RetryPolicy
+
+_ENTRY_OPTIONS = (
+    *('timeout', 'headers', 'extra_headers', 'org', 'proxy', 'query_per_second', 'extra_body', 'generation_kwargs'),
+    *('max_tokens_key', 'max_seq_len', 'think_tag', 'media', 'inline_files', 'prefill', 'system', 'anthropic_version'),
+    *('tokenizer', 'tokenizer_path', 'chat_template', 'price', 'endpoint'),
+)
+_OWN_OPTIONS = ('source', 'model', 'base_url', 'api_key', 'stream', 'retries', 'resend_thinking')
+_SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max_out_len', 'presence_penalty')
+_RETRIES = 4
+_NAME = 'OnlineChatModule'
+
+
+class OnlineChatModule(ChatModule):
+    """A model behind an API.
+
+    >>> module = OnlineChatModule('deepseek', temperature=0)
+    >>> module
+    OnlineChatModule(source='deepseek', model='deepseek-chat', base_url='https://api.deepseek.com/v1')
+    >>> assistant = module.prompt('You answer in one word.')
+
+    `assistant('…')` returns the answer, `assistant.reply('…')` the full reply, `assistant.stream('…')` the pieces.
+    `source` is the name of a service, with or without a model ('openai/gpt-4.1-mini'), or a URL; by default the first
+    service with a key in the environment. Options of a model entry (`timeout`, `headers`, …) and `retries`
+    configure it; others are sent with every request.
+    """
+
+    def __init__(
+        self,
+        source: str | None = None,
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key: str | Sequence[str] | None = None,
+        stream: bool = False,
+        **options: Any,
+    ) -> None:
+        self._made_with = {
+            **options,
+            'source': source,
+            'model': model,
+            'base_url': base_url,
+            'api_key': api_key,
+            'stream': stream,
+        }
+        retries = options.pop('retries', _RETRIES)
+        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+            raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
+        _refuse_misspelt(options)
+        resend = _read_resend(options.pop('resend_thinking', None))
+        if source is not None and not isinstance(source, str):
+            raise ModuleError(f'source must be a name or a URL, got {source!r:.60}.')
+        if source is not None and '://' in source:
+            base_url = _one_url(source, base_url)
+            source = None
+        elif source is not None and '/' in source:
+            source, model = _split_name(source, model)
+        if base_url is not None and not (isinstance(base_url, str) and base_url.strip()):
+            raise ModuleError(f'base_url must be the URL of a server, or None for the default, got {base_url!r:.60}.')
+        found = ChatSource('custom', base_url) if source is None and base_url is not None else find_source(source)
+        entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
+        entry |= _address(found, model, base_url, api_key)
+        if stream:
+            entry['stream'] = True
+        super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
+        built = (anthropic if found.anthropic else openai).build(entry, name=_NAME)
+        timeout = options.get('timeout') or 600.0
+        retry_policy = RetryPolicy(seconds=timeout, retries=retries, when_busy=2 * retries)
+        self.source = found.name
+        self.model = str(entry.get('model') or '')
+        thinking = ThinkingPolicy(
+            name_author(built),
+            'anthropic' if found.anthropic else 'openai',
+            resend or _usual_resend(self.source, self.model),
+        )
+        adapter = AnthropicAdapter(thinking) if found.anthropic else OpenAIAdapter(thinking)
+        price = find_price({'model': self.model, 'price': options.get('price')})
+        self._shared = Connection(built, adapter, retry_policy, price)
+        weakref.finalize(self._shared, _close, built)
+
+    @property
+    def base_url(self) -> str:
+        """The URL of the server."""
+        return str(self._shared.model.identity['server'])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: how the module was made, its prompter and tools; no connection, no key."""
+        kept = {name: value for name, value in self.__dict__.items() if name != '_shared'}
+        return {**kept, '_made_with': _leave_secrets_out(self._made_with)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        OnlineChatModule.__init__(self, **state['_made_with'])
+        self.__dict__.update(state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OnlineChatModule:
+        """A copy with the same key and a connection of its own."""
+        copied = type(self).__new__(type(self))
+        copied.__setstate__({**self.__getstate__(), '_made_with': dict(self._made_with)})
+        return copied
+
+    def _stop(self) -> None:
+        result_of(self._shared.close())  # the next call reopens connections
+
+    def __repr__(self) -> str:
+        return f'OnlineChatModule(source={self.source!r}, model={self.model!r}, base_url={self.base_url!r})'
+
+    def _connection(self) -> Connection:
+        return self._shared
+
+    @property
+    def _name(self) -> str:
+        return self.model or f'the model of {self.base_url}'
+
+
+def find_source(name: str | None) -> ChatSource:
+    """The service of that name; by default the first with a key in the environment.
+
+    >>> find_source('claude').name, find_source('DeepSeek').base_url
+    ('anthropic', 'https://api.deepseek.com/v1')
+    >>> find_source('opnai')
+    Traceback (most recent call last):
+    rolecall.apps.chat.module_errors.ModuleError: unknown source 'opnai'. Did you mean 'openai'?
+    """
+    if name is None:
+        found = next((source for source in SOURCES.values() if source.variable), None)
+        if found is None:
+            raise ModuleError(
+                'no source given, and no API key found in the environment. Name a source (openai, ollama, …) or '
+                'a base_url, or set a key such as OPENAI_API_KEY.'
+            )
+        return found
+    word = name.strip().lower()
+    source = SOURCES.get(ALIASES.get(word, word))
+    if source is None:
+        hint = did_you_mean(word, [*SOURCES, *ALIASES])
+        if not hint.startswith('Did'):
+            hint = f"{hint} For a model name, write model='{name}'."
+        raise ModuleError(f"unknown source '{name}'. {hint}")
+    return source
+
+
+def _leave_secrets_out(made_with: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a module without keys and passwords. Names of environment variables (`$NAME`) are not secret."""
+    key = made_with['api_key']
+    public = key is None or (isinstance(key, str) and key.startswith('$')) or key == ''
+    kept = {**made_with, 'api_key': key if public else None}
+    secrets = find_secrets(made_with)
+    for name in ('headers', 'extra_headers', 'extra_body', 'generation_kwargs'):
+        if isinstance(given := kept.get(name), Mapping):
+            kept[name] = _drop_secrets(given, secrets)
+    for name in ('source', 'base_url', 'proxy'):
+        if isinstance(url := kept.get(name), str) and '://' in url:
+            kept[name] = drop_url_secrets(url)
+    return kept
+
+
+def _drop_secrets(value: Any, secrets: Collection[str]) -> Any:
+    if isinstance(value, Mapping):
+        public = ((name, one) for name, one in value.items() if not is_secret_name(str(name)))
+        return {name: _drop_secrets(one, secrets) for name, one in public if not _is_one_of(one, secrets)}
+    if isinstance(value, (list, tuple)):
+        return [_drop_secrets(one, secrets) for one in value if not _is_one_of(one, secrets)]
+    return value
+
+
+def _is_one_of(value: Any, secrets: Collection[str]) -> bool:
+    return isinstance(value, str) and value in secrets
+
+
+def _usual_resend(source: str, model: str) -> Resend:
+    """When a service wants its reasoning back.
+
+    DeepSeek refuses a tool result without the reasoning before it; outside such turns it ignores reasoning, and its
+    first reasoners refused it. The others take it back everywhere, and drop what they do not need.
+    """
+    return 'tool_turns' if 'deepseek' in f'{source} {model}'.lower() else 'always'
+
+
+def _read_resend(given: Any) -> Resend | None:
+    found = next((one for one in RESEND if one == given), None)
+    if given is not None and found is None:
+        raise ModuleError(f'resend_thinking must be one of {", ".join(map(repr, RESEND))}, got {given!r:.60}.')
+    return found
+
+
+def _close(model: Model) -> None:
+    finish(model.close())
+
+
+def _address(
+    source: ChatSource, model: str | None, base_url: str | None, api_key: str | Sequence[str] | None
+) -> dict[str, Any]:
+    """The part of a model entry that addresses the server."""
+    name = model or source.model
+    kind = 'Claude' if source.anthropic else 'OpenAI' if name else 'VLLMCustomAPIChat'
+    entry: dict[str, Any] = {'type': kind, 'model': name}
+    url = base_url if base_url is not None else source.base_url
+    if url is not None:
+        entry['base_url'] = url
+    key = api_key if api_key is not None else source.key
+    return entry if key is None else entry | {'key': key}
+
+
+def _split_name(name: str, model: str | None) -> tuple[str, str]:
+    """'deepseek/deepseek-chat' as a source and a model."""
+    source, _, named = name.partition('/')
+    if model is not None:
+        raise ModuleError(f'the model is given twice, as {name!r} and as model={model!r}.')
+    return source, named
+
+
+def _one_url(source: str, base_url: str | None) -> str:
+    if base_url is not None:
+        raise ModuleError('the server is given twice, as source and as base_url.')
+    return source
+
+
+def _refuse_misspelt(options: Mapping[str, Any]) -> None:
+    reader = OptionReader(options, _NAME)
+    reader.refuse_misspelt((*_ENTRY_OPTIONS, *_OWN_OPTIONS, *_SAMPLING))
+    reader.raise_problems()

@@ -1,0 +1,210 @@
+"""Answers as values: the type asked for as a JSON Schema, and the answer's text as a value of that type."""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rolecall.apps.chat.hints import BadValueError, find_undescribed, hoist_definitions, schema_of, value_of
+from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.checking import is_number
+from rolecall.models.http.body import check_depth, parse_json
+
+_ONLY = 'answer'
+_FENCED = re.compile(r'```(?:json)?\s*\n(.*?)```', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerType:
+    """What an answer has to be: a pydantic model, a dataclass, a TypedDict, any other type hint, or a JSON Schema.
+
+    >>> AnswerType.of(list[int]).read('[1, 2]')
+    [1, 2]
+    >>> AnswerType.of({'type': 'object', 'required': ['n']}).read('{"n": 3}')
+    {'n': 3}
+    """
+
+    hint: Any
+    schema: Mapping[str, Any]
+    """What is sent. Services insist on an object, so any other value is the only field of one."""
+    wraps: bool = False
+
+    @classmethod
+    def of(cls, given: Any) -> AnswerType:
+        """The type that `returns=` names."""
+        if isinstance(given, Mapping):
+            return cls._of_schema(given)
+        try:
+            schema, undescribed = schema_of(given), find_undescribed(given)
+        except (NameError, TypeError, AttributeError, SyntaxError, RecursionError) as error:
+            raise ModuleError(f'returns: {given!r:.60} cannot be described to a model: {error}.') from None
+        if not schema or undescribed is not None:
+            what = given if undescribed is None else undescribed
+            remedy = 'Give a pydantic model, a dataclass, a TypedDict, a type such as list[int], or a JSON Schema.'
+            raise ModuleError(f'returns: {what!r:.60} says nothing about the answer. {remedy}')
+        closed = _close_objects(hoist_definitions(schema))
+        wraps = closed.get('type') != 'object'
+        return cls(given, _wrap(closed) if wraps else closed, wraps)
+
+    @classmethod
+    def _of_schema(cls, schema: Mapping[str, Any]) -> AnswerType:
+        try:
+            references = _REFERENCE.findall(json.dumps(schema))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ModuleError(f'returns: the JSON Schema cannot be written as JSON: {error}.') from None
+        wraps = schema.get('type') != 'object' and all(one.startswith('#/$defs/') for one in references)
+        return cls(Any, _wrap(schema) if wraps else schema, wraps)
+
+    def read(self, text: str) -> Any:
+        """The value in an answer; `BadValueError` if there is none, or it does not fit."""
+        value = _read_json(text)
+        if self.wraps and isinstance(value, dict) and set(value) == {_ONLY}:
+            value = value[_ONLY]
+        if self.hint is not Any:
+            return value_of(value, self.hint, 'the answer')
+        _check(value, self.schema['properties'][_ONLY] if self.wraps else self.schema, 'the answer', self.schema)
+        return value
+
+    def complaint(self, why: str) -> str:
+        """What a model is told whose answer does not fit."""
+        schema = json.dumps(self.schema, ensure_ascii=False)
+        return f'This answer cannot be used: {why}. Reply again, with nothing but JSON that fits this schema: {schema}'
+
+
+def _read_json(text: str) -> Any:
+    """The value of a text, or of the fenced block in it."""
+    fenced = _FENCED.search(text)
+    try:
+        value = parse_json((fenced[1] if fenced else text).strip().encode('utf-8', 'replace'))
+        check_depth(value)
+    except (ValueError, RecursionError) as error:
+        raise BadValueError(f'the answer is not JSON: {error}') from None
+    return value
+
+
+def _wrap(schema: Mapping[str, Any]) -> dict[str, Any]:
+    inner = {key: one for key, one in schema.items() if key != '$defs'}
+    whole = {'type': 'object', 'properties': {_ONLY: inner}, 'required': [_ONLY], 'additionalProperties': False}
+    return {**whole, '$defs': schema['$defs']} if '$defs' in schema else whole
+
+
+_REFERENCE = re.compile(r'"\$ref": "([^"]*)"')
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    'object': (dict,), 'array': (list,), 'string': (str,), 'integer': (int,), 'number': (int, float),
+    'boolean': (bool,), 'null': (type(None),),
+}  # fmt: skip
+
+
+_Limit = tuple[Callable[[Any], Any], Callable[[Any, Any], bool], str]
+_LIMITS: Mapping[type, Mapping[str, _Limit]] = {
+    float: {
+        'minimum': (float, operator.ge, 'must be at least'),
+        'maximum': (float, operator.le, 'must be at most'),
+        'exclusiveMinimum': (float, operator.gt, 'must be above'),
+        'exclusiveMaximum': (float, operator.lt, 'must be below'),
+    },
+    str: {
+        'minLength': (len, operator.ge, 'must have at least this many characters:'),
+        'maxLength': (len, operator.le, 'must have at most this many characters:'),
+    },
+    list: {
+        'minItems': (len, operator.ge, 'must have at least this many items:'),
+        'maxItems': (len, operator.le, 'must have at most this many items:'),
+    },
+}
+
+
+def check_value(value: Any, schema: Mapping[str, Any], what: str) -> None:
+    """Raise BadValueError unless a value fits a JSON Schema."""
+    _check(value, schema, what, schema)
+
+
+def _check(value: Any, schema: Any, where: str, document: Mapping[str, Any]) -> None:
+    """Whether a value fits a JSON Schema, by the keywords that schemas of answers use."""
+    if not isinstance(schema, Mapping):
+        return
+    if isinstance(reference := schema.get('$ref'), str):
+        found: Any = document
+        for step in reference.removeprefix('#').split('/')[1:]:
+            found = found.get(step, {}) if isinstance(found, Mapping) else {}
+        _check(value, found, where, document)
+    if isinstance(kinds := schema.get('type'), (str, list)):
+        names = [kinds] if isinstance(kinds, str) else kinds
+        if not any(_is_a(value, name) for name in names):
+            raise BadValueError(f'{where} must be {" or ".join(map(str, names))}, got {value!r:.60}')
+    allowed = [schema['const']] if 'const' in schema else schema.get('enum')
+    if allowed is not None and not any(one == value and _is_bool(one) == _is_bool(value) for one in allowed):
+        raise BadValueError(f'{where} must be one of {", ".join(map(repr, allowed))}; got {value!r:.60}')
+    if alternatives := schema.get('anyOf') or schema.get('oneOf'):
+        _check_any(value, alternatives, where, document)
+    for one in schema.get('allOf') or ():
+        _check(value, one, where, document)
+    _check_limits(value, schema, where)
+    if isinstance(value, dict):
+        _check_fields(value, schema, where, document)
+    if isinstance(value, list):
+        first = list(schema.get('prefixItems') or ())
+        for number, item in enumerate(value):
+            _check(item, first[number] if number < len(first) else schema.get('items'), f'{where}[{number}]', document)
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _check_limits(value: Any, schema: Mapping[str, Any], where: str) -> None:
+    kind = float if isinstance(value, (int, float)) and not isinstance(value, bool) else type(value)
+    for name, (measure, holds, what) in _LIMITS.get(kind, {}).items():
+        limit = schema.get(name)
+        if is_number(limit) and not holds(measure(value), limit):
+            raise BadValueError(f'{where} {what} {limit}, got {value!r:.60}')
+    pattern = schema.get('pattern')
+    if isinstance(value, str) and isinstance(pattern, str):
+        try:
+            fits = re.search(pattern, value) is not None
+        except re.error:  # a pattern of another dialect: only the server can tell
+            return
+        if not fits:
+            raise BadValueError(f'{where} must match {pattern!r}, got {value!r:.60}')
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    return isinstance(value, _KINDS.get(kind, (object,))) and (isinstance(value, bool) <= (kind == 'boolean'))
+
+
+def _check_any(value: Any, schemas: list[Any], where: str, document: Mapping[str, Any]) -> None:
+    said = []
+    for one in schemas:
+        try:
+            return _check(value, one, where, document)
+        except BadValueError as error:
+            said.append(str(error))
+    raise BadValueError(' or '.join(said))
+
+
+def _check_fields(value: dict[str, Any], schema: Mapping[str, Any], where: str, document: Mapping[str, Any]) -> None:
+    fields = schema.get('properties') or {}
+    missing = [name for name in schema.get('required', ()) if name not in value]
+    unknown = [name for name in value if name not in fields and schema.get('additionalProperties') is False]
+    if missing or unknown:
+        what = f'lacks {missing[0]!r}' if missing else f'has an unknown field {unknown[0]!r:.60}'
+        raise BadValueError(f'{where} {what}')
+    for name, item in value.items():
+        _check(item, fields.get(name, schema.get('additionalProperties')), f'{where}.{name}', document)
+
+
+def _close_objects(schema: Any) -> Any:
+    """The schema with objects that take no fields beyond their own, as the types behind them do."""
+    if isinstance(schema, list):
+        return [_close_objects(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    closed = {key: _close_objects(one) for key, one in schema.items()}
+    if 'properties' in closed and isinstance(closed['properties'], Mapping):
+        closed['properties'] = {name: _close_objects(one) for name, one in schema['properties'].items()}
+        closed.setdefault('additionalProperties', False)
+    return closed

@@ -1,0 +1,77 @@
+"""Parses tool calls that models write into their text, in the formats of common chat templates."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from rolecall.models.http.body import check_depth
+from rolecall.models.openai.wire import parse_arguments
+
+Call = Mapping[str, Any]
+
+_TAGGED = re.compile(r'<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)', re.DOTALL)
+_BRACKETED = re.compile(r'\[TOOL_CALLS\]\s*(.*)\Z', re.DOTALL)
+_FENCED = re.compile(r'\A\s*```(?:json|tool_call)?\s*(.*?)\s*```\s*\Z', re.DOTALL)
+_LABELLED = re.compile(r'\A\s*<\|python_tag\|>\s*(.*)\Z', re.DOTALL)
+_UNREADABLE = (ValueError, RecursionError)
+_ARGUMENTS = ('arguments', 'parameters', 'args')
+
+
+def calls_in(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
+    """The text without its tool calls, and the calls in API form, without ids.
+
+    Tagged calls always count; untagged JSON only if it names an offered tool. Unreadable calls stay in the text.
+
+    >>> said, calls = calls_in('Let me see.<tool_call>{"name": "add", "arguments": {"x": 1}}</tool_call>', ['add'])
+    >>> said, calls[0]['function']
+    ('Let me see.', {'name': 'add', 'arguments': {'x': 1}})
+    >>> calls_in('{"name": "Ada"}', ['add'])
+    ('{"name": "Ada"}', ())
+    """
+    for form in (_TAGGED, _BRACKETED):
+        calls = tuple(call for match in form.finditer(text) for call in _calls(match[1]))
+        if calls:
+            return form.sub(_keep_unreadable, text).strip(), calls
+    bare = next((match[1] for form in (_FENCED, _LABELLED) if (match := form.match(text))), text)
+    calls = _calls(bare)
+    if calls and all(call['function']['name'] in names for call in calls):
+        return '', calls
+    return text, ()
+
+
+def _keep_unreadable(match: re.Match[str]) -> str:
+    return '' if _calls(match[1]) else match[0]
+
+
+def _calls(written: str) -> tuple[Call, ...]:
+    """The calls in a piece of JSON; empty unless every item is a call."""
+    try:
+        found = json.loads(written)
+        calls = [_call(one) for one in (found if isinstance(found, list) else [found])]
+    except _UNREADABLE:
+        return ()
+    read = tuple(call for call in calls if call is not None)
+    return read if len(read) == len(calls) else ()
+
+
+def _call(written: Any) -> Call | None:
+    inner = written.get('function', written) if isinstance(written, dict) else None
+    name = inner.get('name') if isinstance(inner, dict) else inner
+    if not isinstance(name, str):
+        return None
+    holder = inner if isinstance(inner, dict) else written
+    arguments: Any = next((holder[key] for key in _ARGUMENTS if key in holder), {})
+    return {'type': 'function', 'function': {'name': name, 'arguments': _decode_arguments(arguments)}}
+
+
+def _decode_arguments(arguments: Any) -> Any:
+    """The arguments as values; as they are written where they cannot be read, so that the tool can refuse them."""
+    if isinstance(arguments, str):
+        return parse_arguments(arguments)
+    try:
+        return check_depth(arguments)
+    except ValueError:
+        return json.dumps(arguments)

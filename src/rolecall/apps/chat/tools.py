@@ -1,0 +1,344 @@
+"""Python functions as tools: their schemas, and running the model's calls.
+
+Errors go back to the model as text, so that it can correct the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from rolecall.apps.chat.background import run_in_thread
+from rolecall.apps.chat.hints import BadValueError, hints_of, hoist_definitions, plain_value, schema_of, value_of
+from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.apps.chat.structured import check_value
+from rolecall.checking import is_number
+from rolecall.core.prompts.values import text_of
+from rolecall.errors import RenderError, describe_error, did_you_mean
+from rolecall.models.http.body import check_depth, parse_json
+
+TOOL_SECONDS = 120.0
+"""Seconds that one call of a tool may take, unless `with_tools` is given others."""
+_AT_ONCE, _MOST_CALLS = 16, 128
+"""Calls of one reply that run at the same time, and at all."""
+_NAME = re.compile(r'[A-Za-z_][\w-]{0,63}', re.ASCII)
+_SECTION = re.compile(r'(?:Args|Arguments|Parameters|Params)\s*:?\s*', re.IGNORECASE)
+_OTHER_SECTION = re.compile(r'(?:Returns?|Raises|Yields?|Examples?|Notes?)\s*:?\s*', re.IGNORECASE)
+_FIELD = re.compile(r':param\s+(?:[^:]*\s)?(?P<name>\w+)\s*:\s*(?P<text>.*)|:\w+[^:]*:.*')
+_ENTRY = re.compile(r'\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)')
+_VAR = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def tool_schema(function: Callable[..., Any] | Tool) -> dict[str, Any]:
+    """The tool schema of a function, from its name, docstring and type hints.
+
+    >>> def weather(city: str, unit: str = 'C') -> str:
+    ...     '''The weather of today.
+    ...
+    ...     Args:
+    ...         city: Where.
+    ...     '''
+    >>> schema = tool_schema(weather)['function']
+    >>> schema['name'], schema['description'], schema['parameters']['required']
+    ('weather', 'The weather of today.', ['city'])
+    >>> schema['parameters']['properties']
+    {'city': {'type': 'string', 'description': 'Where.'}, 'unit': {'type': 'string', 'default': 'C'}}
+    """
+    return (function if isinstance(function, Tool) else Tool(function)).schema
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One function as a tool. Its schema is read from the function, or given.
+
+    >>> given = {'name': 'add', 'parameters': {'type': 'object', 'properties': {'x': {'type': 'integer'}}}}
+    >>> Tool(lambda **numbers: sum(numbers.values()), schema=given).name
+    'add'
+    """
+
+    function: Callable[..., Any]
+    given: Mapping[str, Any] | None = None
+
+    def __init__(self, function: Callable[..., Any], *, schema: Mapping[str, Any] | None = None) -> None:
+        """`schema`: a function as APIs describe it, with `name`, `description` and `parameters` (a JSON Schema)."""
+        object.__setattr__(self, 'function', function)
+        object.__setattr__(self, 'given', None if schema is None else _read_schema(schema))
+        self._check()
+
+    def _check(self) -> None:
+        if not callable(self.function):
+            raise ModuleError(f'a tool must be a Python function, got {self.function!r:.60}.')
+        if not _NAME.fullmatch(self.name):
+            raise ModuleError(f'{self.name!r} is not a valid tool name. Give the function a proper name.')
+        if self.given is None and any(one.kind is one.POSITIONAL_ONLY for one in self._parameters.values()):
+            raise ModuleError(f'the tool {self.name} has positional-only parameters, which models cannot use.')
+
+    def __reduce__(self) -> Any:
+        return _rebuild_tool, (self.function, self.given)
+
+    @cached_property
+    def name(self) -> str:
+        if self.given is not None:
+            return str(self.given['name'])
+        inner = self.function
+        while isinstance(inner, partial):
+            inner = inner.func
+        return getattr(inner, '__name__', None) or type(inner).__name__
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        if self.given is not None:
+            return {'type': 'function', 'function': dict(self.given)}
+        about, described = _read_docstring(self.function)
+        named = {name: one for name, one in self._parameters.items() if one.kind not in _VAR}
+        properties = {name: self._property(one, described.get(name)) for name, one in named.items()}
+        needed = [name for name, one in named.items() if one.default is one.empty]
+        free = any(one.kind is one.VAR_KEYWORD for one in self._parameters.values())
+        parameters: dict[str, Any] = {'type': 'object', 'properties': properties, 'required': needed}
+        if free:
+            parameters['additionalProperties'] = True
+        function = {'name': self.name, 'description': about, 'parameters': hoist_definitions(parameters)}
+        return {'type': 'function', 'function': {key: value for key, value in function.items() if value}}
+
+    def arguments(self, given: Any) -> dict[str, Any]:
+        """The arguments converted to the function's types; `BadValueError` if they do not fit."""
+        if not isinstance(given, Mapping):
+            raise BadValueError(f'the arguments must be a JSON object, got {given!r:.80}')
+        if self.given is not None:
+            check_value(dict(given), self.given['parameters'], 'the input')
+            return dict(given)
+        known = self._parameters
+        free = any(one.kind is one.VAR_KEYWORD for one in known.values())
+        unknown = [name for name in given if name not in known or known[name].kind in _VAR]
+        refused = [name for name in unknown if name in self._bound or not free]
+        if refused:
+            raise BadValueError(f'unknown parameter {refused[0]!r:.60}; known: {", ".join(known) or "none"}')
+        missing = [
+            name
+            for name, one in known.items()
+            if one.kind not in _VAR and one.default is one.empty and name not in given
+        ]
+        if missing:
+            raise BadValueError(f'the parameter {missing[0]!r} is missing')
+        return {name: value_of(value, self._hints.get(name, Any), name) for name, value in given.items()}
+
+    @cached_property
+    def _bound(self) -> frozenset[str]:
+        """Arguments bound by `functools.partial`. The model never sees them."""
+        names: set[str] = set()
+        inner = self.function
+        while isinstance(inner, partial):
+            names |= inner.keywords.keys()
+            inner = inner.func
+        return frozenset(names)
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        try:
+            found = inspect.signature(self.function).parameters
+            return {name: one for name, one in found.items() if name not in self._bound}
+        except (TypeError, ValueError):
+            raise ModuleError(f'the tool {self.name} has no inspectable signature. Wrap it in a function.') from None
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        inner = self.function
+        while isinstance(inner, partial):
+            inner = inner.func
+        return hints_of(inner, self.name)
+
+    def _property(self, one: inspect.Parameter, described: str | None) -> dict[str, Any]:
+        found = schema_of(self._hints.get(one.name, Any))
+        if described and 'description' not in found:
+            found['description'] = described
+        if one.default is not one.empty and _is_json(one.default):
+            found['default'] = one.default
+        return found
+
+
+def _rebuild_tool(function: Callable[..., Any], schema: Mapping[str, Any] | None) -> Tool:
+    return Tool(function, schema=schema)
+
+
+def _read_schema(schema: Any) -> dict[str, Any]:
+    """A custom schema, checked: APIs refuse a whole request because of one tool."""
+    function = schema.get('function', schema) if isinstance(schema, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get('name'), str):
+        raise ModuleError(f'the schema of a tool must be a mapping with a name, got {schema!r:.60}.')
+    parameters = function.get('parameters') or {'type': 'object', 'properties': {}}
+    if not isinstance(parameters, Mapping) or parameters.get('type') != 'object':
+        raise ModuleError(
+            f"the parameters of the tool {function['name']!r:.60} must be a JSON Schema of type 'object', "
+            f'got {parameters!r:.60}.'
+        )
+    return {**function, 'parameters': dict(parameters)}
+
+
+class ToolResult(NamedTuple):
+    """The text that goes to the model, and what was raised if it is an error."""
+
+    text: str
+    error: BaseException | None = None
+
+
+INTERRUPTED = ToolResult('Error: the call was interrupted before the tool returned; it may have taken effect.')
+
+
+async def _refuse_call() -> ToolResult:
+    return _fail(BadValueError(f'too many calls in one reply; at most {_MOST_CALLS} are run'))
+
+
+class Toolbox:
+    """The functions a module can run for its model."""
+
+    def __init__(
+        self, functions: Sequence[Callable[..., Any] | Tool], *, max_rounds: int, timeout: float | None = TOOL_SECONDS
+    ) -> None:
+        if isinstance(functions, (str, Mapping)) or not isinstance(functions, Sequence):
+            raise ModuleError(f'tools must be a list of Python functions, got {functions!r:.60}.')
+        if not isinstance(max_rounds, int) or max_rounds < 1:
+            raise ModuleError(f'max_rounds must be a whole number of at least 1, got {max_rounds!r:.60}.')
+        if timeout is not None and not (is_number(timeout) and timeout > 0):
+            raise ModuleError(f'timeout must be a number of seconds above 0, or None, got {timeout!r:.60}.')
+        self.max_rounds = max_rounds
+        self._timeout = timeout
+        tools = [one if isinstance(one, Tool) else Tool(one) for one in functions]
+        self._tools = {tool.name: tool for tool in tools}
+        if len(self._tools) != len(functions):
+            raise ModuleError('two tools have the same name.')
+
+    @property
+    def schemas(self) -> list[dict[str, Any]]:
+        """The schemas sent to the model."""
+        return [tool.schema for tool in self._tools.values()]
+
+    def start(
+        self, calls: Sequence[Mapping[str, Any]], *, home: asyncio.AbstractEventLoop | None
+    ) -> list[asyncio.Task[ToolResult]]:
+        """Run the calls of a reply, some at a time. Async functions run on the loop `home`, others in threads."""
+        places = asyncio.Semaphore(_AT_ONCE)
+        return [
+            asyncio.ensure_future(
+                self._result_in_time(call['function'], home, places) if number < _MOST_CALLS else _refuse_call()
+            )
+            for number, call in enumerate(calls)
+        ]
+
+    async def _result_in_time(
+        self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None, places: asyncio.Semaphore
+    ) -> ToolResult:
+        """A result. A tool that takes too long goes on in its thread, but is waited for no longer."""
+        async with places:
+            try:
+                return await asyncio.wait_for(self._result(called, home), self._timeout)
+            except asyncio.TimeoutError:
+                why = f'the tool {called.get("name")!s:.64} did not return within {self._timeout:g} s'
+                return ToolResult(f'Error: {why}.', TimeoutError(f'{why} (with_tools(…, timeout=…))'))
+
+    async def _result(self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None) -> ToolResult:
+        name = str(called.get('name'))
+        tool = self._tools.get(name)
+        if tool is None:
+            return _fail(BadValueError(f'unknown tool {name!r}. {did_you_mean(name, self._tools)}'))
+        given, function = called.get('arguments'), tool.function
+        if _is_too_deep(given):
+            return _fail(BadValueError('the arguments are nested too deeply'))
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
+            work = _await_tool(tool, given)
+            if home is None or home is asyncio.get_running_loop():
+                return await work
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
+        return await run_in_thread(lambda: _call_tool(tool, given))
+
+
+def _is_too_deep(arguments: Any) -> bool:
+    try:
+        check_depth(parse_json(arguments) if isinstance(arguments, str) else arguments)
+    except ValueError as error:
+        return 'nested' in str(error)
+    return False
+
+
+def _call_tool(tool: Tool, given: Any) -> ToolResult:
+    try:
+        return ToolResult(_write_result(tool.function(**tool.arguments(given))))
+    except BaseException as error:  # user code may raise anything, even SystemExit; the model gets the message
+        return _fail(error)
+
+
+async def _await_tool(tool: Tool, given: Any) -> ToolResult:
+    try:
+        return ToolResult(_write_result(await tool.function(**tool.arguments(given))))
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:  # likewise
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        return _fail(error)
+
+
+def _write_result(value: Any) -> str:
+    try:
+        return text_of(plain_value(value))
+    except RenderError:
+        wanted = 'a string, a number, a list, a mapping, a dataclass or a pydantic model'
+        raise BadValueError(f'the tool returned {value!r:.60} ({type(value).__name__}); expected {wanted}') from None
+
+
+def _fail(error: BaseException) -> ToolResult:
+    if not isinstance(error, BadValueError):
+        return ToolResult(f'Error: {describe_error(error)}', error)
+    said = str(error)
+    return ToolResult(f'Error: {said}' if said.endswith(('.', '?')) else f'Error: {said}.', error)
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """The description of a function and its parameters (`Args:` with indented names, or `:param name:`)."""
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    if not inspect.isroutine(inner) and not isinstance(inner, type):
+        inner = inner if type(inner).__doc__ and inner.__doc__ else type(inner).__call__
+    about: list[str] = []
+    described: dict[str, str] = {}
+    section, last, depth = 'about', '', None
+    for line in inspect.cleandoc(inner.__doc__ or '').splitlines():
+        words = line.strip()
+        indent = len(line) - len(line.lstrip())
+        field = _FIELD.fullmatch(words)
+        if indent == 0 and _SECTION.fullmatch(words):
+            section, last, depth = 'parameters', '', None
+        elif indent == 0 and _OTHER_SECTION.fullmatch(words):
+            section = 'other'
+        elif field is not None:
+            section, last = 'field', field['name'] or ''
+            if last:
+                described[last] = field['text']
+        elif section == 'parameters' and indent == 0 and words:
+            section = 'about'
+            about.append(words)
+        elif section in ('parameters', 'field') and words:
+            entry = _ENTRY.fullmatch(words) if section == 'parameters' and indent == (depth or indent) else None
+            if entry is not None:
+                depth, last = indent, entry['name']
+                described[last] = entry['text']
+            elif last:
+                described[last] = f'{described[last]} {words}'.strip()
+        elif section == 'about':
+            about.append(words)
+    return '\n'.join(about).strip(), {name: text for name, text in described.items() if text}

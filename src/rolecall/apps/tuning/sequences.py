@@ -1,0 +1,135 @@
+"""Rows as token sequences with labels, checked and counted before any weights are loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rolecall.apps.sft.forms import IGNORED
+from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
+from rolecall.apps.sft.training_file import SftReport, entries
+from rolecall.apps.sft.training_programs import Aim
+from rolecall.errors import DataError
+from rolecall.models.local_engine import PromptEncoder
+from rolecall.sources.datasets import Row
+from rolecall.strings import count_noun
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSequence:
+    """One row: its token ids, and the same with -100 where there is no loss."""
+
+    ids: array[int]
+    labels: array[int]
+
+    @property
+    def trained(self) -> int:
+        """The number of tokens with a loss."""
+        return len(self.labels) - self.labels.count(IGNORED)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRows:
+    """The rows of a tuning, some of them held out."""
+
+    train: Sequence[TokenSequence]
+    held_out: Sequence[TokenSequence]
+    report: SftReport = field(repr=False)
+    too_long: int = 0
+    limit: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """A digest of everything that is trained on or held out."""
+        found = hashlib.sha256()
+        for part in (self.train, self.held_out):
+            found.update(f'{len(part)};'.encode())
+            for row in part:
+                found.update(row.ids.tobytes())
+                found.update(row.labels.tobytes())
+        return found.hexdigest()[:16]
+
+    def closing_token(self, special: Iterable[int]) -> int | None:
+        """The special token that ends every answer, if there is one."""
+        known = frozenset(special)
+        last = {next((one for one in reversed(row.labels) if one in known), None) for row in self.train}
+        return last.pop() if len(last) == 1 else None
+
+    def remarks(self) -> Iterator[str]:
+        """What people should know about their rows."""
+        yield from self.report.remarks()
+        if self.too_long:
+            yield f"{count_noun(self.too_long, 'row')} left out: longer than the model's {self.limit:,} tokens."
+        trained = sum(row.trained for row in self.train)
+        held = f', {count_noun(len(self.held_out), "row")} held out' if self.held_out else ', none held out'
+        yield f'{count_noun(len(self.train), "row")} to train on with {count_noun(trained, "answer token")}{held}.'
+
+
+def read_training_rows(
+    side: PrompterSide,
+    rows: Iterable[Row],
+    columns: Columns,
+    encoder: PromptEncoder,
+    *,
+    limit: int | None,
+    held_out: float,
+    seed: int,
+    aim: Aim | None = None,
+    skip: bool = False,
+) -> TrainingRows:
+    """Tokenize the rows as inference would. Rows longer than `limit` tokens are left out and counted."""
+    report = SftReport()
+    given = prompter_examples(side, rows, columns, form='tokens', aim=aim)
+    kept: list[TokenSequence] = []
+    too_long = 0
+    for line in entries(given, report, form='tokens', encoder=encoder, skip=skip):
+        if limit is not None and len(line['input_ids']) > limit:
+            too_long += 1
+        else:
+            kept.append(TokenSequence(array('i', line['input_ids']), array('i', line['labels'])))
+    if not kept:
+        raise DataError(_describe_nothing(report, too_long, limit))
+    chosen = _choose_held_out(len(kept), held_out, seed)
+    if len(chosen) == len(kept):
+        raise DataError(f'all {count_noun(len(kept), "row")} are held out: nothing is left to train on.')
+    return TrainingRows(
+        [row for i, row in enumerate(kept) if i not in chosen],
+        [row for i, row in enumerate(kept) if i in chosen],
+        report,
+        too_long,
+        limit,
+    )
+
+
+def _describe_nothing(report: SftReport, too_long: int, limit: int | None) -> str:
+    if too_long:
+        return f'no row fits: {count_noun(too_long, "row")} longer than {limit:,} tokens. Shorten them.'
+    if report.left_out:
+        return '\n'.join(('no row can be trained on.', *report.remarks()))
+    return 'there are no rows to train on: the file is empty.'
+
+
+def _choose_held_out(count: int, held_out: float, seed: int) -> frozenset[int]:
+    wanted = int(held_out if held_out >= 1 else held_out * count)
+    return frozenset(random.Random(seed).sample(range(count), min(wanted, count)))
+
+
+def order_batches(lengths: Sequence[int], size: int, *, seed: int, epoch: int) -> list[list[int]]:
+    """The rows of each batch in one epoch: shuffled, with rows of similar length together, so that little is padded.
+
+    >>> sorted(map(sorted, order_batches([5, 1, 5, 1], 2, seed=0, epoch=0)))
+    [[0, 2], [1, 3]]
+    """
+    chance = random.Random(f'{seed} {epoch}')
+    order = list(range(len(lengths)))
+    chance.shuffle(order)
+    reach = size * 32
+    near = [
+        index for at in range(0, len(order), reach) for index in sorted(order[at : at + reach], key=lengths.__getitem__)
+    ]
+    batches = [near[at : at + size] for at in range(0, len(near), size)]
+    chance.shuffle(batches)
+    return batches

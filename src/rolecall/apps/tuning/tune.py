@@ -1,0 +1,300 @@
+"""`tune` tells a whole tuning: rows are worded and checked, then weights are loaded, trained and saved.
+
+Everything that can be wrong with the rows, the model's name or the output folder is found before torch is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rolecall.apps.sft.prompter_examples import Columns, PrompterSide
+from rolecall.apps.sft.training_programs import Aim
+from rolecall.apps.tuning.output_folder import OutputFolder
+from rolecall.apps.tuning.sequences import TrainingRows, read_training_rows
+from rolecall.apps.tuning.settings import TuneSettings
+from rolecall.checking import Problems
+from rolecall.core.prompters import Prompter
+from rolecall.errors import ConfigError, DataError, Problem, import_extra
+from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
+from rolecall.models.protocol import ModelError
+from rolecall.models.tokenizers.tokenizer import Tokenizer, model_folder
+from rolecall.models.transformers.entry import ModelFiles, read_transformers_entry
+from rolecall.models.transformers.weights import WeightsSource, digest_model_files
+from rolecall.registry import bare_name
+from rolecall.sources.datasets import Row, first, open_file
+from rolecall.strings import count_noun
+
+_TYPES = ('HuggingFace', 'HuggingFaceCausalLM', 'HuggingFaceBaseModel', 'HuggingFacewithChatTemplate')
+_QUANTISED = ('LlamaCpp', 'Embedded', 'smollm2')
+_ORIGINALS = {'smollm2': 'hf:HuggingFaceTB/SmolLM2-135M-Instruct'}
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """A finished tuning."""
+
+    folder: Path
+    steps: int
+    loss: float
+    """Of the last updates."""
+    held_out_before: float | None
+    held_out_loss: float | None
+    tokens: int
+    """Tokens that went through the model in this process."""
+    seconds: float
+
+
+class TuneListener(Protocol):
+    """Hears how a tuning goes."""
+
+    def on_message(self, message: str) -> None:
+        """Something that a person should know."""
+
+    def on_start(self, steps: int, done: int) -> None:
+        """Training starts, or resumes after `done` updates."""
+
+    def on_step(self, done: int, loss: float, tokens: int) -> None:
+        """An update."""
+
+    def on_held_out(self, done: int, loss: float) -> None:
+        """The loss on the rows that are held out."""
+
+    def on_end(self) -> None:
+        """Training is over, or was interrupted."""
+
+
+class SilentListener:
+    """Hears nothing."""
+
+    def on_message(self, message: str) -> None: ...
+    def on_start(self, steps: int, done: int) -> None: ...
+    def on_step(self, done: int, loss: float, tokens: int) -> None: ...
+    def on_held_out(self, done: int, loss: float) -> None: ...
+    def on_end(self) -> None: ...
+
+
+def tune(
+    entry: Mapping[str, Any],
+    rows: str | Path | Iterable[Row],
+    prompter: Prompter,
+    columns: Columns,
+    output: str | Path,
+    *,
+    settings: TuneSettings | None = None,
+    aim: Aim | None = None,
+    limit: int | None = None,
+    skip: bool = False,
+    overwrite: bool = False,
+    listener: TuneListener | None = None,
+) -> TuneResult:
+    """Tune the model of an entry on rows with answers, and write the tuned model to a folder.
+
+    The same call after an interruption resumes at the last checkpoint, and ends with the same weights.
+    """
+    settings, listener = settings or TuneSettings(), listener or SilentListener()
+    output = Path(output).expanduser()
+    _check_type(entry)
+    OutputFolder.check(output, overwrite=overwrite)
+    base = _find_files(str(entry['path']))
+    if output.resolve() == base.resolve():
+        raise DataError(f'{output}: holds the model itself. Choose another output folder.')
+    model_entry = _build_entry({**entry, 'path': str(base)})
+    files = ModelFiles(read_transformers_entry(model_entry.entry, name=model_entry.abbr))
+    found = _open_rows(rows, limit)
+    prepared = _read_rows(model_entry, files, found, prompter, columns, settings, aim=aim, skip=skip)
+    for remark in prepared.remarks():
+        listener.on_message(remark)
+    for package in ('torch', 'transformers', *(['peft'] if settings.lora else [])):
+        _check_installed(package)
+    about = {'settings': settings.deciding, 'rows': prepared.digest, 'model': digest_model_files(base)}
+    folder = OutputFolder(output, about)
+    resumes = folder.open(overwrite=overwrite)
+    return _train(folder, base, files.settings.source, prepared, settings, listener, resumes=resumes)
+
+
+def _train(
+    folder: OutputFolder,
+    base: Path,
+    source: WeightsSource,
+    rows: TrainingRows,
+    settings: TuneSettings,
+    listener: TuneListener,
+    *,
+    resumes: bool,
+) -> TuneResult:
+    from rolecall.apps.tuning.trainer import Trainer, count_steps
+    from rolecall.models.transformers.weights import import_hf_package
+
+    torch = import_hf_package('torch')
+    loaded = _source_for_training(source, settings).load()
+    closing = rows.closing_token(loaded.tokenizer.special_tokens.values())
+    trainer = Trainer(loaded, rows.train, settings)
+    log: list[dict[str, Any]] = []
+    if resumes:
+        state = folder.load_checkpoint(torch)
+        log = json.loads(state['log'])
+        trainer.resume(state)
+        listener.on_message(f'resuming after {count_noun(trainer.done, "update")}.')
+    steps = count_steps(len(rows.train), settings)
+
+    def measure() -> None:
+        if rows.held_out and not any(line['step'] == trainer.done and 'held_out_loss' in line for line in log):
+            loss = trainer.held_out_loss(rows.held_out)
+            if not math.isfinite(loss):
+                raise ModelError(f'the held-out loss is not a number after {count_noun(trainer.done, "update")}.')
+            log.append({'step': trainer.done, 'held_out_loss': loss})
+            listener.on_held_out(trainer.done, loss)
+
+    def save() -> None:
+        folder.save_checkpoint(torch, {**trainer.state(), 'log': json.dumps(log)}, log)
+
+    per_epoch = math.ceil(len(rows.train) / settings.batch_size)
+    started, tokens = time.monotonic(), 0
+    listener.on_start(steps, trainer.done)
+    try:
+        if trainer.done == 0:
+            measure()
+        for step in trainer.steps():
+            tokens += step.tokens
+            log.append({'step': step.number, 'loss': step.loss, 'tokens': step.tokens})
+            listener.on_step(step.number, step.loss, tokens)
+            if step.number == steps or step.number % per_epoch == 0:
+                measure()
+            if step.number == steps or step.number % settings.save_every == 0:
+                save()
+        new_eos = () if closing is None or closing in loaded.eos_ids else (closing, *loaded.eos_ids)
+        folder.finish(trainer.save_model(_file_dtype(base)), base, eos_ids=new_eos)
+        if new_eos:
+            token = loaded.tokenizer.decode([new_eos[0]])
+            listener.on_message(f'answers end with {token}: added to the end-of-sequence tokens of the model.')
+    except KeyboardInterrupt:  # not saved here: an update may be half done
+        kept = trainer.done // settings.save_every * settings.save_every
+        listener.on_message(f'interrupted: the same command resumes after {count_noun(kept, "update")}.')
+        raise
+    finally:
+        listener.on_end()
+    folder.write_log(log)
+    return _summarize(folder.path, log, tokens, time.monotonic() - started)
+
+
+def _summarize(folder: Path, log: list[dict[str, Any]], tokens: int, seconds: float) -> TuneResult:
+    losses = [line['loss'] for line in log if 'loss' in line]
+    held_out = [line['held_out_loss'] for line in log if 'held_out_loss' in line]
+    last = losses[-max(1, len(losses) // 10) :]
+    return TuneResult(
+        folder,
+        len(losses),
+        sum(last) / len(last),
+        held_out[0] if held_out else None,
+        held_out[-1] if held_out else None,
+        tokens,
+        seconds,
+    )
+
+
+def _check_type(entry: Mapping[str, Any]) -> None:
+    """Only weights that `transformers` loads can be trained."""
+    kind, path = bare_name(entry.get('type')), str(entry.get('path') or '')
+    if kind in _QUANTISED or path.endswith('.gguf'):
+        original = _ORIGINALS.get(path, 'hf:FOLDER or hf:ORG/NAME')
+        what = f'{path} is a GGUF file, whose quantised weights cannot be trained.'
+        raise ConfigError(Problem('model', what, f'Give the original model: {original}.'))
+    if kind not in _TYPES or not path:
+        what = f'{entry.get("abbr") or path} is not a local Hugging Face model, so its weights cannot be trained here.'
+        remedy = 'Give hf:FOLDER or hf:ORG/NAME; for a service, write its training file with `rolecall export sft`.'
+        raise ConfigError(Problem('model', what, remedy))
+
+
+def _check_installed(package: str) -> None:
+    """Raise if a package is missing, without importing it: that takes seconds."""
+    from importlib.util import find_spec
+
+    if find_spec(package) is None:
+        import_extra(package, extra='tune', purpose='to tune a model')
+
+
+def _find_files(path: str) -> Path:
+    """The folder of a model; a hub model that is not on this machine is downloaded."""
+    found = model_folder(path)
+    if found is not None:
+        if not (found / 'config.json').is_file():
+            raise ConfigError(Problem('model', f'{found} has no config.json: it is not a Hugging Face model.'))
+        return found
+    if os.path.isabs(path) or path.startswith(('.', '~')) or path.count('/') > 1:
+        raise ConfigError(Problem('model', f'no such folder: {path}.'))
+    hub = import_extra('huggingface_hub', extra='tune', purpose='to download a model')
+    try:
+        return Path(hub.snapshot_download(path))
+    except Exception as error:  # the network, the hub, the disk: each has exceptions of its own
+        raise ModelError(f'{path}: cannot be downloaded: {str(error).splitlines()[0]}') from error
+
+
+def _build_entry(entry: Mapping[str, Any]) -> ModelEntry:
+    problems = Problems()
+    built = build_model_entry(entry, 'model', problems)
+    problems.raise_all()
+    if built is None:
+        raise ConfigError(Problem('model', 'the entry cannot be used.'))
+    return built
+
+
+def _open_rows(rows: str | Path | Iterable[Row], limit: int | None) -> Iterable[Row]:
+    found = open_file(rows) if isinstance(rows, str | Path) else rows
+    if not isinstance(found, Iterable) or isinstance(found, Mapping):
+        raise DataError(f'rows must be a file or a list of mappings, got {rows!r:.60}.')
+    return found if limit is None else first(found, limit)
+
+
+def _read_rows(
+    model_entry: ModelEntry,
+    files: ModelFiles,
+    rows: Iterable[Row],
+    prompter: Prompter,
+    columns: Columns,
+    settings: TuneSettings,
+    *,
+    aim: Aim | None,
+    skip: bool,
+) -> TrainingRows:
+    side = PrompterSide.for_model(prompter, model_entry)
+    limits = [one for one in (settings.max_seq_len, files.max_seq_len) if one is not None]
+    return read_training_rows(
+        side,
+        rows,
+        columns,
+        side.encoder(_tokenizer(files)),
+        limit=min(limits, default=None),
+        held_out=settings.held_out,
+        seed=settings.seed,
+        aim=aim,
+        skip=skip,
+    )
+
+
+def _tokenizer(files: ModelFiles) -> Tokenizer:
+    return files.tokenizer or files.settings.source.own_tokenizer()
+
+
+def _source_for_training(source: WeightsSource, settings: TuneSettings) -> WeightsSource:
+    """Frozen weights stay in their dtype; trained ones are float32, which small updates need."""
+    from dataclasses import replace
+
+    dtype = settings.dtype or (None if settings.lora else 'float32')
+    return replace(source, device=settings.device or source.device, dtype=dtype or source.dtype)
+
+
+def _file_dtype(base: Path) -> str | None:
+    """The dtype of a model's files."""
+    try:
+        config = json.loads((base / 'config.json').read_text(encoding='utf-8'))
+    except (OSError, ValueError) as error:
+        raise DataError(f'{base / "config.json"}: cannot be read: {error}.') from error
+    named = config.get('dtype') or config.get('torch_dtype')
+    return str(named) if named else None

@@ -1,0 +1,1 @@
+"""What knows another system by name: lm-evaluation-harness, OpenCompass, AISBench, and benchmarks in their wordings."""

@@ -1,0 +1,87 @@
+"""The catalogues of installed packages: OpenCompass' and AISBench's dataset files, and lm-eval's tasks.
+
+Packages are found, never imported; their files are listed, and read only when one is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rolecall.errors import ConfigError, Problem, did_you_mean
+
+CATALOGUES = {
+    'opencompass:': ('opencompass', 'configs/datasets'),
+    'aisbench:': ('ais_bench', 'benchmark/configs/datasets'),
+}
+"""What stands before a name, with the package and the folder of its dataset files."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueFile:
+    """A file of a catalogue; `opencompass:gsm8k_gen_1d7fe4` runs it."""
+
+    source: str
+    path: Path
+
+
+def find_package(name: str) -> Path | None:
+    """The folder of an installed package; it is not imported."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    places = spec.submodule_search_locations if spec else None
+    return next(map(Path, places), None) if places else None
+
+
+def list_catalogue(prefix: str) -> Iterator[CatalogueFile]:
+    """The files of an installed catalogue, by name; none if the package is not installed."""
+    package, inner = CATALOGUES[prefix]
+    found = find_package(package)
+    root = found / inner if found else None
+    if root is None or not root.is_dir():
+        return
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith('.py') and not name.startswith('_'):
+                yield CatalogueFile(f'{prefix}{name.removesuffix(".py")}', Path(folder, name))
+
+
+def list_installed() -> dict[str, list[CatalogueFile]]:
+    """The files of every installed catalogue, lm-eval's tasks, groups and tags among them."""
+    found = {prefix.rstrip(':'): list(list_catalogue(prefix)) for prefix in CATALOGUES}
+    if find_package('lm_eval') is not None:
+        from rolecall.compat.lm_eval.load import name_installed_tasks
+
+        found['lm_eval'] = [CatalogueFile(f'lm_eval:{name}', path) for name, path in name_installed_tasks().items()]
+    return {name: files for name, files in found.items() if files}
+
+
+def find_catalogue_file(source: str) -> Path:
+    """The file that `opencompass:NAME` means: by its name, or by its path below the folder of dataset files."""
+    prefix, _, name = source.partition(':')
+    prefix = f'{prefix}:'
+    package, inner = CATALOGUES[prefix]
+    if find_package(package) is None:
+        what = f'{package} is not installed, so its files have no names here.'
+        raise ConfigError(Problem(source, what, f'pip install {_INSTALL[package]}, or give the path of a file.'))
+    wanted = name.removesuffix('.py')
+    files = list(list_catalogue(prefix))
+    for one in files:
+        if one.path.stem == wanted or str(one.path.with_suffix('')).endswith(f'{inner}/{wanted}'):
+            return one.path
+    what = f'no dataset file of {package} is called {wanted!r}.'
+    close = did_you_mean(wanted, [one.path.stem for one in files])
+    remedy = close if close.startswith('Did') else ''
+    word = wanted.partition('_')[0]
+    raise ConfigError(
+        Problem(source, what, f'{remedy} `rolecall list benchmarks {word}` shows what there is.'.lstrip())
+    )
+
+
+_INSTALL = {'opencompass': 'opencompass', 'ais_bench': 'ais_bench_benchmark'}

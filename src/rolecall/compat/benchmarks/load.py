@@ -1,0 +1,283 @@
+"""From a benchmark's name to a config: its wording, where its rows are, and what to say where they are not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rolecall.compat.benchmarks import WORDINGS
+from rolecall.compat.benchmarks.catalogues import find_package
+from rolecall.compat.benchmarks.generated import GENERATED, make_generated_entry
+from rolecall.compat.benchmarks.registry import Benchmark, BenchmarkWording, fill_values, read_benchmark
+from rolecall.compat.lm_eval.load import make_task_entry
+from rolecall.compat.lm_eval.task import LmTask, TaskOptions, read_options
+from rolecall.compat.lm_eval.task_file import TaskFile
+from rolecall.compat.lm_eval.task_rows import LmRows
+from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+from rolecall.sources.datasets.folders import find
+from rolecall.sources.datasets.formats import open_file
+from rolecall.strings import count_noun
+
+STYLES = ('opencompass', 'lm-eval')
+
+DATA_FOLDER = 'ROLECALL_DATA'
+"""The variable with the folder of datasets; without it, `data` in the working directory."""
+_BLOCK = 1 << 20
+_SAMPLE = 'a sample of'
+_SUBJECT = 'SUBJECT'
+_VALUE = re.compile(r'\$\{\w+\}')
+_SAMPLES = WORDINGS.parent / 'samples'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkOptions:
+    """What a user may choose beside the name."""
+
+    style: str | None = None
+    """The catalogue whose wording is asked: `opencompass` or `lm-eval`."""
+    folder: Path | None = None
+    """Where the rows are (`--data DIR`); no other place is looked at."""
+    hub: bool = False
+    """Whether rows may be downloaded."""
+    task: TaskOptions = field(default_factory=TaskOptions)
+    """Options for wordings of lm-evaluation-harness."""
+
+
+def read_benchmark_options(names: str, given: Mapping[str, Any], folder: str | Path | None) -> BenchmarkOptions:
+    """The options of `load_config` for benchmarks; those of lm-eval's tasks only where its wording is asked."""
+    style, chosen = given.get('emulate'), dict(given)
+    if style is not None and style not in STYLES:
+        remedy = did_you_mean(style, STYLES)
+        raise ConfigError(Problem('emulate', f'unknown catalogue {style!r:.60}.', remedy))
+    for_tasks = [name for name in chosen if name not in ('emulate', 'hub')]
+    if for_tasks and not is_asked_as_task(names, style):
+        what = f'{", ".join(for_tasks)}: only for wordings of lm-eval; this one is asked in another.'
+        raise ConfigError(Problem(names, what, "Ask lm-eval's wording: emulate='lm-eval' (--as lm-eval)."))
+    task = read_options({name: value for name, value in chosen.items() if (name, value) != ('emulate', 'opencompass')})
+    place = None if folder is None else Path(folder).expanduser()
+    if place is not None and not place.is_dir():
+        raise ConfigError(Problem('--data', f'{place} is not a folder.', 'Give the folder that holds the datasets.'))
+    return BenchmarkOptions(style=style, folder=place, hub=bool(chosen.get('hub')), task=task)
+
+
+def is_asked_as_task(names: str, style: str | None) -> bool:
+    """Whether every benchmark of these names is asked in lm-eval's way, so that its options apply.
+
+    >>> is_asked_as_task('gsm8k', 'lm-eval'), is_asked_as_task('gsm8k', None), is_asked_as_task('gsm8k', 'opencompass')
+    (True, False, False)
+    """
+    if ':' in names:
+        return False
+    return all(read_benchmark(name).wording(style).is_task for name in _split(names))
+
+
+def load_benchmarks(names: str, options: BenchmarkOptions) -> dict[str, Any]:
+    """The config of one benchmark, or of several with commas between them."""
+    if names.startswith(GENERATED):
+        tasks = _split(names.removeprefix(GENERATED)) or ['']
+        return {'datasets': [make_generated_entry(task) for task in tasks]}
+    problems: list[Problem] = []
+    loaded: list[dict[str, Any]] = []
+    for name in _split(names):
+        try:
+            benchmark = read_benchmark(name)
+            loaded.append(_load(benchmark, benchmark.wording(options.style), options))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    groups = {name: group for one in loaded for name, group in one['groups'].items()}
+    return {
+        'benchmarks': {name: facts for one in loaded for name, facts in one['benchmarks'].items()},
+        'datasets': [entry for one in loaded for entry in one['datasets']],
+        **({'groups': groups} if groups else {}),
+    }
+
+
+def describe_benchmarks(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A benchmark's config for printing: tasks with all their keys, and nothing about where rows are missing."""
+    shown = {key: value for key, value in config.items() if key != 'datasets'}
+    entries = config['datasets']
+    tasks = [entry['type'].task.describe() for entry in entries if isinstance(entry['type'], LmRows)]
+    for task in tasks:
+        task.pop('metadata', None)
+    datasets = [
+        {key: value for key, value in entry.items() if key != 'rows_from'}
+        for entry in entries
+        if not isinstance(entry['type'], LmRows)
+    ]
+    return {**shown, **({'tasks': tasks} if tasks else {}), **({'datasets': datasets} if datasets else {})}
+
+
+def _split(names: str) -> list[str]:
+    return list(dict.fromkeys(filter(None, map(str.strip, names.split(',')))))
+
+
+def _load(benchmark: Benchmark, wording: BenchmarkWording, options: BenchmarkOptions) -> dict[str, Any]:
+    places = _Places(benchmark, wording, options)
+    make = places.task_entry if wording.is_task else places.dataset_entry
+    entries = [entry for written in wording.entries for entry in make(written)]
+    facts = {
+        'wording': wording.style,
+        'equals': wording.equals or 'no file of a catalogue',
+        'licence': benchmark.licence,
+        'citation': benchmark.citation,
+        **({'differs': wording.differs} if wording.differs else {}),
+    }
+    group = {}
+    is_sample = any(str(entry.get('rows_note', '')).startswith(_SAMPLE) for entry in entries)
+    if wording.group and len(entries) > 1 and not is_sample:
+        named = dict(wording.group)
+        group = {named.pop('name'): {**named, 'datasets': [str(entry['abbr']) for entry in entries]}}
+    return {'benchmarks': {benchmark.name: facts}, 'datasets': entries, 'groups': group}
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the rows of a wording are looked for, in order: a folder, an installed package, the hub, the sample."""
+
+    benchmark: Benchmark
+    wording: BenchmarkWording
+    options: BenchmarkOptions
+
+    def roots(self) -> list[Path]:
+        if self.options.folder is not None:
+            return [self.options.folder.absolute()]
+        named = os.environ.get(DATA_FOLDER)
+        return [Path(named).expanduser().absolute()] if named else [Path('data').absolute()]
+
+    def dataset_entry(self, written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The entry with a path that exists, or with what to put where; nothing for what the sample leaves out."""
+        record = written['each']
+        entry = {key: value for key, value in written.items() if key not in ('each', 'place')}
+        files = [fill_values(file, record) for file in self.wording.files]
+        found = self._find_path(str(entry['path']), files[:1], written.get('place'))
+        if found is not None:
+            read = [found] if found.is_file() else [found.joinpath(*Path(file).parts[1:]) for file in files]
+            yield {**entry, 'path': str(found), **self._note_changed(read)}
+        elif self.options.hub and self.wording.hub:
+            yield {**entry, 'type': 'HFDataset', **self.wording.hub}
+        elif self._takes_sample():
+            sample = _SAMPLES / str(entry['path'])
+            if (_SAMPLES / files[0]).is_file():
+                yield {**entry, 'path': str(sample), 'rows_note': _describe_sample(_SAMPLES / files[0])}
+        else:
+            yield {**entry, 'path': str(self.roots()[0] / entry['path']), 'rows_from': self.explain(self.wording.files)}
+
+    def _find_path(self, path: str, files: Sequence[str], place: str | None) -> Path | None:
+        for root in self.roots():
+            if any(_exists(root / file) for file in files):
+                return root / path
+        if self.options.folder is not None:
+            return None
+        if place is not None:
+            try:
+                return find(place)
+            except DataError:
+                pass
+        package, _, inner = self.wording.wheel.partition('/')
+        folder = find_package(package) if package else None
+        return folder / inner if folder and (folder / inner).is_file() else None
+
+    def _note_changed(self, paths: Sequence[Path]) -> dict[str, str]:
+        """A note where a file is not the one that was published."""
+        known = self.wording.sha256 or {}
+        wrong = [one.name for one in paths if one.name in known and one.is_file() and sha256_of(one) != known[one.name]]
+        verb = 'differs' if len(wrong) == 1 else 'differ'
+        return (
+            {'rows_note': f'{", ".join(wrong)} {verb} from the published file{"s" * (len(wrong) > 1)}'} if wrong else {}
+        )
+
+    def _takes_sample(self) -> bool:
+        """Whether the packaged sample is asked: there is one, no folder was given, and no rows are anywhere."""
+        if self.options.folder is not None or not (_SAMPLES / self.benchmark.name).is_dir():
+            return False
+        firsts = (fill_values(self.wording.files[0], entry['each']) for entry in self.wording.entries)
+        return not any(_exists(root / first) for first in firsts for root in self.roots())
+
+    def task_entry(self, written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The task with the files of its splits where they are found, or with what to put where."""
+        record = written['each']
+        values = {key: value for key, value in written.items() if key != 'each'}
+        hub, name = str(values['dataset_path']), str(values.get('dataset_name') or '')
+        files = [fill_values(file, record) for file in self.wording.files]
+        local = next((root / hub for root in self.roots() if (root / hub / name).is_dir()), None)
+        at = next((root for root in self.roots() if files and _exists(root / files[0])), None)
+        sampled = at is None and local is None and not self.options.hub and self.options.folder is None
+        note = ''
+        if sampled and files and (_SAMPLES / files[0]).is_file():
+            at, note = _SAMPLES, _describe_sample(_SAMPLES / files[0])
+        if at is not None:
+            splits = {Path(file).stem: str(at / file) for file in files}
+            note = note or self._note_changed([at / file for file in files]).get('rows_note', '')
+            values |= {'dataset_path': 'json', 'dataset_name': None, 'dataset_kwargs': {'data_files': splits}}
+        elif local is not None:
+            values['dataset_path'] = str(local)
+        else:
+            folder = f'{hub}/{_SUBJECT if record else name}' if name else hub
+            needed = [f'{folder}/{split}.jsonl' for split in _splits_of(values)]
+            if not self.options.hub:
+                values['metadata'] = {'rows_from': self.explain(self.wording.files or needed, hub)}
+        file = TaskFile(WORDINGS / f'{self.benchmark.name}.yaml', values)
+        entry = make_task_entry(LmTask(file, self.options.task))
+        yield {**entry, **({'rows_note': note} if note else {}), **values.get('metadata', {})}
+
+    def explain(self, files: Sequence[str], hub: str = '') -> str:
+        """Which files to put where, what is in them, and where they are published."""
+        root, benchmark = self.roots()[0], self.benchmark
+        listed = '\n'.join(f'    {root / _VALUE.sub(_SUBJECT, file)}' for file in files)
+        columns = f'columns: {", ".join(self.wording.columns)}'
+        if not self.wording.columns:
+            columns = f'columns: those of the hub dataset {hub}; Parquet, CSV and JSON will do'
+        count, record = len(self.wording.entries), self.wording.entries[0]['each']
+        each = f' (for each {_SUBJECT}: {count}, such as {next(iter(record.values()))})' if count > 1 else ''
+        lines = [
+            f'its rows are not on this machine. Put the published files here{each}:\n{listed}\n    {columns}',
+            f'  {self._describe_source()} (licence: {benchmark.licence}).',
+            f'  Another folder: --data DIR, or the variable {DATA_FOLDER}.',
+        ]
+        if count > 1:
+            lines.append("  Or leave out what is missing: --keep-going, or --dataset 'PATTERN'.")
+        if self.wording.wheel:
+            lines.append(f'  Or install the package that carries them: pip install {_wheel_name(self.wording.wheel)}.')
+        if self.wording.is_task or self.wording.hub:
+            lines.append('  Or let them be downloaded from the hub: --download (needs rolecall[data]).')
+        elif 'lm-eval' in self.benchmark.wordings:
+            lines.append("  Or ask lm-eval's wording with rows from the hub: --as lm-eval --download.")
+        return '\n'.join(lines)
+
+    def _describe_source(self) -> str:
+        if not self.wording.archive:
+            return f'They are published at {self.benchmark.source}'
+        return f"In this layout they are in {self.wording.archive}.\n  The authors' page is {self.benchmark.source}"
+
+
+def _wheel_name(inner: str) -> str:
+    return inner.partition('/')[0].replace('_', '-')
+
+
+def _splits_of(values: Mapping[str, Any]) -> list[str]:
+    named = (values.get('test_split') or values.get('validation_split'), values.get('fewshot_split'))
+    return list(dict.fromkeys(str(split) for split in named if split))
+
+
+def _exists(path: Path) -> bool:
+    return any(path.parent.glob(path.name)) if '*' in path.name else path.is_file()
+
+
+def _describe_sample(path: Path) -> str:
+    return f'{_SAMPLE} {count_noun(len(open_file(path)), "row")}, not the whole benchmark'
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file."""
+    digest = hashlib.sha256()
+    with path.open('rb') as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

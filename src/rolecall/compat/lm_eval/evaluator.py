@@ -1,0 +1,120 @@
+"""A task's scores as a metric: lm-eval's numbers for each row and over all rows, with our intervals beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from rolecall.compat.lm_eval.task import Row
+from rolecall.compat.lm_eval.task_rows import LmRows
+from rolecall.compat.lm_eval.task_scores import TaskScores, mean_stderr
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+
+_RIGHT_OR_WRONG = ('acc', 'acc_norm', 'acc_bytes', 'acc_mutual_info', 'exact_match')
+_SHARES = (*_RIGHT_OR_WRONG, 'f1', 'mcc', 'brier_score')
+"""Numbers between 0 and 1, which are shown in percent. A task that has any other keeps all as they are."""
+
+
+@dataclass(frozen=True)
+class TaskEvaluator:
+    """A task's evaluator. It is read when scores are wanted, so that prompts can be seen without its functions."""
+
+    rows: LmRows
+
+    def build_metric(self) -> Metric:
+        """The first number of the first pipeline is the score; the others stand beside it."""
+        scorer, scores = _Scorer(self.rows), TaskScores(self.rows.task)
+        first = next(iter(scores.metrics))
+        name = _key(first, scores.pipelines[0].name)
+        lower = scores.metrics[first].lower_is_better
+        metric = Metric(name, scorer.mark, unit='', needs_gold=False, weighs=True, lower_is_better=lower)
+        if not scores.is_mean(first):
+            return replace(metric, whole=scorer.numbers)
+        return replace(metric, breakdown=scorer.further_numbers)
+
+
+class _Scorer:
+    def __init__(self, rows: LmRows) -> None:
+        self._rows = rows
+        self._scores: TaskScores | None = None
+
+    @property
+    def scores(self) -> TaskScores:
+        if self._scores is None:
+            task, first = self._rows.task, self._rows.first_row
+            many_contexts, many_targets = False, False
+            if first is not None:
+                columns = tuple(first)
+                index = task.text(first, columns).value if task.get('doc_to_choice') is not None else None
+                many_contexts = isinstance(index, int)
+                many_targets = isinstance(task.target(first, columns).value, list)
+            self._scores = TaskScores(task, many_contexts, many_targets)
+        return self._scores
+
+    @cached_property
+    def _in_percent(self) -> bool:
+        return all(name in _SHARES for name in self.scores.metrics)
+
+    def mark(self, answer: Answer) -> Mark:
+        """A row's numbers."""
+        numbers = {
+            key: float(item)
+            for key, item in self._items(answer).items()
+            if self.scores.is_mean(key.partition(',')[0]) and _is_number(item)
+        }
+        score = next(iter(numbers.values()), 0.0)
+        decided = next(iter(numbers), '').partition(',')[0] in _RIGHT_OR_WRONG and self._in_percent
+        return Mark(score, correct=score == 1.0 if decided else None, parts=numbers)
+
+    def further_numbers(self, marked: Sequence[tuple[Answer, Mark]]) -> Mapping[str, float]:
+        """Standard errors as lm-eval computes them, and the metrics that need all rows."""
+        return {
+            key: value for key, value in self.numbers([answer for answer, _ in marked]).items() if _is_number(value)
+        }
+
+    def numbers(self, answers: Sequence[Answer]) -> dict[str, Any]:
+        """Every number over all rows, under lm-eval's names: `acc`, `acc_stderr`, `exact_match,strict`."""
+        items: dict[str, list[Any]] = {}
+        for answer in answers:
+            for key, item in self._items(answer).items():
+                items.setdefault(key, []).append(item)
+        found: dict[str, Any] = {}
+        for key, listed in items.items():
+            metric, comma, pipeline = key.partition(',')
+            found[key] = self.scores.aggregate(metric, listed)
+            if self.scores.is_mean(metric) and len(listed) > 1 and all(map(_is_number, listed)):
+                found[f'{metric}_stderr{comma}{pipeline}'] = mean_stderr(listed)
+        return {key: value for key, value in found.items() if _is_number(value)}
+
+    def _items(self, answer: Answer) -> dict[str, Any]:
+        doc: Row = answer.values
+        replies = _replies(answer.prediction, self._rows.task['output_type'])
+        filtered = self.scores.apply_filters(replies, doc)
+        return {
+            _key(metric, pipeline): item
+            for pipeline, results in filtered.items()
+            for metric, item in {
+                **self.scores.process(doc, results),
+                **self.scores.numbers_beside(doc, results),
+            }.items()
+        }
+
+
+def _replies(prediction: Any, output_type: str) -> list[list[Any]]:
+    """The replies to each request of a row."""
+    if output_type == 'generate_until':
+        return [list(prediction['replies'])] if isinstance(prediction, Mapping) else [[prediction]]
+    if output_type == 'loglikelihood_rolling':
+        return [[total] for total, _ in prediction]
+    return [[(total, greedy)] for total, greedy in prediction]
+
+
+def _key(metric: str, pipeline: str) -> str:
+    return metric if pipeline == 'none' else f'{metric},{pipeline}'
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

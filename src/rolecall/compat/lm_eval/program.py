@@ -1,0 +1,108 @@
+"""A task's rows as requests for one model, with the origin of every character."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from rolecall.compat.lm_eval.contexts import Continuation, Message, Wordings, as_one_turn, join_text
+from rolecall.compat.lm_eval.images import attach_images, images_of
+from rolecall.compat.lm_eval.task import LmTask, Row
+from rolecall.core.program import Trace
+from rolecall.core.prompts.pieces import SHOTS, Origin, Text
+from rolecall.core.prompts.script import BareText, Script, Turn
+from rolecall.core.render.renderers import DatasetRenderer, Renderer, TextRenderer
+from rolecall.core.render.spans import Request
+from rolecall.sources.datasets import Dataset
+
+_SEP = Text('', Origin('sep'))
+_NO_TURNS = (None,)
+
+
+class LmTemplate:
+    """A task as a template: it has a program of its own, because its wording depends on the row."""
+
+    labels: tuple[Hashable, ...] = ()
+    is_dialogue = False
+    ice_token: str | None = None
+
+    def __init__(self, task: LmTask) -> None:
+        self.task = task
+
+    @property
+    def sep_token(self) -> str | None:
+        """Where a continuation begins is marked in the spans."""
+        return None if self.task['output_type'] == 'generate_until' else 'continuation'
+
+    @property
+    def needs_media(self) -> bool:
+        """Whether a model must take images: one that takes text alone would be asked about what it does not see."""
+        return bool(self.task.get('doc_to_image'))
+
+    def script(self, label: Hashable = None) -> Script:
+        """A place for the examples, and the name of what words the row."""
+        words = Text('', Origin('text', source=self.task.place('doc_to_text')))
+        return Script((BareText((SHOTS, words), 'round'),), plain=True)
+
+    shot = script
+
+    def build_program(self, renderer: Renderer, data: Dataset) -> LmProgram:
+        """The task for a model."""
+        return LmProgram(self.task, renderer, data)
+
+    def __repr__(self) -> str:
+        return f'LmTemplate({self.task.name!r})'
+
+
+class LmProgram:
+    """Words the requests of a row, as `rolecall.experiment.pairs.programs.RowProgram` asks."""
+
+    waits = False
+    complete = True
+
+    def __init__(self, task: LmTask, renderer: Renderer, data: Dataset) -> None:
+        self.weighs = task['output_type'] != 'generate_until'
+        self._task = task
+        self._renderer = renderer
+        self._data = data
+        self._wordings: Wordings | None = None
+        bare = isinstance(renderer, TextRenderer) and renderer.meta is None
+        self._chat = not bare and not isinstance(renderer, DatasetRenderer)
+
+    def turns(self, row: Row) -> Sequence[int | None]:
+        return _NO_TURNS
+
+    def requests(
+        self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]
+    ) -> list[tuple[Hashable, Request]]:
+        return [(label, trace.request) for label, trace, _ in self.traces(row, shots, turn, replies)]
+
+    def traces(
+        self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]
+    ) -> Iterator[tuple[Hashable, Trace, str]]:
+        for one in self.continuations(row, shots):
+            prompt = ''.join(piece.text for piece in (*join_text(one.messages), *(one.target or ())))
+            trace = self._trace(one)
+            if self._task.get('doc_to_image') and isinstance(trace.request, list):
+                trace = attach_images(trace, images_of(self._task, row), self._task.place('doc_to_image'))
+            yield one.label, trace, prompt
+
+    def continuations(self, row: Row, shots: tuple[int, ...] = ()) -> list[Continuation]:
+        """What is asked about a row, before the model side."""
+        if self._wordings is None:
+            first = next(iter(self._data.test), None)
+            self._wordings = Wordings.of(self._task, first)
+        return self._wordings.requests(row, [self._data.train[i] for i in shots], chat=self._chat)
+
+    def _trace(self, one: Continuation) -> Trace:
+        if not self._chat or not one.messages:
+            context = Trace('', ()).extend(join_text(one.messages))
+        else:
+            context = self._render(one.messages)
+        return context if one.target is None else context.extend((_SEP, *one.target))
+
+    def _render(self, messages: Sequence[Message]) -> Trace:
+        spoken = messages if self._task.options.fewshot_as_multiturn else as_one_turn(messages)
+        turns = tuple(Turn(message.role, message.pieces) for message in spoken)
+        continues = spoken[-1].role == 'assistant'
+        rendered = self._renderer.render(Script(turns, raw=True), 'gen', prefill=continues)
+        return Trace(rendered.layout.fill({}), tuple(rendered.layout.trace({})), rendered.notes)

@@ -1,0 +1,158 @@
+"""The rows of a task: the splits that its file names, given as files or found in a folder, through `process_docs`."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rolecall.compat.lm_eval.functions import call_function, seed_generators
+from rolecall.compat.lm_eval.stand_ins import RowTable
+from rolecall.compat.lm_eval.task import LmTask, Row
+from rolecall.compat.lm_eval.task_file import Function
+from rolecall.errors import DataError, RolecallError
+from rolecall.sources.datasets import EMPTY, Dataset, FileOptions, ListRows, Reader, Rows, open_file
+from rolecall.sources.datasets.folders import find_all, open_files, open_path
+from rolecall.sources.datasets.rows import Splits
+
+_FORMATS = ('json', 'csv', 'parquet', 'text')
+
+
+@dataclass(frozen=True)
+class LmRows:
+    """Opens a task's rows."""
+
+    task: LmTask
+    _first: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def first_row(self) -> Row | None:
+        """The first row that is asked about, once the rows are open: lm-eval decides by it what the fields mean."""
+        return self._first[0] if self._first else None
+
+    def open_dataset(self, *, base: Path | None, data: Mapping[str, Any] | None) -> Dataset:
+        """The rows that are asked about, and those that examples come from."""
+        task = self.task
+        if task.eval_split is None:
+            raise DataError(f'{task.name}: neither test_split nor validation_split is set in {task.file.path.name}.')
+        for split in self._needed_splits() if data else ():
+            if split not in (data or {}):
+                raise DataError(self._missing(split, f'given are {", ".join(map(repr, data or ()))}.'))
+        with _seeded():  # examples first, as lm-eval does: functions draw from one generator
+            train = self._shot_pool(base, data) if task.num_fewshot else EMPTY
+            if not task.num_fewshot and task.options.emulate:
+                self._draw_for_pool(base, data)
+            if task.num_fewshot and self._pool_is_asked_about:
+                test = train
+            else:
+                test = self._process(self._split(task.eval_split, base, data), task.get('process_docs'))
+        self._first[:] = [next(iter(test), None)]
+        reader = Reader(train_split=task.shot_split or 'train', test_split=task.eval_split)
+        return Dataset(train, test, reader, task.name)
+
+    @property
+    def _pool_is_asked_about(self) -> bool:
+        """Whether examples are rows that are asked about, made by the same function: they are made once."""
+        config = self.task.fewshot_config
+        return self.task.shot_split == self.task.eval_split and config['process_docs'] == self.task.get('process_docs')
+
+    def _draw_for_pool(self, base: Path | None, data: Mapping[str, Any] | None) -> None:
+        """Let the function of the examples draw its random numbers, as lm-eval does where there are no examples."""
+        if self.task.fewshot_config['process_docs'] is not None and not self._pool_is_asked_about:
+            with suppress(RolecallError):  # rows that are not needed may be missing
+                self._shot_pool(base, data)
+
+    def _shot_pool(self, base: Path | None, data: Mapping[str, Any] | None) -> Rows:
+        config, split = self.task.fewshot_config, self.task.shot_split
+        if split is not None:
+            return self._process(self._split(split, base, data), config['process_docs'])
+        samples = config['samples']
+        rows = call_function(samples) if isinstance(samples, Function) else samples
+        if not isinstance(rows, list):
+            raise DataError(f'{self.task.place("fewshot_config")}: samples must be a list of rows.')
+        return ListRows.from_items(rows, 'fewshot_config.samples')
+
+    def _split(self, name: str, base: Path | None, data: Mapping[str, Any] | None) -> Rows:
+        if data:
+            given = data[name]
+            if isinstance(given, str | Path):
+                return open_file(Path(given))
+            return ListRows.from_items(given, f'data[{name!r}]')
+        splits = self._splits(base)
+        if splits is None:
+            if hint := (self.task.get('metadata') or {}).get('rows_from'):
+                raise DataError(str(hint))
+            where = f'{self.task.get("dataset_path")!r} is not a folder here'
+            raise DataError(self._missing(name, f'{where}, and nothing is downloaded unasked.'))
+        if name not in splits:
+            raise DataError(self._missing(name, f'there are {", ".join(map(repr, splits))}.'))
+        return splits[name]
+
+    def _splits(self, base: Path | None) -> Splits | None:
+        """The splits of local files: those of a folder, or files named in `dataset_kwargs`; the hub's if asked for."""
+        task = self.task
+        path, kwargs = str(task.get('dataset_path') or ''), dict(task.get('dataset_kwargs') or {})
+        if isinstance(custom := task.get('custom_dataset'), Function):
+            return self._make_splits(custom, {**(task.get('metadata') or {}), **kwargs})
+        files = kwargs.get('data_files')
+        if path in _FORMATS and files:
+            options = FileOptions(fallback=path)
+            named = files if isinstance(files, dict) else {'train': files}
+            listed = {split: [given] if isinstance(given, str) else given for split, given in named.items()}
+            return {
+                split: open_files([place for one in given for place in find_all(one, base)], options)
+                for split, given in listed.items()
+            }
+        local = Path(base or '', path)
+        if path and local.exists():
+            return open_path([local / str(task.get('dataset_name') or '')])
+        if not task.options.hub:
+            return None
+        from rolecall.sources.datasets.arrow import open_hub
+
+        name = task.get('dataset_name')
+        return open_hub(path, {**kwargs, **({'name': name} if name else {})})
+
+    def _make_splits(self, custom: Function, options: Mapping[str, Any]) -> Splits:
+        """What a task's own function makes of its metadata and `dataset_kwargs`."""
+        made = call_function(custom, **options)
+        if not isinstance(made, Mapping):
+            raise DataError(f'{custom.place}: {custom.name} returned {type(made).__name__}, not splits by name.')
+        return {str(name): ListRows.from_items(rows, f'{custom.name}()') for name, rows in made.items()}
+
+    def _needed_splits(self) -> list[str]:
+        named = (self.task.eval_split, self.task.shot_split if self.task.num_fewshot else None)
+        return list(dict.fromkeys(split for split in named if split is not None))
+
+    def _missing(self, name: str, why: str) -> str:
+        files = ' '.join(f'{split}=FILE' for split in self._needed_splits())
+        remedy = f'Give them with --data {files}, or let them be downloaded with --hub.'
+        return f'{self.task.name}: no rows of the split {name!r}: {why} {remedy}'
+
+    def _process(self, rows: Rows, function: Function | None) -> Rows:
+        if function is None:
+            return rows
+        if not self.task.options.emulate:
+            seed_generators()  # rows that are asked about do not depend on whether there are examples
+        made = call_function(function, RowTable(rows))
+        if not isinstance(made, Iterable):
+            raise DataError(f'{function.place}: {function.name} returned {type(made).__name__}, not rows.')
+        return ListRows.from_items(made, f'{function.name}()')
+
+
+@contextmanager
+def _seeded() -> Iterator[None]:
+    """Seed the generators that functions draw from, so that those that shuffle choices do it alike every time."""
+    numpy = sys.modules.get('numpy')
+    before, of_numpy = random.getstate(), numpy.random.get_state() if numpy else None
+    seed_generators()
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        if numpy:
+            numpy.random.set_state(of_numpy)

@@ -1,0 +1,183 @@
+"""String prompts in the model's own format: the conversation goes through the model's renderer.
+
+A layout depends only on the shape of the conversation (the sequence of roles), so it is built once per shape and then
+filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from rolecall.core.program.answer_turn import MessagesRenderer
+from rolecall.core.prompters.call_inputs import Label, PromptCall, is_silent
+from rolecall.core.prompters.frame import INPUT, Frame, Levels
+from rolecall.core.prompters.history import numbered_messages, origin_of, plain_text
+from rolecall.core.prompters.tool_specs import Tools
+from rolecall.core.prompters.vendors import Message, holds_thinking, parse_arguments, restore_fields
+from rolecall.core.prompts.multimodal import raw_turn
+from rolecall.core.prompts.pieces import Field, Origin, Pieces, Text, bind
+from rolecall.core.prompts.script import Script, Turn
+from rolecall.core.render.arrange import Note
+from rolecall.core.render.chat_renderer import ChatRenderer
+from rolecall.core.render.renderers import Rendered, Renderer, TextRenderer
+from rolecall.core.render.spans import Request, Span
+from rolecall.errors import PrompterError
+
+_LABEL = '\0label'
+_INPUT = Origin('field', 'input')
+_ANSWER = Turn('assistant', (Field(_LABEL, '', Origin('label')),))
+Numbered = tuple[int, Message]
+
+
+class FrameRenderer:
+    """Renders a prompter's frame for one model."""
+
+    def __init__(self, frame: Frame, renderer: Renderer) -> None:
+        self._frame = frame
+        self._writes_messages = isinstance(renderer, MessagesRenderer)
+        self._renderer = renderer.renderer if isinstance(renderer, MessagesRenderer) else renderer
+        self._takes_tools = isinstance(self._renderer, ChatRenderer) and self._renderer.template.supports_tools
+        self._shaped = lru_cache(maxsize=64)(self._render_shape)
+
+    @cached_property
+    def closing(self) -> str:
+        """The model's closing text after an answer."""
+        spans = self._render_shape((), False, True, None).layout.trace({_LABEL: 'answer', INPUT: 'input'})
+        places = [i for i, span in enumerate(spans) if span.origin.kind == 'label']
+        return ''.join(str(span.text) for span in spans[places[-1] + 1 :]) if places else ''
+
+    def fill(self, asked: PromptCall) -> Request:
+        """The prompt of a call."""
+        rendered, row = self._render_call(asked)
+        return rendered.layout.fill(row)
+
+    def trace(self, asked: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
+        """The spans of the same prompt, and its notes."""
+        rendered, row = self._render_call(asked)
+        return rendered.layout.trace(row), rendered.notes
+
+    def _render_call(self, asked: PromptCall) -> tuple[Rendered, dict[str, Any]]:
+        """The layout for a call, and the row to fill it with."""
+        row, messages, history, tools, label = asked
+        row = {**row, _LABEL: label}
+        said = list(numbered_messages(history))
+        is_plain = messages is None and (label is None or isinstance(label, str))
+        if not is_plain or any(len(message) != 2 or not _is_text(message) for _, message in said):
+            return self._render_anew(asked, said, row), row
+        row |= {f'\0{i}': plain_text(message) for i, (_, message) in enumerate(said)}
+        shape = tuple((number, message['role']) for number, message in said)
+        return self._shaped(shape, self._frame_is_turned(asked), label is not None, tools), row
+
+    def _frame_is_turned(self, asked: PromptCall) -> bool:
+        """Whether the user says the instruction: nothing else is said, and the model has no system role."""
+        return is_silent(asked) and not self._frame.plain.user and not self._has_system_role(asked[3])
+
+    def _has_system_role(self, tools: Tools | None) -> bool:
+        renderer = self._renderer
+        if isinstance(renderer, ChatRenderer):
+            template = renderer.template
+            return template.supports_system_with_tools if tools and self._takes_tools else template.supports_system
+        return not isinstance(renderer, TextRenderer) or (renderer.meta is not None and 'SYSTEM' in renderer.meta.roles)
+
+    def _render_shape(
+        self, shape: tuple[tuple[int, str], ...], turned: bool, labelled: bool, tools: Tools | None
+    ) -> Rendered:
+        turns = [
+            Turn(_role(role), (Field(f'\0{i}', '', origin_of({'role': role}, number)),))
+            for i, (number, role) in enumerate(shape)
+        ]
+        levels = self._frame.turned if turned else self._frame.plain
+        return self._render(levels, turns, [Turn('user', levels.asked)], _ANSWER if labelled else None, tools)
+
+    def _render_anew(self, asked: PromptCall, said: Sequence[Numbered], row: dict[str, Any]) -> Rendered:
+        """Render a conversation with more than text: tool calls, tool results, images."""
+        _, messages, _, tools, label = asked
+        levels = self._frame.turned if self._frame_is_turned(asked) else self._frame.plain
+        before = [self._turn(message, origin_of(message, number)) for number, message in said]
+        if messages is None:
+            now = [Turn('user', levels.asked)]
+        elif messages[-1]['role'] == 'assistant':
+            raise PrompterError(
+                "the last message of a prompt must be the user's or a tool's, got an assistant message."
+            )
+        else:
+            now = _with_prefix([self._turn(message, _INPUT) for message in messages], bind(levels.user, row))
+        return self._render(levels, before, now, self._answer_turn(label), tools)
+
+    def _render(
+        self, levels: Levels, before: Sequence[Turn], now: Sequence[Turn], answer: Turn | None, tools: Tools | None
+    ) -> Rendered:
+        system, renderer = levels.system, self._renderer
+        if tools and self._takes_tools and isinstance(renderer, ChatRenderer):
+            renderer = replace(renderer, tools=tuple(tools.openai))
+        elif tools and self._frame.has_system:
+            system = (*system, Text(tools.words, Origin('text', 'tools')))
+        elif tools:
+            now = _with_prefix(now, (Text(tools.words, Origin('text', 'tools')),))
+        turns = [*([Turn('system', system)] if system else []), *before, *now]
+        if answer is not None:
+            turns.append(answer)
+        side = MessagesRenderer(renderer) if self._writes_messages else renderer
+        return side.render(Script(tuple(turns), raw=True), 'gen' if answer is None else 'ppl')
+
+    def _answer_turn(self, label: Label | None) -> Turn | None:
+        if label is None or isinstance(label, str):
+            return None if label is None else _ANSWER
+        return self._turn(label, Origin('label'), 'the answer')
+
+    def _turn(self, message: Message, origin: Origin, what: str = 'history') -> Turn:
+        if message.get('tool_calls') and not self._takes_tools:
+            raise PrompterError(
+                f'{what} has a tool call, and this model has no form for one. '
+                'Use a model whose chat template writes tool calls.'
+            )
+        return read_turn(message, origin)
+
+
+def read_turn(message: Message, origin: Origin) -> Turn:
+    """Read a message as a speech whose text has this origin."""
+    calls = [_with_parsed_arguments(call) for call in message.get('tool_calls') or ()]
+    message = restore_fields(message) if holds_thinking(message) else message
+    message = {key: value for key, value in message.items() if key != 'tool_calls'}
+    if calls:
+        message['tool_calls'] = calls
+    if _is_text(message):
+        message = {**message, 'content': plain_text(message)}
+    turn = raw_turn(message, lambda text: (Text(text, origin),))
+    return replace(turn, role=_role(turn.role))
+
+
+def _role(role: str) -> str:
+    return 'system' if role == 'developer' else role
+
+
+def _is_text(message: Message) -> bool:
+    content = message.get('content')
+    return isinstance(content, str) or (
+        isinstance(content, list) and all(part.get('type') == 'text' for part in content)
+    )
+
+
+def _with_parsed_arguments(call: Message) -> Message:
+    """Chat templates take arguments as data and write the JSON themselves."""
+    function = {**call['function'], 'arguments': parse_arguments(call['function'].get('arguments'))}
+    return {**call, 'function': function}
+
+
+def _with_prefix(turns: Sequence[Turn], prefix: Pieces) -> list[Turn]:
+    """Put the user-level instruction before the user's last text, or first if there is no user message."""
+    if not prefix:
+        return list(turns)
+    last = max((i for i, turn in enumerate(turns) if turn.role == 'user'), default=None)
+    if last is None:
+        return [Turn('user', prefix), *turns]
+    content = turns[last].content
+    changed = list(turns)
+    if isinstance(content, tuple):
+        changed[last] = replace(turns[last], content=(*prefix, *content))
+    else:
+        changed.insert(last, Turn('user', prefix))
+    return changed

@@ -1,0 +1,102 @@
+"""String prompts in the prompter's own layout: its template, with the model's tokens around history and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NoReturn
+
+from rolecall.core.prompters.call_inputs import PromptCall
+from rolecall.core.prompters.frame import HISTORY, INPUT, TOOLS, Frame
+from rolecall.core.prompters.history import HistoryReader, plain_text
+from rolecall.core.prompters.special_tokens import Tokens
+from rolecall.core.prompters.tool_specs import Tools
+from rolecall.core.prompters.vendors import Message
+from rolecall.core.prompts.pieces import Origin
+from rolecall.core.render.arrange import Note
+from rolecall.core.render.spans import Span
+from rolecall.errors import PrompterError
+
+
+class StringLayout:
+    """Writes a prompter's frame as a string.
+
+    `places` are the fields of its template, `tools` those that the frame already holds, `name` is the prompter's class.
+    """
+
+    __slots__ = ('_frame', '_history', '_name', '_places', '_takes_messages', '_tokens', '_tools')
+
+    def __init__(
+        self,
+        frame: Frame,
+        history: HistoryReader,
+        *,
+        tokens: Tokens,
+        places: Collection[str],
+        tools: Tools | None,
+        takes_messages: bool,
+        name: str,
+    ) -> None:
+        self._frame = frame
+        self._history = history
+        self._tokens = tokens
+        self._places = places
+        self._tools = tools
+        self._takes_messages = takes_messages
+        self._name = name
+
+    @property
+    def closing(self) -> str:
+        """The token that ends an answer."""
+        return self._tokens.eoa
+
+    def fill(self, asked: PromptCall) -> str:
+        """The prompt of a call."""
+        row, messages, history, tools, label = asked
+        if history or tools or messages is not None:
+            row, history = self._as_string(asked)
+        text = (self._frame.fill_text if history else self._frame.fill_first)(row)
+        return text if label is None else f'{text}{self._history.answer(label)}{self._tokens.eoa}'
+
+    def trace(self, asked: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
+        """The spans of the same prompt, and its notes."""
+        row, history = self._as_string(asked)
+        spans = self._frame.text_with(tuple(self._history.pieces(history))).trace(row)
+        label = asked[-1]
+        if label is not None:
+            spans += [
+                Span(self._history.answer(label), Origin('label')),
+                Span(self._tokens.eoa, Origin('marker', 'eoa')),
+            ]
+        return spans, ()
+
+    def _as_string(self, asked: PromptCall) -> tuple[dict[str, Any], Sequence[Any]]:
+        """The row with history and tools as text, and the history."""
+        row, messages, history, tools, _ = asked
+        if messages is not None:
+            row, history = self._with_last_words(row, messages, history)
+        if history:
+            if 'history' not in self._places:
+                self._refuse_in_string('history')
+            row[HISTORY] = self._history.text(history)
+        if tools:
+            if 'tools' not in self._places:
+                self._refuse_in_string('tools')
+            if tools is not self._tools:
+                row[TOOLS] = tools.words + self._frame.calling
+        return row, history
+
+    def _with_last_words(
+        self, row: dict[str, Any], messages: Sequence[Message], history: Sequence[Any]
+    ) -> tuple[dict[str, Any], Sequence[Any]]:
+        """Split messages into history and the user's last text."""
+        *before, last = messages
+        if not self._takes_messages:
+            raise PrompterError('messages as input need return_dict=True, or a prompter bound to a model.')
+        if last['role'] != 'user':
+            raise PrompterError(
+                f"the last message of a string prompt must be the user's, got a {last['role']} message."
+            )
+        return {**row, INPUT: plain_text(last)}, [*history, *before]
+
+    def _refuse_in_string(self, name: str) -> NoReturn:
+        raise PrompterError(f'{self._name} does not support {name} in a string; use return_dict=True.')

@@ -1,0 +1,315 @@
+"""Content in parts, as APIs take it: text, images, audio and video, with media by reference.
+
+A part is sent as written, except for the one string that is filled: its text or its media url. Large media are never
+copied; a part refers to the row's own string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rolecall.core.prompts.frozen import FrozenDict
+from rolecall.core.prompts.pieces import Origin, Piece, Pieces, Row, Text, bind, bind_piece, fold, relabel
+from rolecall.core.prompts.script import Change, Content, Parts, Section, Turn, Written, content_pieces, spread_content
+from rolecall.core.prompts.tags import Segment, whole
+from rolecall.core.prompts.values import describe_value
+
+_LARGE = 64 * 1024
+_PLACES = ('text', 'url', 'data', 'source')
+_NOT_SHOWN = ('unfilled', 'masked')
+
+
+class MediaUrl:
+    """A reference to large media: `prefix` followed by a slice of the row's own string. `str(url)` writes it out."""
+
+    __slots__ = ('prefix', 'segment')
+
+    def __init__(self, prefix: str, segment: Segment) -> None:
+        self.prefix = prefix
+        self.segment = segment
+
+    def __str__(self) -> str:
+        return self.prefix + self.segment.text
+
+    def __len__(self) -> int:
+        return len(self.prefix) + self.segment.stop - self.segment.start
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == str(other) if isinstance(other, (str, MediaUrl)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __repr__(self) -> str:
+        return f'<media {self.prefix}… {len(self):,} characters>'
+
+
+def url_of(prefix: str, segment: Segment) -> str | MediaUrl:
+    """A prefix and a slice of a value: a string, or a reference if the slice is large."""
+    if segment.stop - segment.start < _LARGE:
+        return prefix + segment.text
+    if not prefix and segment.stop - segment.start == len(segment.source):
+        return segment.source
+    return MediaUrl(prefix, segment)
+
+
+def _place(part: Mapping[str, Any]) -> tuple[str, ...]:
+    """The path to a part's text or media url; empty if it has neither.
+
+    >>> _place({'type': 'image_url', 'image_url': {'url': 'a.jpg', 'detail': 'low'}})
+    ('image_url', 'url')
+    >>> _place({'type': 'file', 'file': {'file_id': '7'}})
+    ()
+    """
+    kind = part.get('type')
+    others = [name for name in part if name in _PLACES or name.endswith('_url')]
+    for name in [kind, *others] if isinstance(kind, str) else others:
+        value: Any = part.get(name)
+        if isinstance(value, (str, MediaUrl)):
+            return (name,)
+        for inner in ('url', 'data') if isinstance(value, Mapping) else ():
+            if isinstance(value.get(inner), (str, MediaUrl)):
+                return name, inner
+    return ()
+
+
+def part_text(part: Mapping[str, Any]) -> str | None:
+    """The text or media url of a part; None if it has neither.
+
+    >>> part_text({'type': 'input_audio', 'input_audio': {'data': 'UklGRg==', 'format': 'wav'}})
+    'UklGRg=='
+    """
+    value: Any = part
+    for name in _place(part):
+        value = value[name]
+    return None if value is part else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class PartShape:
+    """The shape of a part: the string at `place` inside `frame` is filled with `words`."""
+
+    kind: str
+    frame: FrozenDict
+    place: tuple[str, ...] = ()
+    words: Pieces = ()
+
+    @classmethod
+    def read(cls, part: Mapping[str, Any], read: Callable[[str], Pieces], kind: str = '') -> PartShape:
+        """Read a part as an API takes it."""
+        place = _place(part)
+        words = read(part_text(part) or '') if place else ()
+        return cls(kind or str(part.get('type')), FrozenDict(part), place, words)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the part is text, not media."""
+        return self.place == ('text',)
+
+    def part(self, value: str | MediaUrl) -> FrozenDict:
+        """The part with its text or media url filled in."""
+        if not self.place:
+            return self.frame
+        name, *inner = self.place
+        held = FrozenDict({**self.frame[name], inner[0]: value}) if inner else value
+        return FrozenDict({**self.frame, name: held})
+
+    def spread(self, change: Change) -> PartShape:
+        """Replace each piece."""
+        return replace(self, words=tuple(new for piece in self.words for new in change(piece)))
+
+    def write(self, row: Row) -> Written:
+        """The part for one row. Unfilled and hidden fields keep their labels, even inside a url."""
+        words = tuple(piece for piece in bind(self.words, row) if isinstance(piece, Text))
+        if self.is_text:
+            return Written(self.part(fold(words)), words)
+        url = _joined_url(words)
+        if any(piece.origin.kind in _NOT_SHOWN for piece in words):
+            return Written(self.part(url), words)
+        return Written(self.part(url), (medium(url, _source(words) or self.kind, _shot(words)),) if self.place else ())
+
+
+def medium(url: str | MediaUrl, column: str, shot: int | None) -> Text:
+    """The labelled piece for one medium."""
+    # Spans also keep large urls by reference: Text accepts anything `str` can convert.
+    return Text(url, Origin('media', column, shot=shot))  # type: ignore[arg-type]
+
+
+def _joined_url(words: Sequence[Text]) -> str | MediaUrl:
+    return url_of(fold(words[:-1]), whole('url', words[-1].text)) if words else ''
+
+
+def _source(words: Sequence[Text]) -> str:
+    return next((piece.origin.name for piece in words if piece.origin.name), '')
+
+
+def _shot(words: Sequence[Text]) -> int | None:
+    return words[0].origin.shot if words else None
+
+
+@dataclass(frozen=True, slots=True)
+class RawParts:
+    """The content list of a raw message: texts and urls are filled, everything else is passed through."""
+
+    entries: tuple[PartShape, ...]
+
+    @classmethod
+    def read(cls, parts: Sequence[Mapping[str, Any]], read: Callable[[str], Pieces]) -> RawParts:
+        """Read a list of parts as an API takes them."""
+        return cls(tuple(PartShape.read(part, read) for part in parts))
+
+    def spread(self, change: Change) -> RawParts:
+        return RawParts(tuple(entry.spread(change) for entry in self.entries))
+
+    def bind(self, row: Row, *, shot: int | None = None) -> RawParts:
+        return self.spread(lambda piece: (bind_piece(piece, row, shot=shot),))
+
+    def pieces(self) -> Iterator[Piece]:
+        for entry in self.entries:
+            yield from entry.words
+
+    def write(self, row: Row) -> list[Written]:
+        return [entry.write(row) for entry in self.entries]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedParts:
+    """Several contents in one message; adjacent texts are joined with a line break."""
+
+    contents: tuple[Content, ...]
+
+    def spread(self, change: Change) -> JoinedParts:
+        return JoinedParts(tuple(spread_content(content, change) for content in self.contents))
+
+    def bind(self, row: Row, *, shot: int | None = None) -> JoinedParts:
+        return JoinedParts(
+            tuple(
+                bind(content, row, shot=shot) if isinstance(content, tuple) else content.bind(row, shot=shot)
+                for content in self.contents
+            )
+        )
+
+    def pieces(self) -> Iterator[Piece]:
+        for content in self.contents:
+            yield from content_pieces(content)
+
+    def write(self, row: Row) -> list[Written]:
+        parts: list[Written] = []
+        for content in self.contents:
+            written = [_text_part(bind(content, row))] if isinstance(content, tuple) else content.write(row)
+            if parts and written and _is_bare_text(parts[-1]) and _is_bare_text(written[0]):
+                joint = Text('\n', Origin('joint', 'speeches'))
+                parts[-1] = _text_part((*parts[-1].pieces, joint, *written[0].pieces))
+                written = written[1:]
+            parts += written
+        return parts
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenParts:
+    """The parts of one speech. `begin` and `end` join adjacent text, or become text parts."""
+
+    parts: Parts
+    role: str = ''
+    fallback: str = ''
+    begin: Pieces = ()
+    end: Pieces = ()
+
+    def spread(self, change: Change) -> SpokenParts:
+        begin, end = (tuple(new for piece in affix for new in change(piece)) for affix in (self.begin, self.end))
+        return replace(self, parts=self.parts.spread(change), begin=begin, end=end)
+
+    def bind(self, row: Row, *, shot: int | None = None) -> SpokenParts:
+        begin, end = (bind(pieces, row, shot=shot) for pieces in (self.begin, self.end))
+        return replace(self, parts=self.parts.bind(row, shot=shot), begin=begin, end=end)
+
+    def pieces(self) -> Iterator[Piece]:
+        yield from self.begin
+        yield from self.parts.pieces()
+        yield from self.end
+
+    def write(self, row: Row) -> list[Written]:
+        """The parts for one row, each piece labelled with its role."""
+        written = [replace(part, pieces=self._label_pieces(part.pieces)) for part in self.parts.write(row)]
+        begin, end = (_words(bind(pieces, row)) for pieces in (self.begin, self.end))
+        if begin and written and _is_text(written[0]):
+            written[0] = _with_words(written[0], (*begin, *written[0].pieces))
+        elif begin:
+            written.insert(0, _text_part(begin))
+        if end and written and _is_text(written[-1]):
+            written[-1] = _with_words(written[-1], (*written[-1].pieces, *end))
+        elif end:
+            written.append(_text_part(end))
+        return written
+
+    def _label_pieces(self, pieces: tuple[Text, ...]) -> tuple[Text, ...]:
+        return tuple(replace(piece, origin=self._label(piece.origin)) for piece in pieces)
+
+    def _label(self, origin: Origin) -> Origin:
+        return replace(origin, role=self.role or origin.role, fallback=self.fallback or origin.fallback)
+
+
+def label_speaker(content: Content, role: str, fallback: str = '') -> Content:
+    """Label content with its role and its fallback role."""
+    if isinstance(content, tuple):
+        return relabel(content, lambda origin: replace(origin, role=role, fallback=fallback))
+    return SpokenParts(content, role, fallback)
+
+
+def _words(pieces: Pieces) -> tuple[Text, ...]:
+    return tuple(piece for piece in pieces if isinstance(piece, Text) and piece.text)
+
+
+def _is_text(written: Written) -> bool:
+    return written.part.get('type') == 'text' and bool(written.pieces)
+
+
+def _with_words(written: Written, pieces: tuple[Text, ...]) -> Written:
+    return Written(FrozenDict({**written.part, 'text': fold(pieces)}), pieces)
+
+
+def _text_part(pieces: Sequence[Piece]) -> Written:
+    words = tuple(piece for piece in pieces if isinstance(piece, Text))
+    return Written(FrozenDict(type='text', text=fold(words)), words)
+
+
+def _is_bare_text(written: Written) -> bool:
+    """Whether a part is text with no further keys; keys such as `cache_control` apply to one part only."""
+    return set(written.part) == {'type', 'text'} and written.part['type'] == 'text'
+
+
+def find_content_problems(content: object) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a raw message's content, as (place, sentence)."""
+    if isinstance(content, str):
+        return
+    if not isinstance(content, (list, tuple)):
+        yield '', f'expected a string or a list of parts, got {describe_value(content)}.'
+        return
+    for i, part in enumerate(content):
+        if not isinstance(part, Mapping) or not all(isinstance(name, str) for name in part):
+            yield f'[{i}]', f"expected a part such as {{'type': 'text', 'text': …}}, got {describe_value(part)}."
+        elif part.get('type') == 'text' and not isinstance(part.get('text'), str):
+            yield f'[{i}].text', f'expected a string, got {describe_value(part.get("text"))}.'
+        else:
+            yield from ((f'[{i}].{where}', what) for where, what in _url_troubles(part))
+
+
+def _url_troubles(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    kind = part.get('type')
+    held: Any = part.get(kind) if isinstance(kind, str) else None
+    for name in ('url', 'data') if isinstance(held, Mapping) else ():
+        if name in held and not isinstance(held[name], str):
+            yield f'{kind}.{name}', f'expected a string, got {describe_value(held[name])}.'
+
+
+def raw_turn(message: Mapping[str, Any], read: Callable[[str], Pieces], section: Section = 'round') -> Turn:
+    """Read an API message as a speech. `read` turns text into pieces."""
+    content = message.get('content')
+    extra = FrozenDict({key: value for key, value in message.items() if key not in ('role', 'content')})
+    if content is None:
+        return Turn(message['role'], (), section=section, silent=True, extra=extra)
+    if isinstance(content, str):
+        return Turn(message['role'], read(content), section=section, extra=extra)
+    return Turn(message['role'], RawParts.read(content, read), section=section, extra=extra)

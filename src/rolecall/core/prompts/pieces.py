@@ -1,0 +1,146 @@
+"""The smallest parts of a prompt: text with an origin, and fields to be filled from a row.
+
+A template is parsed into pieces once. Filling is a single pass over the pieces and never rescans filled values, so
+data that looks like a field, a token or a tag stays data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from rolecall.core.prompts.values import text_of
+
+Row = Mapping[str, Any]
+
+Kind = Literal[
+    'text',  # the dataset's template text
+    'field',  # a value of the row
+    'masked',  # the hidden output column
+    'unfilled',  # a field missing from the row, left as written
+    'label',  # a candidate answer in place of the output column
+    'sep',  # end of context, start of answer (the sep_token; empty text)
+    'joint',  # separator between shots or speeches
+    'marker',  # the model's text around a speech
+    'default',  # a role's default prompt, where the dataset gives none
+    'message',  # a message added by the meta template
+    'reply',  # the model's reply in an earlier turn
+    'media',  # an image, audio or video, by reference
+    'chat_template',  # the chat template's own text
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a piece of the final prompt comes from."""
+
+    kind: Kind
+    name: str = ''
+    """The column of a field, the role of a marker or default."""
+    shot: int | None = None
+    """Which in-context example it belongs to, counted from 0."""
+    role: str = ''
+    """The role, as written in the dataset."""
+    fallback: str = ''
+    """The role used instead, where the model has no such role."""
+    source: str = ''
+    """Where it is written, as `file:line`, if the template came from a file that keeps track."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text that is the same for every row."""
+
+    text: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value of the row, or `written` if the row has no such column."""
+
+    column: str
+    written: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token id from the meta template, in place of text."""
+
+    id: int
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Shots:
+    """The place where in-context examples go."""
+
+
+Piece = Text | Field | Token | Shots
+Pieces = tuple[Piece, ...]
+SHOTS = Shots()
+
+_FIELD = r'\{([^{}]+)\}'
+
+
+def parse(
+    text: str,
+    *,
+    ice_token: str | None = None,
+    sep_token: str | None = None,
+    column_tokens: Mapping[str, str] | None = None,
+) -> Pieces:
+    """Parse template text into pieces. `column_tokens` maps a token such as '</input>' to its column.
+
+    >>> [type(piece).__name__ for piece in parse('</E>Q: {question}', ice_token='</E>')]
+    ['Shots', 'Text', 'Field']
+    """
+    columns = dict(column_tokens or {})
+    marks = [mark for mark in (ice_token, sep_token, *columns) if mark]
+    pattern = '|'.join([*map(re.escape, sorted(marks, key=len, reverse=True)), _FIELD])
+    pieces: list[Piece] = []
+    at = 0
+    for found in re.finditer(pattern, text):
+        if found.start() > at:
+            pieces.append(Text(text[at : found.start()], Origin('text')))
+        at = found.end()
+        written = found.group()
+        if written == ice_token:
+            pieces.append(SHOTS)
+        elif written == sep_token:
+            pieces.append(Text('', Origin('sep')))
+        else:
+            column = columns.get(written) or found.group(1)
+            pieces.append(Field(column, written, Origin('field', column)))
+    if at < len(text):
+        pieces.append(Text(text[at:], Origin('text')))
+    return tuple(pieces)
+
+
+def bind(pieces: Iterable[Piece], row: Row, *, shot: int | None = None) -> Pieces:
+    """The same pieces with the row's values in place of the fields."""
+    return tuple(bind_piece(piece, row, shot=shot) for piece in pieces)
+
+
+def bind_piece(piece: Piece, row: Row, *, shot: int | None = None) -> Piece:
+    """The piece, filled from the row if it is a field."""
+    if isinstance(piece, Field):
+        if piece.column in row:
+            return Text(text_of(row[piece.column]), replace(piece.origin, shot=shot))
+        return Text(piece.written, replace(piece.origin, kind='unfilled', shot=shot))
+    if shot is not None and isinstance(piece, Text):
+        return replace(piece, origin=replace(piece.origin, shot=shot))
+    return piece
+
+
+def fold(pieces: Iterable[Piece]) -> str:
+    """The text of pieces that hold no fields."""
+    return ''.join(piece.text for piece in pieces if isinstance(piece, Text))
+
+
+def relabel(pieces: Iterable[Piece], change: Callable[[Origin], Origin]) -> Pieces:
+    """The same pieces with changed origins."""
+    return tuple(piece if isinstance(piece, Shots) else replace(piece, origin=change(piece.origin)) for piece in pieces)

@@ -1,0 +1,199 @@
+"""Renders messages with the model's own chat template.
+
+A chat template is a third-party program. To find origins in its output, the messages are rendered a second time with
+private marks around each content; the result is used only if removing the marks gives the same text. Everything else
+is labelled as the template's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rolecall.core.prompts.multimodal import SpokenParts
+from rolecall.core.prompts.pieces import Origin, Row, relabel
+from rolecall.core.prompts.script import Script
+from rolecall.core.prompts.wording import Mode
+from rolecall.core.render.arrange import Note
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.layout import MessageDraft, MessagesLayout
+from rolecall.core.render.meta import MetaTemplate
+from rolecall.core.render.renderers import API_ROLES, ApiRenderer, Rendered, join_neighbours
+from rolecall.core.render.spans import Message, Span
+from rolecall.errors import Problem, RenderError, TemplateError
+
+_OWN = Origin('chat_template')
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRenderer:
+    """Messages as an API would receive them, formatted by the model's own chat template."""
+
+    template: ChatTemplate
+    meta: MetaTemplate = API_ROLES
+    tools: tuple[Mapping[str, Any], ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """More variables for the template, such as enable_thinking."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.template, str):
+            object.__setattr__(self, 'template', ChatTemplate(self.template))
+        if not hasattr(self.template, 'render'):
+            raise TemplateError(Problem('chat_template', f'expected a ChatTemplate, got {self.template!r:.60}.'))
+        object.__setattr__(self, 'meta', MetaTemplate.read(self.meta))
+        if self.tools and not self.template.supports_tools:
+            what = 'the chat template does not print tools.'
+            raise TemplateError(Problem('tools', what, 'Describe them in the prompt text.'))
+
+    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
+        drafts, notes = ApiRenderer(self.meta).drafts(script, mode, prefill=prefill)
+        if any(draft.role == 'system' for draft in drafts) and not self._takes_system:
+            drafts, notes = _without_system(drafts, notes)
+        continues = prefill and bool(drafts) and drafts[-1].role == 'assistant'
+        asks = mode == 'gen' and not continues
+        layout = ChatLayout(MessagesLayout(drafts), self, asks=asks, continues=continues)
+        return Rendered(layout, notes)
+
+    @property
+    def _takes_system(self) -> bool:
+        return self.template.supports_system_with_tools if self.tools else self.template.supports_system
+
+
+def _without_system(
+    drafts: Sequence[MessageDraft], notes: tuple[Note, ...]
+) -> tuple[list[MessageDraft], tuple[Note, ...]]:
+    """Move system messages to the user, and note it."""
+    told = [
+        *notes,
+        Note('fallback', 'the system message is sent as user: the chat template does not accept a system role.'),
+    ]
+    changed = [_as_user(draft) if draft.role == 'system' else draft for draft in drafts]
+    return join_neighbours(changed, told), tuple(told)
+
+
+def _as_user(draft: MessageDraft) -> MessageDraft:
+    if not isinstance(draft.content, tuple):
+        return replace(draft, role='user', content=SpokenParts(draft.content, fallback='user'))
+    return replace(draft, role='user', content=relabel(draft.content, lambda origin: replace(origin, fallback='user')))
+
+
+class ChatLayout:
+    """Text that the model's chat template makes from messages."""
+
+    __slots__ = ('_asks', '_continues', '_messages', '_renderer')
+
+    def __init__(self, messages: MessagesLayout, renderer: ChatRenderer, *, asks: bool, continues: bool) -> None:
+        self._messages = messages
+        self._renderer = renderer
+        self._asks = asks
+        self._continues = continues
+
+    def fill(self, row: Row) -> str:
+        return self._write(self._messages.fill(row))
+
+    def trace(self, row: Row) -> list[Span]:
+        messages = self._messages.fill(row)
+        text = self._write(messages)
+        spans = self._messages.trace(row)
+        for trim in (False, True):
+            found = self._locate(messages, text, trim=trim)
+            if found is not None:
+                return _label_text(text, found, messages, spans)
+        return [Span(text, _OWN)]
+
+    @property
+    def messages(self) -> MessagesLayout:
+        """The messages before the chat template."""
+        return self._messages
+
+    def _write(self, messages: Sequence[Message]) -> str:
+        return self._renderer.template.render(
+            messages,
+            tools=list(self._renderer.tools) or None,
+            add_generation_prompt=self._asks,
+            continue_final_message=self._continues,
+            variables=self._renderer.variables,
+        )
+
+    def _locate(self, messages: Sequence[Message], text: str, *, trim: bool) -> list[tuple[int, int, int]] | None:
+        """The place of each message's content in the text: (message, start, stop), or None if unknown."""
+        marks = _Marks.unused_in(text)
+        marked = [marks.mark_message(i, message, trim=trim) for i, message in enumerate(messages)]
+        try:
+            found = marks.find(self._write(marked), text)
+        except RenderError:  # a template that inspects contents may reject marked ones
+            return None
+        if found is None or not all(_says(messages, i, text[start:stop]) for i, start, stop in found):
+            return None
+        return found
+
+
+def _says(messages: Sequence[Message], number: int, words: str) -> bool:
+    return number < len(messages) and words in str(messages[number].get('content'))
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """Private marks around contents for the second rendering."""
+
+    open: str
+    close: str
+
+    @classmethod
+    def unused_in(cls, text: str) -> _Marks:
+        """A pair of marks that does not occur in the text."""
+        n = 0
+        while f'\ue000{n}' in text or f'\ue001{n}' in text:
+            n += 1
+        return cls(f'\ue000{n}.', f'\ue001{n}.')
+
+    def mark_message(self, number: int, message: Message, *, trim: bool) -> Message:
+        content = message.get('content')
+        if not isinstance(content, str) or not content.strip():
+            return message
+        core = content.strip() if trim else content
+        before, after = content.split(core, 1) if trim else ('', '')
+        return {**message, 'content': f'{before}{self.open}{number};{core}{self.close}{after}'}
+
+    def find(self, marked: str, text: str) -> list[tuple[int, int, int]] | None:
+        """The places of the marked contents; None if a mark is broken or the text differs."""
+        found: list[tuple[int, int, int]] = []
+        plain = ''
+        at = 0
+        for one in re.finditer(f'{re.escape(self.open)}([0-9]{{1,9}});(.*?){re.escape(self.close)}', marked, re.DOTALL):
+            plain += marked[at : one.start()]
+            found.append((int(one[1]), len(plain), len(plain) + len(one[2])))
+            plain += one[2]
+            at = one.end()
+        return found if plain + marked[at:] == text else None
+
+
+def _label_text(
+    text: str, found: Sequence[tuple[int, int, int]], messages: Sequence[Message], spans: Sequence[Span]
+) -> list[Span]:
+    """Split the text into the contents' spans and the template's text between them."""
+    labelled: list[Span] = []
+    at = 0
+    for number, start, stop in found:
+        if start > at:
+            labelled.append(Span(text[at:start], _OWN))
+        labelled += _content_spans(text[start:stop], messages[number], [s for s in spans if s.message == number])
+        at = stop
+    if at < len(text):
+        labelled.append(Span(text[at:], _OWN))
+    return labelled
+
+
+def _content_spans(shown: str, message: Message, spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans of one content, cut to the part that is shown."""
+    skip = str(message['content']).find(shown)
+    left = len(shown)
+    for span in spans:
+        text = str(span.text)
+        taken = text[skip : skip + left] if skip < len(text) else ''
+        skip = max(0, skip - len(text))
+        left -= len(taken)
+        if taken:
+            yield Span(taken, span.origin)

@@ -1,0 +1,184 @@
+"""The meta template, parsed and checked once: a model's roles and their markers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rolecall.core.prompts.frozen import FrozenDict
+from rolecall.core.prompts.pieces import Origin, Piece, Pieces, Text, Token
+from rolecall.core.prompts.template_reader import ProblemCollector
+
+_META_KEYS = ('begin', 'end', 'round', 'reserved_roles', 'eos_token_id')
+_ROLE_KEYS = ('role', 'api_role', 'begin', 'end', 'prompt', 'generate')
+_API_ROLES = {
+    'HUMAN': 'user',
+    'BOT': 'assistant',
+    'SYSTEM': 'system',
+    **{role: role for role in ('user', 'assistant', 'system', 'developer', 'tool')},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One role of the model: its markers, and its default prompt."""
+
+    name: str
+    begin: Pieces = ()
+    end: Pieces = ()
+    default: Pieces | None = None
+    """Its default prompt. Empty for `generate=False`: the markers are written even if the dataset skips the role."""
+    generate: bool = False
+    api_role: str | None = None
+    """The role in an API's messages (user, assistant, system …), None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaTemplate:
+    """A model's prompt format.
+
+    >>> meta = MetaTemplate.read(dict(round=[
+    ...     dict(role='HUMAN', begin='<H>', end='</H>'),
+    ...     dict(role='BOT', begin='<B>', end='</B>', generate=True)]))
+    >>> [role.name for role in meta.roles.values()]
+    ['HUMAN', 'BOT']
+    """
+
+    round: tuple[Role | Text, ...] | None = None
+    """The roles of one round and the bare strings between them; None keeps the dataset's speeches as they are."""
+    reserved: tuple[Role, ...] = ()
+    begin: Pieces = ()
+    end: Pieces = ()
+    eos_token_id: int | tuple[int, ...] | None = None
+    messages: tuple[FrozenDict, ...] = ()
+    """Messages to add in front (a meta template given as a list of messages)."""
+    roles: Mapping[str, Role] = field(init=False)
+
+    def __post_init__(self) -> None:
+        named = [item for item in self.round or () if isinstance(item, Role)]
+        object.__setattr__(self, 'roles', {role.name: role for role in (*named, *self.reserved)})
+
+    @classmethod
+    def read(cls, written: Any) -> MetaTemplate:
+        """Parse a meta template; all problems are reported at once."""
+        problems = ProblemCollector()
+        if isinstance(written, MetaTemplate):
+            return written
+        match written:
+            case (Mapping() as alone,) if isinstance(written, tuple) and 'role' not in alone:
+                written = alone  # a stray comma after `dict(…)`, as in the published examples
+        if isinstance(written, Mapping):
+            meta = _read_mapping(written, problems)
+        elif isinstance(written, (list, tuple)):
+            meta = cls(messages=_read_messages(written, problems))
+        else:
+            problems.add('', f'expected a mapping with a round, or a list of messages, got {written!r:.60}.')
+            meta = cls()
+        problems.refuse()
+        return meta
+
+    @property
+    def order(self) -> dict[str, int]:
+        """The position of each role in the round."""
+        return {item.name: i for i, item in enumerate(self.round or ()) if isinstance(item, Role)}
+
+
+def _read_mapping(written: Mapping[str, Any], problems: ProblemCollector) -> MetaTemplate:
+    problems.unknown_keys('', written, _META_KEYS)
+    round_: tuple[Role | Text, ...] | None = None
+    if written.get('round') is not None:
+        round_ = tuple(_read_round(written['round'], problems, 'round'))
+    reserved = _read_round(written.get('reserved_roles') or (), problems, 'reserved_roles')
+    for i, item in enumerate(reserved):
+        if isinstance(item, Text):
+            problems.add(f'reserved_roles[{i}]', f'expected a role, got the string {item.text!r}.')
+    names = [item.name for item in (*(round_ or ()), *reserved) if isinstance(item, Role)]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        problems.add('round', f'the role {name!r} is defined twice.', 'Define each role once.')
+    return MetaTemplate(
+        round=round_,
+        reserved=tuple(item for item in reserved if isinstance(item, Role)),
+        begin=_read_affix(written.get('begin'), problems, 'begin', ''),
+        end=_read_affix(written.get('end'), problems, 'end', ''),
+        eos_token_id=_read_eos(written.get('eos_token_id'), problems),
+    )
+
+
+def _read_round(written: object, problems: ProblemCollector, where: str) -> list[Role | Text]:
+    if isinstance(written, (str, Mapping)) or not isinstance(written, Sequence):
+        problems.add(where, f'expected a list of roles, got {written!r:.60}.')
+        return []
+    items: list[Role | Text] = []
+    for i, entry in enumerate(written):
+        if isinstance(entry, str):
+            items.append(Text(entry, Origin('marker', 'round')))
+        elif isinstance(entry, Mapping):
+            items.append(_read_role(entry, problems, f'{where}[{i}]'))
+        else:
+            problems.add(f'{where}[{i}]', f'expected a role or a string, got {entry!r:.60}.')
+    return items
+
+
+def _read_role(written: Mapping[str, Any], problems: ProblemCollector, where: str) -> Role:
+    problems.unknown_keys(where, written, _ROLE_KEYS)
+    name = problems.text(f'{where}.role', written.get('role'), remedy="Name the role, e.g. role='HUMAN'.")
+    api_role = written.get('api_role', name)
+    if not isinstance(api_role, str) or ('api_role' in written and api_role not in _API_ROLES):
+        problems.add(f'{where}.api_role', f'unknown api_role {api_role!r}.', 'Use HUMAN, BOT or SYSTEM.')
+    generate = written.get('generate', False)
+    if not isinstance(generate, bool):
+        problems.add(f'{where}.generate', f'expected True or False, got {generate!r}.')
+    begin = _read_affix(written.get('begin'), problems, f'{where}.begin', name)
+    end = _read_affix(written.get('end'), problems, f'{where}.end', name)
+    default: Pieces | None = None
+    if written.get('prompt') is not None:
+        default = (Text(problems.text(f'{where}.prompt', written['prompt']), Origin('default', name, role=name)),)
+    elif written.get('generate') is False and (begin or end):
+        default = ()
+    return Role(
+        name,
+        begin=begin,
+        end=end,
+        default=default,
+        generate=bool(generate),
+        api_role=_API_ROLES.get(api_role) if isinstance(api_role, str) else None,
+    )
+
+
+def _read_affix(written: object, problems: ProblemCollector, where: str, name: str) -> Pieces:
+    """`begin` or `end`: a string, or a list of strings and token ids."""
+    if written is None:
+        return ()
+    entries = [written] if isinstance(written, (str, int)) else written
+    if isinstance(entries, Mapping) or not isinstance(entries, Sequence):
+        problems.add(where, f'expected a string, or a list of strings and token ids, got {written!r:.60}.')
+        return ()
+    pieces: list[Piece] = []
+    for i, entry in enumerate(entries):
+        if isinstance(entry, str):
+            pieces.append(Text(entry, Origin('marker', name)))
+        elif isinstance(entry, int) and not isinstance(entry, bool) and entry >= 0:
+            pieces.append(Token(entry, Origin('marker', name)))
+        else:
+            problems.add(f'{where}[{i}]', f'expected a string or a token id, got {entry!r:.60}.')
+    return tuple(pieces)
+
+
+def _read_eos(written: object, problems: ProblemCollector) -> int | tuple[int, ...] | None:
+    if written is None or (isinstance(written, int) and not isinstance(written, bool)):
+        return written
+    if isinstance(written, (list, tuple)) and all(isinstance(token, int) for token in written):
+        return tuple(written)
+    problems.add('eos_token_id', f'expected a token id or a list of them, got {written!r:.60}.')
+    return None
+
+
+def _read_messages(written: Sequence[Any], problems: ProblemCollector) -> tuple[FrozenDict, ...]:
+    messages = []
+    for i, entry in enumerate(written):
+        if isinstance(entry, Mapping) and isinstance(entry.get('role'), str) and isinstance(entry.get('content'), str):
+            messages.append(FrozenDict(entry))
+        else:
+            problems.add(f'[{i}]', f'expected a message with role and content, got {entry!r:.60}.')
+    return tuple(messages)

@@ -1,0 +1,157 @@
+"""Losses of prompts from one pass: of the whole, and of the answer part alone.
+
+Where the answer begins is decided on the token ids of whole prompts; context and answer are never tokenised apart. The
+first token of the answer may carry the last characters of the context, and then says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rolecall.experiment.opening.fitting import common_length
+from rolecall.models.protocol import Scored
+
+DecideBy = Literal['whole', 'sum', 'per_token', 'per_character', 'per_byte', 'normalised', 'normalised_sum']
+DECIDE_BY: tuple[DecideBy, ...] = (
+    'whole',
+    'sum',
+    'per_token',
+    'per_character',
+    'per_byte',
+    'normalised',
+    'normalised_sum',
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The first token of the answer, and how it was found."""
+
+    token: int
+    by: Literal['sep', 'labels', 'cont', 'all']
+    """The template's sep_token; the first token in which labels differ; the row's `cont`; there is nothing before."""
+    at: int | None = None
+    """The character at which the answer begins."""
+    shared: int = 0
+    """How many characters before that the first token of the answer also carries."""
+
+    def as_dict(self, scored: Scored, text: str | None) -> dict[str, Any]:
+        """What is stored: the token's number, its id and its text."""
+        shown: dict[str, Any] = {'token': self.token, 'id': scored.ids[self.token], 'by': self.by}
+        if scored.offsets and text is not None:
+            start, stop = scored.offsets[self.token]
+            shown['text'] = text[start:stop]
+        if self.shared:
+            shown['carries_context'] = self.shared
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What one prompt costs, in nats. `whole` is the mean over all predicted tokens; the rest is the answer's alone."""
+
+    whole: float
+    tokens: int
+    sum: float | None = None
+    per_token: float | None = None
+    per_character: float | None = None
+    per_byte: float | None = None
+    answer_tokens: int = 0
+    normalised: float | None = None
+    """Mean loss of the answer after its context, less that after `normalizing_str`."""
+    normalised_sum: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The losses that are known."""
+        known = {name: getattr(self, name) for name in DECIDE_BY} | {
+            'tokens': self.tokens,
+            'answer_tokens': self.answer_tokens,
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+
+def losses(scored: Scored, *, answer_from: int | None = None, answer: str | None = None) -> Losses:
+    """The losses of one prompt whose answer begins at token `answer_from` and reads `answer`.
+
+    >>> found = losses(Scored((1, 2, 3), (None, -1.0, -3.0)), answer_from=2, answer='ab')
+    >>> found.whole, found.sum, found.per_character
+    (2.0, 3.0, 1.5)
+    """
+    predicted = [-value for value in scored.logprobs if value is not None]
+    whole = math.fsum(predicted) / len(predicted) if predicted else 0.0
+    if answer_from is None:
+        return Losses(whole, len(predicted))
+    parts = [-value for value in scored.logprobs[answer_from:] if value is not None]
+    total = math.fsum(parts)
+    return Losses(
+        whole,
+        len(predicted),
+        sum=total,
+        per_token=_per(total, len(parts)),
+        per_character=_per(total, len(answer)) if answer is not None else None,
+        per_byte=_per(total, len(answer.encode('utf-8', 'surrogatepass'))) if answer is not None else None,
+        answer_tokens=len(parts),
+    )
+
+
+def _per(total: float, amount: int) -> float | None:
+    return total / amount if amount else None
+
+
+def boundary_by_labels(scored: Sequence[Scored], texts: Sequence[str | None]) -> list[Boundary]:
+    """The first token in which the prompts differ, for each of them; every answer keeps at least one token.
+
+    >>> [b.token for b in boundary_by_labels([Scored((1, 2), (None, -1)), Scored((1, 2, 3), (None, -1, -1))], ['', ''])]
+    [1, 1]
+    """
+    pairs = list(zip(scored, texts, strict=True))
+    if len(scored) < 2:
+        return [Boundary(min(1, len(one.ids) - 1), 'all', None if text is None else 0) for one, text in pairs]
+    shortest = min(len(one.ids) for one in scored)
+    token = max(0, min(common_length([_tokens(one, text) for one, text in pairs]), shortest - 1))
+    common = _common_characters([text or '' for text in texts])
+    return [
+        Boundary(token, 'labels', None if text is None else one.offsets[token][0] if one.offsets else common)
+        for one, text in pairs
+    ]
+
+
+def _tokens(scored: Scored, text: str | None) -> tuple[Any, ...]:
+    """The tokens as something that can be compared: their ids, or their texts where a server does not tell ids."""
+    if text is None or not scored.offsets or -1 not in scored.ids:
+        return scored.ids
+    return tuple(text[start:stop] for start, stop in scored.offsets)
+
+
+def _common_characters(texts: Sequence[str]) -> int:
+    """The length of what texts share at their beginning, at least one character less than the shortest."""
+    shared = common_length(texts)
+    return max(0, min([shared, *(len(text) - 1 for text in texts)]))
+
+
+def boundary_by_ending(scored: Sequence[Scored]) -> list[Boundary]:
+    """The first token of what all prompts end with, for each of them."""
+    same = common_length([one.ids[::-1] for one in scored])
+    return [Boundary(min(len(one.ids) - 1, max(1, len(one.ids) - same)), 'cont') for one in scored]
+
+
+def boundary_by_place(scored: Scored, at: int, by: Literal['sep', 'cont']) -> Boundary | None:
+    """The token that carries the character at which the answer begins; None where tokens have no known places."""
+    for token, (start, stop) in enumerate(scored.offsets):
+        if stop > at:
+            return Boundary(token, by, at, max(0, at - start))
+    return None
+
+
+def answer_text(text: str | None, boundary: Boundary) -> str | None:
+    """The answer's own characters, where they are known."""
+    return None if text is None or boundary.at is None else text[boundary.at :]
+
+
+def best(values: Mapping[Hashable, float | None]) -> Hashable:
+    """The label with the lowest loss; of equal ones the first."""
+    known = {label: value for label, value in values.items() if value is not None}
+    return min(known, key=lambda label: known[label])

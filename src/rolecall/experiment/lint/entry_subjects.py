@@ -1,0 +1,140 @@
+"""The subjects that rules look at, described from a config's entries: a dataset, a model, and the two together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rolecall.core.render.chat_renderer import ChatRenderer
+from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem
+from rolecall.experiment.lint.subject import Postprocessor, Subject
+from rolecall.experiment.opening.judges import JudgeEntry, describe_scoring
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.sampling import check_sampling, check_stops, find_option, sampling_of
+from rolecall.experiment.opening.tasks import MISPLACED_OPTIONS, Task
+from rolecall.experiment.opening.unknown_keys import foreign_keys, unknown_dataset_keys, unknown_model_keys
+from rolecall.models.backends import find_type_problems
+from rolecall.registry import part_name
+from rolecall.scoring.evaluate import build_scorer
+from rolecall.sources.datasets import Dataset
+
+if TYPE_CHECKING:
+    from rolecall.models.tokenizers.tokenizer import Tokenizer
+
+
+def describe_dataset(
+    task: Task, opened: Dataset | str, tasks: Sequence[Task], *, judge: JudgeEntry | None, judge_missing: str
+) -> Subject:
+    """A dataset among those of its config. `opened` is the dataset, or why it cannot be opened."""
+    reader = task.reader
+    apart = None not in (reader.train_range, reader.test_range) and reader.train_range != reader.test_range
+    same = reader.train_split == reader.test_split or (isinstance(opened, Dataset) and opened.train is opened.test)
+    return Subject(
+        level='dataset',
+        where=task.abbr,
+        namesakes=_find_namesakes(task, tasks),
+        unknown_keys=tuple(unknown_dataset_keys(task.entry)),
+        wording=task.wording,
+        input_columns=reader.input_columns,
+        asks=task.inferencer.kind,
+        labels=task.labels,
+        shots=task.retriever.ice_num,
+        same_rows=same and not apart,
+        misplaced_options=tuple(key for key in task.entry['infer_cfg'] if key in MISPLACED_OPTIONS),
+        postprocessor=_read_postprocessor(task.entry),
+        rows_missing=opened if isinstance(opened, str) else '',
+        test_range=reader.test_range,
+        judge_missing=judge_missing,
+        scoring_problems=_find_scoring_problems(task, judge),
+    )
+
+
+def describe_model(model_entry: ModelEntry, model_entries: Sequence[ModelEntry]) -> Subject:
+    """A model among those of its config."""
+    tokenizer, missing = _find_tokenizer(model_entry.entry)
+    return Subject(
+        level='model',
+        where=model_entry.abbr,
+        namesakes=_find_namesakes(model_entry, model_entries),
+        unknown_keys=tuple(unknown_model_keys(model_entry.entry)),
+        foreign_keys=tuple(foreign_keys(model_entry.entry)),
+        template_unused=model_entry.ignores_own_template,
+        takes=model_entry.kind,
+        type_problems=() if model_entry.entry.get('type') is None else find_type_problems(model_entry.entry['type']),
+        meta=model_entry.meta,
+        chat_template=model_entry.renderer.template if isinstance(model_entry.renderer, ChatRenderer) else None,
+        tokenizer=tokenizer,
+        tokenizer_missing=missing,
+    )
+
+
+def describe_pair(dataset: Subject, model: Subject, task: Task, model_entry: ModelEntry) -> Subject:
+    """A dataset with a model: what each is, and the lengths they agree on (the dataset's setting wins)."""
+    return replace(
+        dataset,
+        level='pair',
+        where=f'{task.abbr} × {model_entry.abbr}',
+        takes=model.takes,
+        meta=model.meta,
+        chat_template=model.chat_template,
+        tokenizer=model.tokenizer,
+        max_out_len=sampling_of(task.inferencer.options, model_entry.entry).max_out_len,
+        alike_samples=_draws_alike(task, model_entry),
+        sampling_problems=tuple(
+            problem
+            for check in (check_stops, check_sampling)
+            for problem in check(task.inferencer.options, model_entry.entry)
+        ),
+    )
+
+
+def _read_postprocessor(entry: Mapping[str, Any]) -> Postprocessor | None:
+    scores = entry.get('eval_cfg')
+    written = scores.get('pred_postprocessor') if isinstance(scores, Mapping) else None
+    if not isinstance(written, Mapping) or 'type' not in written:
+        return None
+    return Postprocessor(part_name(written['type']), {key: value for key, value in written.items() if key != 'type'})
+
+
+def _find_tokenizer(entry: Mapping[str, Any]) -> tuple[Tokenizer | None, str]:
+    """The model's tokenizer, or why there is none."""
+    from rolecall.models.tokenizers.tokenizer import find_tokenizer
+
+    try:
+        return find_tokenizer(entry), ''
+    except (MissingExtraError, DataError) as missing:
+        return None, str(missing)
+
+
+def _draws_alike(task: Task, model_entry: ModelEntry) -> bool:
+    """Whether several answers are drawn to one prompt without a temperature, so that they may all be the same."""
+    options, entry = task.inferencer.options, model_entry.entry
+    samples = find_option('sc_size', options) or find_option('num_return_sequences', options, entry) or 1
+    several = isinstance(samples, int) and samples > 1
+    return several and not sampling_of(options, entry).temperature
+
+
+def _find_scoring_problems(task: Task, judge: JudgeEntry | None) -> tuple[Problem, ...]:
+    written = task.entry.get('eval_cfg')
+    if not isinstance(written, Mapping):
+        return () if not written else (Problem('', f'expected a dict, got {written!r:.60}.'),)
+    evaluation = {key: value for key, value in written.items() if key != 'cluster'}
+    try:
+        build_scorer(
+            describe_scoring(evaluation, judge),
+            output_column=task.wording.output_column,
+            judge=lambda values: '',  # whether there is one is another finding
+            turns=task.inferencer.asks_every_turn and not (judge is not None and judge.whole_dialogue),
+        )
+    except ConfigError as error:
+        return tuple(error.problems)
+    except MissingExtraError as error:
+        return (Problem('evaluator', str(error)),)
+    return ()
+
+
+def _find_namesakes(one: Task | ModelEntry, all_of_them: Sequence[Task | ModelEntry]) -> tuple[str, ...]:
+    """Every place where the abbr is used, if it is used more than once and this is the first."""
+    places = tuple(other.where for other in all_of_them if other.abbr == one.abbr)
+    return places if len(places) > 1 and places[0] == one.where else ()

@@ -1,0 +1,256 @@
+"""Linting a config: its datasets and models are built and opened, and every rule looks at them and at their rows."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
+from rolecall.experiment.lint.chosen_rules import ChosenRules
+from rolecall.experiment.lint.entry_subjects import describe_dataset, describe_model, describe_pair
+from rolecall.experiment.lint.finding import Finding
+from rolecall.experiment.lint.subject import Asked, Looked, Prompt
+from rolecall.experiment.lint.tally import FindingTally, worst_first
+from rolecall.experiment.opening.entries import Entries, build_entries
+from rolecall.experiment.opening.judges import JudgeEntry, find_judge
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.pairs.judge_pair import JudgePair
+from rolecall.experiment.pairs.pair import Pair, Preview, match_abbr
+from rolecall.sources.config.files import Config, load_config
+from rolecall.sources.datasets import Dataset
+from rolecall.sources.datasets.rows import count_skipped
+from rolecall.sources.retrievers import Picked
+
+_SAME = 4
+"""From this many on, findings of one kind are one finding, with their number."""
+
+Progress = Callable[[int, 'int | None'], None]
+"""Told how many rows have been looked at, of how many (None while that is not known)."""
+
+Data = Mapping[str, str] | Mapping[str, Mapping[str, str]]
+"""Files of rows by split; for all datasets, or by the dataset's abbr."""
+
+
+def lint_config(
+    config: Mapping[str, Any] | str | Path,
+    *,
+    dataset: str | None = None,
+    model: str | Sequence[str] | None = None,
+    limit: int | None = 200,
+    silence: Collection[str] = (),
+    data: Data | None = None,
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """Everything the rules have to say about a config, worst first.
+
+    `dataset` and `model` pick by abbr (patterns work), `limit` bounds the rows looked at in each dataset, `silence`
+    names rules to leave out. A config, dataset or model can leave rules out itself: `lint=dict(silence=['bos'])`.
+    `data` gives files for datasets whose rows are not at hand: `{'train': path, 'test': path}`, or such a mapping for
+    each dataset: `{abbr or pattern: {…}}`.
+
+    >>> config = dict(datasets=[dict(abbr='demo', type='Rows', test=[{'question': '1+1=?', 'answer': '2'}],
+    ...     reader_cfg=dict(input_columns=['question'], output_column='answer'),
+    ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {qestion}')))])
+    >>> for finding in lint_config(config):
+    ...     print(finding.severity, finding.rule, finding.where, finding.remedy[:28])
+    error unfilled-field demo Did you mean {question}? Nam
+    """
+    config = load_config(config) if isinstance(config, (str, Path)) else config
+    plan = build_entries(config)
+    picked = Entries(
+        tuple(match_abbr(plan.tasks, dataset, 'dataset')), tuple(match_abbr(plan.model_entries, model, 'model'))
+    )
+    base = config.path.parent if isinstance(config, Config) else None
+    return lint_plan(
+        config,
+        plan,
+        picked,
+        open_task=lambda task: _open(task, base, data or {}),
+        limit=limit,
+        silence={silence} if isinstance(silence, str) else silence,
+        progress=progress,
+    )
+
+
+def lint_plan(
+    config: Mapping[str, Any],
+    plan: Entries,
+    picked: Entries,
+    *,
+    open_task: Callable[[Task], Dataset | str],
+    build_pair: Callable[[Task, ModelEntry | None, Dataset], Pair] = Pair,
+    limit: int | None = 200,
+    silence: Collection[str] = (),
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """The same for a config that is understood already, of which these tasks and models were picked.
+
+    `open_task` gives a dataset, or why it cannot be opened; `build_pair` the pairs whose requests are looked at.
+    """
+    tasks, model_entries = picked.tasks, picked.model_entries
+    rules = ChosenRules.read(config, tasks, model_entries, silence)
+    models = [describe_model(model_entry, plan.model_entries) for model_entry in model_entries]
+    findings: list[Finding] = []
+    for model_entry, subject in zip(model_entries, models, strict=True):
+        findings += _without_rows(FindingTally.of(subject, rules.for_entries(model_entry)))
+    count = _Count(progress)
+    for task in tasks:
+        opened = open_task(task)
+        judge, missing = _find_judge(task, plan.model_entries)
+        subject = describe_dataset(task, opened, plan.tasks, judge=judge, judge_missing=missing)
+        tally = FindingTally.of(subject, rules.for_entries(task))
+        pairs = [
+            FindingTally.of(describe_pair(subject, on, task, model_entry), rules.for_entries(task, model_entry))
+            for model_entry, on in zip(model_entries, models, strict=True)
+        ]
+        for one in (tally, *pairs):
+            one.look()
+        if isinstance(opened, Dataset):
+            count.expect(opened, limit, last=len(tasks) == 1)
+            spoken = build_pair(task, None, opened)
+            judged = None if judge is None else JudgePair(spoken, judge)
+            sent = [build_pair(task, model_entry, opened) for model_entry in model_entries]
+            tally.look_back(_look_at_rows(tally, pairs, spoken, judged, sent, limit, count))
+        for one in (tally, *pairs):
+            findings += one.findings()
+    return worst_first(_merge_same(findings))
+
+
+def _merge_same(findings: Sequence[Finding]) -> list[Finding]:
+    """One finding for what holds of many datasets for the same reason."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.rule, finding.message, finding.remedy), []).append(finding)
+    merged = []
+    for same in groups.values():
+        if len(same) < _SAME:
+            merged += same
+        else:
+            merged.append(replace(same[0], where=f'{same[0].where} and {len(same) - 1:,} more, to {same[-1].where}'))
+    return merged
+
+
+def _without_rows(tally: FindingTally) -> Iterator[Finding]:
+    tally.look()
+    return tally.findings()
+
+
+def _look_at_rows(
+    tally: FindingTally,
+    pairs: Sequence[FindingTally],
+    spoken: Pair,
+    judged: JudgePair | None,
+    sent: Sequence[Pair],
+    limit: int | None,
+    count: _Count,
+) -> Looked:
+    """Every row once: as the dataset words it, and as each model receives it. Rows end where one cannot be read."""
+    columns: dict[str, None] = {}
+    prompts: set[str] = set()
+    first: Mapping[str, Any] | None = None
+    rows_differ = False
+    unpicked = ''
+    try:
+        for number, row, picked in spoken.rows(limit):
+            columns |= dict.fromkeys(row)
+            shots = tuple(spoken.data.train[i] for i in picked.ids)
+            asked = _with_prompts(Asked(row, shots, picked.ids, picked.skipped), spoken, number, picked)
+            if judged is not None and not asked.failed:
+                asked = _with_prompts(asked, judged, number, picked)
+            first = row if first is None else first
+            rows_differ = rows_differ or row != first
+            if len(prompts) < 2:
+                prompts.add('\n'.join(prompt.text for prompt in asked.spoken))
+            tally.look_at(number, asked)
+            for each, pair in zip(pairs, sent, strict=True) if not asked.failed else ():
+                each.look_at(number, _with_prompts(asked, pair, number, picked))
+            count.add()
+    except DataError as error:
+        tally.look_at(tally.seen, Asked({}, failed=str(error)))
+    except (ConfigError, MissingExtraError) as error:
+        unpicked = str(error)
+    empty = limit != 0 and not tally.seen and not unpicked
+    return Looked(
+        empty=empty,
+        columns=tuple(columns),
+        same_prompt=prompts.pop() if len(prompts) == 1 and rows_differ else '',
+        unpicked=unpicked,
+        left_out=_left_out(spoken.task, spoken.data),
+    )
+
+
+def _left_out(task: Task, data: Dataset) -> dict[str, int]:
+    """How many malformed lines were passed over, among the rows asked about and those that examples come from."""
+    sources = {'test': data.test}
+    if task.retriever.ice_num and data.train is not data.test:
+        sources['training'] = data.train
+    try:
+        return {which: count_skipped(rows) for which, rows in sources.items()}
+    except DataError:  # a file that cannot be read is a finding already
+        return {}
+
+
+def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Asked:
+    """The row with its prompts: those of the dataset, or those for a model."""
+
+    try:
+        found = tuple(map(_make_prompt, pair.previews(number, asked.values, picked)))
+    except (ConfigError, DataError, RenderError) as error:
+        return replace(asked, failed=str(error))
+    if isinstance(pair, JudgePair):
+        return replace(asked, judged=found)
+    if pair.model_entry is None:
+        return replace(asked, spoken=found)
+    return replace(asked, sent=found)
+
+
+def _find_judge(task: Task, model_entries: Sequence[ModelEntry]) -> tuple[JudgeEntry | None, str]:
+    """The dataset's judge, or why it cannot be asked."""
+    if not model_entries:  # the judge may be named where the models are
+        return None, ''
+    try:
+        return find_judge(task, model_entries), ''
+    except (ConfigError, DataError) as error:
+        return None, str(error)
+
+
+def _make_prompt(preview: Preview) -> Prompt:
+    return Prompt(preview.spans, preview.request, preview.label, preview.turn, preview.notes, preview.shots_dropped)
+
+
+class _Count:
+    """How many rows have been looked at."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._done = 0
+        self._total: int | None = None
+
+    def expect(self, data: Dataset, limit: int | None, *, last: bool) -> None:
+        if self._progress is not None and last:
+            self._total = self._done + min(len(data.test), len(data.test) if limit is None else limit)
+
+    def add(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _open(task: Task, base: Path | None, data: Data) -> Dataset | str:
+    """The dataset, or why it cannot be opened."""
+    try:
+        return task.open(base=base, data=_files_for(task.abbr, data))
+    except (ConfigError, DataError, MissingExtraError) as error:
+        return str(error)
+
+
+def _files_for(abbr: str, data: Data) -> Mapping[str, str] | None:
+    """The files given for a dataset: those under its abbr, under a pattern that fits it, or for all."""
+    by_abbr = {key: files for key, files in data.items() if isinstance(files, Mapping)}
+    for_all = {split: path for split, path in data.items() if not isinstance(path, Mapping)}
+    fits = [files for key, files in by_abbr.items() if fnmatch.fnmatchcase(abbr, key)]
+    return by_abbr.get(abbr) or next(iter(fits), None) or for_all or None

@@ -1,0 +1,222 @@
+"""Rules about answers and questions that stand where they should not.
+
+`answer-visible` reports only what is hardly a coincidence. It looks at what other columns put into the prompt outside
+the examples: an answer of 12 letters and two words or more, or of 20 letters, in one of them is reported at once; a
+shorter one only if a column equals it, or ends with it, in every row, five at least. Options to choose from hold the
+answer by design: numbered or lettered columns, lists, and texts with lettered options are left out. So are tests in
+place of an answer (MBPP), which a prompt may show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+
+from rolecall.core.prompts.pieces import Row
+from rolecall.core.render.spans import Span
+from rolecall.experiment.lint.finding import Hit, Rule, excerpt
+from rolecall.experiment.lint.subject import Asked, Looked, Prompt, Subject
+from rolecall.experiment.lint.text_matching import bag, likeness, nearest_name, plain, readable
+
+_ENOUGH_ROWS = 5
+_LONG, _LONG_PHRASE = 20, 12
+_ALIKE, _DISTINCT_WORDS = 0.9, 8
+_QUOTED_QUESTION = 24
+_OPTION_COLUMN = re.compile(r'^(.*?)([ _-][A-Za-z]|[A-H]|[ _-]?\d+)$')
+_OPTION = re.compile(r'(?<![A-Za-z])\(?([A-H])[).:、．]')
+
+
+def missing_output_column(subject: Subject, looked: Looked) -> Iterator[Hit]:
+    """An output column that no row has, so that it hides nothing."""
+    column = subject.output_column
+    if column is None or not looked.columns or column in looked.columns:
+        return
+    near = nearest_name(column, looked.columns)
+    yield Hit(
+        f'the rows have no column {column!r} (output_column), so nothing is hidden from the model. '
+        f'The rows have: {", ".join(map(str, looked.columns))}.',
+        remedy=f'Did you mean {near!r}?' if near else '',
+    )
+
+
+def visible_answers(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Gold answers that another column shows."""
+    column = subject.output_column
+    if column is None or subject.asks == 'whole' or column not in asked.values:
+        return
+    options = _option_columns(subject.columns)
+    looked_at = set()
+    for prompt in asked.spoken:
+        answer = _answer(asked.values[column], prompt.turn)
+        for span in () if _is_test(answer) else prompt.own:
+            name, text = span.origin.name, span.text
+            if span.origin.kind != 'field' or name in options or (answer, text) in looked_at:
+                continue
+            looked_at.add((answer, text))
+            if isinstance(text, str) and not isinstance(asked.values.get(name), (list, tuple)):
+                yield from _visible_in(span, answer)
+
+
+def _visible_in(span: Span, answer: str) -> Iterator[Hit]:
+    name = span.origin.name
+    shown, gold = plain(span.text), plain(answer)
+    said = f"column '{name}' shows the gold answer in the prompt, although the output column is hidden."
+    if _is_distinctive(gold) and gold in shown and not _lists_options(span.text):
+        yield Hit(said, about=name, example=excerpt(span.text, answer.strip()), weight=1)
+    elif _ends_with(shown, gold):
+        yield Hit(said, about=name, example=excerpt(span.text[-80:], answer.strip()), if_all_of=_ENOUGH_ROWS)
+
+
+def _ends_with(shown: str, gold: str) -> bool:
+    """Whether the last words of a text are the answer, or all of it is."""
+    shown = shown.rstrip(' .!"\'')
+    before = shown.removesuffix(gold.rstrip(' .!"\''))
+    return len(before) < len(shown) and not before[-1:].isalnum()
+
+
+def _answer(value: object, turn: int | None) -> str:
+    if turn is not None and isinstance(value, (list, tuple)):
+        value = value[turn] if turn < len(value) else None
+    return readable(value)
+
+
+def _is_test(answer: str) -> bool:
+    """Whether there is no answer to find: none at all, or tests that the answer must pass, which prompts may show."""
+    return not answer.strip() or answer.lstrip().startswith('assert ')
+
+
+def _is_distinctive(answer: str) -> bool:
+    return len(answer) >= _LONG or (len(answer) >= _LONG_PHRASE and ' ' in answer)
+
+
+@lru_cache(maxsize=64)
+def _option_columns(columns: tuple[str, ...]) -> frozenset[str]:
+    """Columns that differ only in a letter or number at the end: `A`, `B`; `opt1`, `opt2`; `choice_a`, `choice_b`."""
+    stems = {column: found[1] for column in columns if (found := _OPTION_COLUMN.match(column))}
+    counts = Counter(stems.values())
+    return frozenset(column for column, stem in stems.items() if counts[stem] > 1)
+
+
+def _lists_options(text: str) -> bool:
+    return len(set(_OPTION.findall(text))) > 1
+
+
+def equal_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """The row's question among its examples, or in the template's own words."""
+    asks = _question(subject, asked.values)
+    for number, shot in zip(asked.shot_ids, asked.shots, strict=True):
+        if asks and _question(subject, shot) == asks:
+            yield Hit(
+                f'training row {number} is shown as an example and asks the same as the row itself.',
+                about='example',
+                example=excerpt(asks),
+            )
+    for column in subject.question_columns:
+        question = plain(readable(asked.values[column])) if isinstance(asked.values.get(column), str) else ''
+        if len(question) >= _QUOTED_QUESTION and any(question in _own_words(prompt) for prompt in asked.spoken):
+            yield Hit(
+                f"the template's own words hold the row's {column}, probably as a hand-written example.",
+                about='template',
+                example=excerpt(str(asked.values[column])),
+            )
+
+
+def near_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Examples that ask nearly the same as the row."""
+    if not asked.shots:
+        return
+    asks = _question(subject, asked.values)
+    words = _kept_bag(asks)
+    for number, shot in zip(asked.shot_ids, asked.shots, strict=True):
+        shown = _question(subject, shot)
+        if shown == asks or not words:
+            continue
+        alike = likeness(words, _kept_bag(shown)) if len(words) >= _DISTINCT_WORDS else 0.0
+        if alike >= _ALIKE or plain(shown) == plain(asks):
+            yield Hit(
+                f'training row {number} is shown as an example and asks nearly the same as the row itself.',
+                example=f'{excerpt(asks)} ↔ {excerpt(shown)}',
+                weight=round(alike * 1000),
+            )
+
+
+def _question(subject: Subject, row: Row) -> str:
+    return ' '.join(readable(row[column]) for column in subject.question_columns if column in row)
+
+
+def _own_words(prompt: Prompt) -> str:
+    return _kept_plain(''.join(str(span.text) for span in prompt.own if span.origin.kind == 'text'))
+
+
+_kept_bag = lru_cache(maxsize=4096)(bag)
+_kept_plain = lru_cache(maxsize=64)(plain)
+
+
+def same_split(subject: Subject) -> Iterator[Hit]:
+    """Examples from the rows that are asked about."""
+    if subject.same_rows and subject.shots:
+        yield Hit('the examples are picked from the very rows that are asked about: train_split = test_split.')
+
+
+def skipped_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Training rows that were passed over for a row."""
+    if asked.skipped:
+        rows = ', '.join(map(str, asked.skipped))
+        yield Hit(
+            f'training rows were passed over because they are, or ask the same as, the row itself (here: {rows}).',
+            example=excerpt(_question(subject, asked.values)),
+        )
+
+
+LEAK_RULES = (
+    Rule(
+        name='output-column-missing',
+        severity='error',
+        description='No row has the output column, so no answer is hidden from the model, and none can be scored.',
+        remedy='Set reader_cfg.output_column to the column that holds the gold answer, or to None if there is none.',
+        levels=('dataset',),
+        after=missing_output_column,
+    ),
+    Rule(
+        name='answer-visible',
+        severity='error',
+        description='The gold answer stands in the prompt outside the examples, through a column that is not hidden.',
+        remedy='Leave that column out of the template; where the answer must be found in a text, silence this rule.',
+        levels=('dataset',),
+        each=visible_answers,
+    ),
+    Rule(
+        name='example-equals-row',
+        severity='error',
+        description='An example, or the wording of the template, asks exactly what the row asks.',
+        remedy='Take examples from rows that are not asked about; name input_columns, so that such rows are skipped.',
+        levels=('dataset',),
+        each=equal_examples,
+    ),
+    Rule(
+        name='example-near-row',
+        severity='warning',
+        description='An example asks what the row asks but for case and spacing, or shares 90 % of its words.',
+        remedy='Look whether it is the same question; if so, take it out of the training rows.',
+        levels=('dataset',),
+        each=near_examples,
+    ),
+    Rule(
+        name='same-split',
+        severity='warning',
+        description='The training split, from which examples are picked, is the split that is asked about.',
+        remedy='Set reader_cfg.train_split to a split of its own, or give train_range and test_range that do not meet.',
+        levels=('dataset',),
+        once=same_split,
+    ),
+    Rule(
+        name='skipped-examples',
+        severity='info',
+        description='Training rows were not used as examples, because they are or equal the row that is asked about.',
+        remedy='Nothing needs to be done; other tools would have shown the answer.',
+        levels=('dataset',),
+        each=skipped_examples,
+    ),
+)

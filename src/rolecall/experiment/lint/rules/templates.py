@@ -1,0 +1,220 @@
+"""Rules about what the templates say and what a row's values become in them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from rolecall.core.prompts.messages import has_messages
+from rolecall.core.render.spans import Span
+from rolecall.experiment.lint.finding import Hit, Rule, excerpt
+from rolecall.experiment.lint.subject import Asked, Subject
+from rolecall.experiment.lint.text_matching import nearest_name, text_or_none
+from rolecall.strings import count_noun
+
+_LATEX_COMMAND = re.compile(r'\\[A-Za-z]+\*?(\[[^\]]*\])?\{?$')
+_NAME_LIKE = re.compile(r'[\w .-]+')
+_DATASET_WORDS = ('text', 'field', 'unfilled', 'label', 'default', 'message', 'reply', 'media')
+
+
+def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Fields that stand in the prompt as written."""
+    for prompt in asked.spoken:
+        for before, span in _find_unfilled(prompt.spans):
+            shot = span.origin.shot
+            near = nearest_name(span.origin.name, asked.values if shot is None else asked.shots[shot])
+            if not span.text:
+                yield Hit(
+                    f'the row has no column {span.origin.name!r}, so its picture, sound or film is not sent.',
+                    about=span.origin.name,
+                    remedy=f'Did you mean {{{near}}}?' if near else '',
+                )
+            elif _is_meant_as_field(span.origin.name, before, near):
+                yield Hit(
+                    f'the template has the field {span.text}, and the row has no such column: it is sent as written.',
+                    about=span.text,
+                    example=excerpt(prompt.text, span.text),
+                    remedy=f'Did you mean {{{near}}}?' if near else '',
+                    severity='error' if near else None,
+                )
+
+
+def check_judge_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Fields that stand in a judge's prompt as written, and prompts that do not fit the judge's context."""
+    known = (*asked.values, 'prediction', 'prediction2', 'obj_gold', 'history', 'dialogue')
+    for prompt in asked.judged:
+        for note in prompt.notes:
+            if note.kind == 'too_long':
+                yield Hit(
+                    f"the judge's prompt is {note.message}",
+                    about='judge',
+                    example=excerpt(prompt.text),
+                    remedy='Shorten the template, or give the judge a longer max_seq_len.',
+                )
+        for before, span in _find_unfilled(prompt.spans):
+            near = nearest_name(span.origin.name, known)
+            if span.text and _is_meant_as_field(span.origin.name, before, near):
+                yield Hit(
+                    f"the judge's template has the field {span.text}, and nothing fills it: it is sent as written.",
+                    about=span.text,
+                    example=excerpt(prompt.text, span.text),
+                    remedy=f'Did you mean {{{near}}}?' if near else '',
+                )
+
+
+def missing_judge(subject: Subject) -> Iterator[Hit]:
+    """A judge that cannot be asked."""
+    if subject.judge_missing:
+        yield Hit(subject.judge_missing)
+
+
+def _find_unfilled(spans: tuple[Span, ...]) -> Iterator[tuple[str, Span]]:
+    """Each unfilled field with the words before it. In `\\frac{a}{b}`, `{b}` comes after the same words as `{a}`."""
+    before = ''
+    last_was_unfilled = False
+    for span in spans:
+        unfilled = span.origin.kind == 'unfilled'
+        if unfilled:
+            yield before, span
+        if not (unfilled and last_was_unfilled):
+            before = before if unfilled else str(span.text)
+        last_was_unfilled = unfilled
+
+
+def _is_meant_as_field(name: str, before: str, near: str) -> bool:
+    """A name in braces, as opposed to JSON, code, LaTeX and doubled braces."""
+    if _LATEX_COMMAND.search(before) or before.endswith('{') or not _NAME_LIKE.fullmatch(name):
+        return False
+    return bool(near) or (name.isidentifier() and not before.endswith(('_', '^', '{')))
+
+
+def non_string_values(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Values whose text form may not be what a person would write. (A value without one makes its row fail.)"""
+    turns = subject.asks == 'dialogue'
+    for row, columns in ((asked.values, subject.columns), *((shot, subject.shot_columns) for shot in asked.shots)):
+        for column in columns:
+            if column not in row:
+                continue
+            value = row[column]
+            if turns and has_messages(value):
+                continue  # a dialogue, of which each message is worded
+            for one in value if turns and isinstance(value, (list, tuple)) else (value,):
+                if (said := _odd(one)) is None or (text := text_or_none(one)) is None:
+                    continue
+                yield Hit(
+                    f"column '{column}' is filled in with {said}.",
+                    about=column,
+                    example=f'{one!r:.40} → {text!r:.60}',
+                    severity='info' if _is_number(one) else None,
+                    weight=0 if _is_number(one) else 1,
+                )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _odd(value: object) -> str | None:
+    if value is None:
+        return 'None, which becomes nothing'
+    if isinstance(value, (list, tuple)):
+        return 'a list, which becomes JSON'
+    if isinstance(value, Mapping):
+        return 'a dict, which becomes JSON'
+    if isinstance(value, float):
+        return 'a float, which keeps its .0 or exponent' if _is_number(value) else f'the float {value}'
+    return None
+
+
+def empty_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Prompts without words, and rows that add nothing to theirs."""
+    silent = next((prompt for prompt in asked.spoken if not _has_words(prompt.spans)), None)
+    if subject.level == 'pair':
+        lost = next((prompt for prompt in asked.sent if not _has_words(prompt.spans)), None)
+        if lost is not None and silent is None:
+            yield Hit('nothing of the prompt reaches the model.', about='sent', example=excerpt(asked.spoken[0].text))
+        return
+    if silent is not None:
+        yield Hit('the prompt is empty.', about='prompt', example=excerpt(silent.text))
+        return
+    for prompt in asked.spoken[-1:]:
+        filled = [span for span in prompt.own if span.origin.kind in ('field', 'media', 'unfilled')]
+        if filled and not _has_words(filled):
+            blank = ', '.join(dict.fromkeys(span.origin.name for span in filled))
+            yield Hit(
+                f'the row adds nothing to its prompt: {blank} {"are" if "," in blank else "is"} blank.',
+                about='row',
+                example=excerpt(prompt.text),
+                severity='warning',
+            )
+
+
+def _has_words(spans: Sequence[Span]) -> bool:
+    """Whether any role says something; a chat template's own text counts only if its origin is unknown."""
+    if len(spans) == 1 and spans[0].origin.kind == 'chat_template':
+        return True
+    return any(span.origin.kind in _DATASET_WORDS and str(span.text).strip() for span in spans)
+
+
+def lost_shots(subject: Subject) -> Iterator[Hit]:
+    """An ice_template that is never used."""
+    wording = subject.wording
+    if wording and wording.ice_template and wording.prompt_template and not subject.shots:
+        yield Hit('there is an ice_template, but the retriever picks no examples: it is never used.', about='unused')
+
+
+def missing_shots(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Rows with fewer examples than the others."""
+    if len(asked.shot_ids) < subject.shots:
+        yield Hit(
+            f'only {len(asked.shot_ids)} of {count_noun(subject.shots, "example")} could be found.',
+            about='fewer',
+            weight=subject.shots - len(asked.shot_ids),
+        )
+
+
+WORDING_RULES = (
+    Rule(
+        name='unfilled-field',
+        severity='warning',
+        description='The row has no column for a {field} of the template, so the field is sent as written.',
+        remedy='Name a column of the rows, or write the braces in another way if they are meant as text.',
+        levels=('dataset',),
+        each=unfilled_fields,
+    ),
+    Rule(
+        name='judge-prompt',
+        severity='error',
+        description="A judge's prompt has a {field} that nothing fills, or does not fit, or the judge cannot be asked.",
+        remedy='A judge is given the columns of the row, prediction, prediction2, obj_gold, history and dialogue.',
+        levels=('dataset',),
+        once=missing_judge,
+        each=check_judge_prompts,
+    ),
+    Rule(
+        name='non-string-value',
+        severity='warning',
+        description='A list, a dict, None or a float is filled into a prompt.',
+        remedy='Turn the value into the text that should be read when the rows are made.',
+        levels=('dataset',),
+        each=non_string_values,
+    ),
+    Rule(
+        name='empty-prompt',
+        severity='error',
+        description='A prompt has no words, or its row adds none to it.',
+        remedy='Look at the row and at the columns the template names.',
+        levels=('dataset', 'pair'),
+        each=empty_prompts,
+    ),
+    Rule(
+        name='shots-lost',
+        severity='warning',
+        description='Examples are worded but never shown, or fewer are shown than were asked for.',
+        remedy='Use a retriever that picks examples (and has enough rows to pick from), or drop the ice_template.',
+        levels=('dataset',),
+        once=lost_shots,
+        each=missing_shots,
+    ),
+)

@@ -1,0 +1,231 @@
+"""Rules about how a prompt falls into tokens. Most need the model's tokenizer and are silent without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from rolecall.experiment.lint.finding import Hit, Rule, excerpt
+from rolecall.experiment.lint.subject import Asked, Prompt, Subject
+
+if TYPE_CHECKING:
+    from rolecall.models.tokenizers.tokenizer import Tokenizer
+
+
+_TAIL = 64
+_FIRST_WORDS = ('A', 'The', '1', '答')
+
+
+def skipped_rules(subject: Subject) -> Iterator[Hit]:
+    """Say once that there is no tokenizer."""
+    if subject.tokenizer is None:
+        why = f' ({subject.tokenizer_missing})' if subject.tokenizer_missing else ''
+        yield Hit(f'token rules skipped: no tokenizer at hand for {subject.where}{why}.')
+
+
+def wrong_bos(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Prompts that begin with two BOS tokens, or with none where the tokenizer wants one."""
+    tokenizer = subject.tokenizer
+    if tokenizer is None or tokenizer.bos_id is None:
+        return
+    for prompt in asked.sent:
+        if prompt.sent_text is None:
+            continue
+        start = excerpt(prompt.sent_text[:40])
+        written = _written_bos(tokenizer, prompt.sent_text)
+        total = written + (tokenizer.adds_bos and subject.takes == 'text')
+        if total > 1:
+            also = ', one of them added by the tokenizer' if total > written else ''
+            yield Hit(
+                f'the prompt begins with {total} BOS tokens{also}.', about='many', example=start, severity='error'
+            )
+        elif total == 0 and tokenizer.adds_bos:
+            yield Hit('the tokenizer wants a BOS token, and the prompt begins without.', about='none', example=start)
+
+
+def _written_bos(tokenizer: Tokenizer, text: str) -> int:
+    """How many BOS tokens a text begins with as it is written."""
+    ids = tokenizer.encode(text[:_TAIL])
+    return next((i for i, token in enumerate(ids) if token != tokenizer.bos_id), len(ids))
+
+
+def trailing_spaces(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """White space at the end of a prompt that would have been part of the model's first token."""
+    for prompt in asked.sent if subject.mode == 'gen' else ():
+        text = prompt.sent_text or ''
+        if not text or not text[-1].isspace():
+            continue
+        if subject.tokenizer is None:
+            merges, how = text[-1] in ' \t', 'most tokenizers join it to the next word'
+        else:
+            merges = any(not _goes_on(subject.tokenizer, text[-_TAIL:], word) for word in _FIRST_WORDS)
+            how = "the model's tokenizer joins it to the next word"
+        if merges:
+            yield Hit(
+                f'the prompt ends in white space ({_wrote_the_end(prompt)}), and {how}.',
+                example=excerpt(repr(text[-40:])),
+            )
+
+
+def _goes_on(tokenizer: Tokenizer, text: str, word: str) -> bool:
+    """Whether a text keeps its tokens when a word follows."""
+    before = tokenizer.encode(text)
+    return tokenizer.encode(text + word)[: len(before)] == before
+
+
+def _wrote_the_end(prompt: Prompt) -> str:
+    last = next((span.origin for span in reversed(prompt.spans) if span.text), None)
+    if last is None or last.kind in ('marker', 'chat_template', 'default', 'message'):
+        return 'written by the model side'
+    return f"from column '{last.name}'" if last.kind == 'field' else 'written in the template'
+
+
+def label_boundaries(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Label prompts that cannot be told apart, or differ where they should be the same."""
+    if subject.asks != 'label' or len(asked.sent) < 2:
+        return
+    yield from _identical(asked.sent)
+    texts = ['\0'.join(prompt.sent_texts) for prompt in asked.sent]
+    contexts = [_find_context(prompt) for prompt in asked.sent]
+    marked = [context for context in contexts if context is not None]
+    if len(marked) == len(texts) and len(set(marked)) > 1:
+        here = len(_shared_start(marked))
+        yield Hit(
+            'the prompts of the labels differ before the label.', about='context', example=excerpt(marked[0][here:])
+        )
+        return
+    shared = marked[0] if len(marked) == len(texts) else _whole_words(_shared_start(texts), texts)
+    for prompt, text in zip(asked.sent, texts, strict=True):
+        if (len(set(texts)) > 1 and text == shared) or _says_nothing(prompt):
+            yield _nothing(prompt)
+    if subject.tokenizer and all(isinstance(prompt.request, str) for prompt in asked.sent):
+        yield from _token_boundaries(subject.tokenizer, asked.sent, texts, shared)
+
+
+def _identical(prompts: Sequence[Prompt]) -> Iterator[Hit]:
+    for i, prompt in enumerate(prompts):
+        twin = next((other for other in prompts[:i] if other.request == prompt.request), None)
+        if twin is not None:
+            yield Hit(
+                f'the labels {twin.label!r} and {prompt.label!r} have the same prompt.',
+                about='same',
+                example=excerpt(prompt.text[-80:]),
+                severity='error',
+            )
+
+
+def _find_context(prompt: Prompt) -> str | None:
+    """What stands before the label; None if the prompt does not say where that is."""
+    texts: list[str] = []
+    for span in prompt.spans:
+        if span.origin.shot is None and span.origin.kind in ('label', 'sep'):
+            return ''.join(texts)
+        texts.append(str(span.text))
+    return None
+
+
+def _shared_start(texts: Sequence[str]) -> str:
+    return ''.join(letters[0] for letters in takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False)))
+
+
+def _whole_words(shared: str, texts: Sequence[str]) -> str:
+    """The shared beginning, without the first letters of words that go on differently."""
+    if all(len(text) == len(shared) or not text[len(shared)].isalnum() for text in texts):
+        return shared
+    return shared[: len(shared) - next((i for i, c in enumerate(reversed(shared)) if not c.isalnum()), len(shared))]
+
+
+def _says_nothing(prompt: Prompt) -> bool:
+    """Whether the label has a place in the prompt, and no letters."""
+    labels = [str(span.text) for span in prompt.own if span.origin.kind == 'label']
+    return bool(labels) and not any(map(str.strip, labels))
+
+
+def _nothing(prompt: Prompt) -> Hit:
+    return Hit(
+        f'the prompt of the label {prompt.label!r} is nothing more than the shared context.',
+        about='nothing',
+        example=excerpt(prompt.text[-80:]),
+    )
+
+
+def _token_boundaries(
+    tokenizer: Tokenizer, prompts: Sequence[Prompt], texts: Sequence[str], shared: str
+) -> Iterator[Hit]:
+    tail = shared[-_TAIL:]
+    context = tokenizer.encode(tail)
+    unspaced = tokenizer.encode(tail.rstrip(' '))  # a label may bring its own space: ' A' is one token
+    known: dict[tuple[int, ...], Prompt] = {}
+    for prompt, text in zip(prompts, texts, strict=True):
+        ids = tokenizer.encode(tail + text[len(shared) :])
+        if text != shared and ids == context:
+            yield _nothing(prompt)
+        elif ids[: len(context)] != context and ids[: len(unspaced)] != unspaced:
+            yield Hit(
+                f'the first token of the label {prompt.label!r} takes in the end of the context.',
+                about='boundary',
+                example=excerpt(repr(tail[-40:] + text[len(shared) :])),
+            )
+        twin = known.setdefault(tuple(ids), prompt)
+        if twin is not prompt and twin.request != prompt.request:
+            yield Hit(
+                f'the labels {twin.label!r} and {prompt.label!r} are the same tokens.',
+                about='same tokens',
+                example=excerpt(prompt.text[-80:]),
+                severity='error',
+            )
+
+
+def overflowing(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Prompts that do not fit, with what is left out to make them fit."""
+    for prompt in asked.sent:
+        for note in prompt.notes:
+            if note.kind == 'too_long':
+                yield Hit(note.message, about='row', example=excerpt(prompt.text), severity='error')
+            elif note.kind in ('shots_dropped', 'truncated'):
+                yield Hit(note.message, about=note.kind, example=excerpt(prompt.text), weight=prompt.shots_dropped)
+
+
+TOKEN_RULES = (
+    Rule(
+        name='tokens-not-checked',
+        severity='info',
+        description='No tokenizer was found for a model, so the rules about tokens were skipped.',
+        remedy='Give the entry a path or tokenizer_path to a folder with the tokenizer.',
+        levels=('model',),
+        once=skipped_rules,
+    ),
+    Rule(
+        name='bos',
+        severity='warning',
+        description='A prompt begins with two BOS tokens, or with none where the tokenizer wants one.',
+        remedy='Write none for a text model whose tokenizer adds one; otherwise write one, in the template.',
+        levels=('pair',),
+        each=wrong_bos,
+    ),
+    Rule(
+        name='trailing-space',
+        severity='warning',
+        description='A prompt ends in white space that tokenizers join to the word that follows.',
+        remedy='Take it away at the end of the prompt; the model writes it itself.',
+        levels=('pair',),
+        each=trailing_spaces,
+    ),
+    Rule(
+        name='label-boundary',
+        severity='warning',
+        description='The prompts of the labels are the same, add nothing to the context, or differ before the label.',
+        remedy='Let the prompts differ in the label alone, and begin the label where a token begins.',
+        levels=('pair',),
+        each=label_boundaries,
+    ),
+    Rule(
+        name='context-overflow',
+        severity='warning',
+        description='A prompt and its reply do not fit into the context; examples are dropped, or the row fails.',
+        remedy='Ask for fewer examples, a shorter max_out_len, or a longer max_seq_len.',
+        levels=('pair',),
+        each=overflowing,
+    ),
+)

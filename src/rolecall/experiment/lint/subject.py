@@ -1,0 +1,238 @@
+"""What rules look at: a dataset, a model or the two together, and the rows as they are asked about.
+
+Everything here is handed in: rules read no files and ask no model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from rolecall.core.prompts.pieces import Pieces, Row, Text
+from rolecall.core.prompts.script import Expand, Script
+from rolecall.core.prompts.wording import Mode, Wording
+from rolecall.core.render.arrange import Note
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.meta import MetaTemplate, Role
+from rolecall.core.render.spans import Request, Span, join_spans, texts_of
+from rolecall.errors import Problem
+
+if TYPE_CHECKING:
+    from rolecall.models.tokenizers.tokenizer import Tokenizer
+
+
+_CONTROL = re.compile(
+    r'<[|｜][^<>|｜\s]+[|｜]>'  # <|im_end|>
+    r'|</?[A-Za-z_][\w-]*>'  # <s>, </s>, <start_of_turn>
+    r'|\[/?[A-Z_]{2,}\]'  # [INST]
+    r'|<</?[A-Z]+>>'  # <<SYS>>
+)
+
+Level = Literal['dataset', 'model', 'pair']
+"""What a rule depends on: the dataset alone, the model alone, or how the two go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postprocessor:
+    """How a prediction is cut out of a reply: the function's name and its options."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A dataset, a model, or one with the other: everything about it that does not depend on a row."""
+
+    level: Level
+    where: str
+    namesakes: tuple[str, ...] = ()
+    """Where else in the config the same abbr is used."""
+    unknown_keys: tuple[tuple[str, str | None], ...] = ()
+    """Keys of the entry that nothing reads, each with what was probably meant."""
+    foreign_keys: tuple[str, ...] = ()
+    """Keys of the entry that configure another program."""
+
+    wording: Wording | None = None
+    input_columns: tuple[str, ...] = ()
+    asks: Literal['gen', 'wordings', 'choices', 'label', 'whole', 'dialogue'] = 'gen'
+    labels: tuple[Hashable, ...] = ()
+    shots: int = 0
+    """How many examples each row asks for."""
+    same_rows: bool = False
+    """Examples are picked from the rows that are asked about."""
+    rows_missing: str = ''
+    """Why there are no rows to look at."""
+    test_range: object = None
+    """The part of the rows that is asked about; None if all are."""
+    misplaced_options: tuple[str, ...] = ()
+    """Options of the inferencer that stand beside it, where they have no effect."""
+    postprocessor: Postprocessor | None = None
+    scoring_problems: tuple[Problem, ...] = ()
+    """What is wrong with eval_cfg: it could not be scored."""
+    judge_missing: str = ''
+    """Why the dataset's judge cannot be asked."""
+
+    type_problems: tuple[Problem, ...] = ()
+    """Why there is no model of the entry's type."""
+    meta: MetaTemplate | None = None
+    chat_template: ChatTemplate | None = None
+    template_unused: bool = False
+    """The model's files have a chat template, and prompts are sent as bare text."""
+    takes: Literal['text', 'api', 'chat', ''] = ''
+    tokenizer: Tokenizer | None = None
+    tokenizer_missing: str = ''
+    """Why there is no tokenizer."""
+    max_out_len: int | None = None
+    sampling_problems: tuple[Problem, ...] = ()
+    """Sampling parameters that cannot be used, or are misspelt."""
+    alike_samples: bool = False
+    """Several answers are drawn to one prompt, without a temperature."""
+
+    @property
+    def mode(self) -> Mode:
+        """`ppl` where prompts are weighed, `gen` where an answer is asked for."""
+        return 'ppl' if self.asks in ('label', 'whole') else 'gen'
+
+    @property
+    def output_column(self) -> str | None:
+        """The column that holds the gold answer."""
+        return self.wording.output_column if self.wording else None
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the prompt's wording fills in from the row being asked about."""
+        hidden = self.output_column if self.asks != 'whole' else None
+        return tuple(column for column in _find_text_columns(self._scripts) if column != hidden)
+
+    @cached_property
+    def shot_columns(self) -> tuple[str, ...]:
+        """The columns that an example's wording fills in."""
+        template = self.wording.ice_template if self.wording and self.shots else None
+        if template is None:
+            return ()
+        return _find_text_columns([template.shot(label) for label in template.labels or (None,)])
+
+    @cached_property
+    def question_columns(self) -> tuple[str, ...]:
+        """The columns that make a row the question it is."""
+        return self.input_columns or self.columns
+
+    @cached_property
+    def marks(self) -> tuple[str, ...]:
+        """Tokens that mean something in the dataset's templates: for examples, and for the end of the context."""
+        templates = (self.wording.prompt_template, self.wording.ice_template) if self.wording else ()
+        found = [getattr(template, name, None) for template in templates for name in ('ice_token', 'sep_token')]
+        return tuple(dict.fromkeys(mark for mark in found if mark))
+
+    @cached_property
+    def control_tokens(self) -> tuple[str, ...]:
+        """What the model side writes between speeches: from the meta template, the chat template and the tokenizer."""
+        found = [
+            *(_tokens_in_markers(self.meta) if self.meta else ()),
+            *(_tokens_in_template(self.chat_template) if self.chat_template else ()),
+            *(self.tokenizer.special_tokens if self.tokenizer else ()),
+        ]
+        return tuple(dict.fromkeys(token for token in found if len(token.strip()) >= 3))
+
+    @cached_property
+    def _scripts(self) -> list[Script]:
+        if self.wording is None:
+            return []
+        template = self.wording.prompt
+        return [template.script(label) for label in template.labels or (None,)]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt of a row, with the origin of every character."""
+
+    spans: tuple[Span, ...]
+    request: Request | None = None
+    label: Hashable = None
+    turn: int | None = None
+    notes: tuple[Note, ...] = ()
+    shots_dropped: int = 0
+
+    @property
+    def text(self) -> str:
+        """The prompt read as one text."""
+        return '\n'.join(join_spans(self.spans).values())
+
+    @property
+    def own(self) -> tuple[Span, ...]:
+        """What is about the row itself, not its examples."""
+        return tuple(span for span in self.spans if span.origin.shot is None)
+
+    @property
+    def sent_text(self) -> str | None:
+        """What a model receives as one text; None if it receives messages or token ids."""
+        return self.request if isinstance(self.request, str) else None
+
+    @property
+    def sent_texts(self) -> list[str]:
+        """Every text that a model receives."""
+        return [] if self.request is None else list(texts_of(self.request).values())
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One row as it is asked about."""
+
+    values: Row
+    shots: tuple[Row, ...] = ()
+    shot_ids: tuple[int, ...] = ()
+    skipped: tuple[int, ...] = ()
+    spoken: tuple[Prompt, ...] = ()
+    """Its prompts before the model side."""
+    sent: tuple[Prompt, ...] = ()
+    """Its prompts as the model receives them; nothing where no model is looked at."""
+    judged: tuple[Prompt, ...] = ()
+    """What the dataset's judge is asked about it, with stand-ins for the replies."""
+    failed: str = ''
+    """Why there is no prompt for this row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What is known of a dataset's rows after they have been looked at."""
+
+    empty: bool = False
+    """Whether there are none."""
+    columns: tuple[str, ...] = ()
+    """The columns that any of them has."""
+    same_prompt: str = ''
+    """The prompt that all of them give, where there are several."""
+    unpicked: str = ''
+    """Why the retriever could not pick examples, which ended the looking."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many malformed lines were left out, by what they would have been: `test` rows, `training` rows."""
+
+
+def _find_text_columns(scripts: Sequence[Script]) -> tuple[str, ...]:
+    """Columns that become text (a column of messages does not)."""
+    messages = {item.column for script in scripts for item in script.items if isinstance(item, Expand)}
+    columns = {column for script in scripts for column in script.columns}
+    return tuple(sorted(columns - messages))
+
+
+def _tokens_in_markers(meta: MetaTemplate) -> Iterator[str]:
+    """The tokens in what a meta template writes, and its markers as a whole where they are no ordinary words."""
+    roles = [role for role in (*(meta.round or ()), *meta.reserved) if isinstance(role, Role)]
+    affixes: list[Pieces] = [meta.begin, meta.end, tuple(item for item in meta.round or () if isinstance(item, Text))]
+    affixes += [affix for role in roles for affix in (role.begin, role.end)]
+    for piece in (piece for affix in affixes for piece in affix if isinstance(piece, Text)):
+        yield from _CONTROL.findall(piece.text)
+        bare = piece.text.strip()
+        if len(bare) > 3 and not bare.isalnum():
+            yield bare
+
+
+def _tokens_in_template(template: ChatTemplate) -> Iterator[str]:
+    """The tokens that a chat template names or writes."""
+    for value in (template.bos_token, template.eos_token, *template.tokens.values()):
+        yield from [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]
+    yield from _CONTROL.findall(template.source)

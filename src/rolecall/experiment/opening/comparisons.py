@@ -1,0 +1,137 @@
+"""What a judge compares a model's answers with: other models of the config, a column of the dataset, or given answers.
+
+`eval_cfg.evaluator.against` and `order` say so; OpenCompass' `base_models`, `given_pred` and `infer_order`, which stand
+in the dataset's entry, mean the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.tasks import Task
+from rolecall.registry import part_name
+from rolecall.scoring.metrics.judge_replies import READINGS
+from rolecall.scoring.metrics.metric import Rival
+
+Order = Literal['both', 'random', 'first']
+"""Each pair of answers in both orders, in one order by lot, or this model's answer always first."""
+_ORDERS_THERE: Mapping[str, Order] = {'double': 'both', 'random': 'random'}
+_PAIRING_MODES = ('m2n', 'allpair')
+_EVALUATOR = 'PairwiseEvaluator'
+
+
+@dataclass(frozen=True, slots=True)
+class Opponent:
+    """What answers are compared with: a model by its abbr, unless it is a column or a file of answers."""
+
+    name: str
+    column: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The opponents of every model of a config, and the orders in which a judge sees two answers."""
+
+    opponents: tuple[Opponent, ...]
+    order: Order = 'both'
+
+    def against(self, model: str) -> tuple[Opponent, ...]:
+        """The opponents of one model; a model is not compared with itself."""
+        return tuple(one for one in self.opponents if one.name != model or one.column is not None)
+
+    def arrange(self, model: str, number: int, find: Callable[[Opponent], Rival]) -> tuple[Rival, ...]:
+        """The rivals of a model's answer to a row, once for each order in which the judge sees the two.
+
+        >>> [rival.stands_first for rival in Comparison((Opponent('b'),)).arrange('a', 0, lambda one: Rival(one.name))]
+        [False, True]
+        """
+        return tuple(
+            replace(rival, stands_first=place)
+            for rival in map(find, self.against(model))
+            for place in self._places(model, rival.name, number)
+        )
+
+    def _places(self, model: str, rival: str, number: int) -> Iterator[bool]:
+        """Whether the rival stands first, for each question. By lot, two models get the same lot from either side."""
+        if self.order != 'random':
+            yield from (False, True) if self.order == 'both' else (False,)
+            return
+        drawn = hashlib.sha256('\n'.join([*sorted((model, rival)), str(number)]).encode()).digest()[0] % 2
+        yield bool(drawn) == (model < rival)
+
+
+def find_comparison(
+    evaluator: Mapping[str, Any], task: Task, model_entries: Sequence[ModelEntry], *, named: bool
+) -> Comparison | None:
+    """How an evaluator compares two answers; None if it judges one. `named`: its prompt names `{prediction2}`."""
+    entry = task.entry
+    baselines = entry.get('base_models')
+    asked = part_name(evaluator.get('type', '')) == _EVALUATOR or evaluator.get('against') is not None
+    pairing = entry.get('mode') in _PAIRING_MODES or bool(baselines)
+    if not (asked or named or pairing or _reads_preferences(evaluator.get('dict_postprocessor'))):
+        return None
+    where = 'eval_cfg.evaluator'
+    order = evaluator.get('order') or _ORDERS_THERE.get(str(entry.get('infer_order')), 'both')
+    if order not in get_args(Order):
+        what = f'unknown order {order!r}.'
+        raise ConfigError(Problem(f'{where}.order', what, did_you_mean(order, get_args(Order))))
+    given = {one.name: one for one in _read_opponents(entry.get('given_pred'), 'given_pred')}
+    against = evaluator.get('against')
+    if against is not None and not against:
+        what = 'against is empty, so there is nothing to compare with.'
+        raise ConfigError(Problem(f'{where}.against', what, 'Leave it out to compare all models of the config.'))
+    if against is not None:
+        opponents = list(_read_opponents(against, f'{where}.against'))
+    else:
+        opponents = list(_read_opponents(baselines, 'base_models')) or [Opponent(one.abbr) for one in model_entries]
+    models = [one.abbr for one in model_entries]
+    found = tuple(
+        one if one.column or one.path or one.name in models else _find_given(one.name, given, models)
+        for one in opponents
+    )
+    names = [one.name for one in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        what = f'{twice!r} is named twice, so its answers would be mixed up.'
+        raise ConfigError(Problem(f'{where}.against', what, 'Give each opponent an abbr of its own.'))
+    if against is None and not baselines and model_entries and len(found) < 2:
+        what = 'the judge compares the answers of two models, but the config has one model.'
+        remedy = "Add a model, or compare with a column of the dataset: against=dict(column='…')."
+        raise ConfigError(Problem(f'{where}.against', what, remedy))
+    if len(models) == 1 and not Comparison(found).against(models[0]):
+        what = f'{models[0]!r} is the only model of the config, and a model is not compared with itself.'
+        remedy = "Add a model, or compare with a column of the dataset: against=dict(column='…')."
+        raise ConfigError(Problem(f'{where}.against', what, remedy))
+    return Comparison(found, order)
+
+
+def _reads_preferences(entry: Any) -> bool:
+    kind = entry.get('type') if isinstance(entry, Mapping) else entry
+    name = READINGS.builtin_name(kind) if kind is not None else None
+    return name is not None and READINGS[name].compares
+
+
+def _read_opponents(written: Any, where: str) -> Iterator[Opponent]:
+    """Opponents as configs write them: names, and dicts with an `abbr`, a `column` or a `path`."""
+    for one in written if isinstance(written, (list, tuple)) else [] if written is None else [written]:
+        options = {'abbr': one} if isinstance(one, str) else one
+        if not isinstance(options, Mapping) or not any(options.get(key) for key in ('abbr', 'column')):
+            what = f'expected the abbr of a model, dict(column=…) or dict(abbr=…, path=…), got {one!r:.60}.'
+            raise ConfigError(Problem(where, what))
+        name = str(options.get('abbr') or options['column'])
+        column, path = options.get('column'), options.get('path') if where != 'base_models' else None
+        yield Opponent(name, None if column is None else str(column), None if path is None else str(path))
+
+
+def _find_given(name: str, given: Mapping[str, Opponent], models: Sequence[str]) -> Opponent:
+    if name in given:
+        return given[name]
+    what = f'no model {name!r} in the config, and no answers of it are given.'
+    give = f"against=dict(abbr={name!r}, path='answers.json')"
+    remedy = f'{did_you_mean(name, models)} Add it to models, or give a file of its answers: {give}.'
+    raise ConfigError(Problem('eval_cfg.evaluator.against', what, remedy))

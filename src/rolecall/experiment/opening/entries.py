@@ -1,0 +1,175 @@
+"""A whole config, understood: every dataset and model, or every problem at once."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rolecall.checking import Problems
+from rolecall.core.program import compile
+from rolecall.errors import Problem
+from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
+from rolecall.experiment.opening.tasks import Task, build_task, collect
+from rolecall.registry import part_name
+from rolecall.sources.config.files import Config, misspelt_lists
+
+JUDGING_EVALUATORS = ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator')
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Every dataset and every model of a config."""
+
+    tasks: tuple[Task, ...]
+    model_entries: tuple[ModelEntry, ...]
+
+
+def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = None) -> Entries:
+    """Understand a config in the documents' syntax. All its problems are reported together, those of a file with lines.
+
+    With `skipped`, entries that have problems are left out, and their problems added to it, as long as any are left.
+
+    >>> plan = build_entries(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
+    ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {q}')))]))
+    >>> [task.abbr for task in plan.tasks]
+    ['demo']
+    """
+    problems = Problems()
+    problems.found += misspelt_lists(config)
+    tasks: list[Task] = []
+    judges = _find_default_judges(config, problems)
+    for key in dataset_keys(config):
+        tasks += collect(_add_judges(config[key], judges), key, problems, build_task)
+    model_entries = collect(_resolve_names(config.get('models'), problems), 'models', problems, build_model_entry)
+    if not tasks and not problems.found:
+        problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
+    for task in tasks:
+        for model_entry in model_entries:
+            with problems.inside(f'{task.where} × {model_entry.where}'):
+                _check_pair(task, model_entry)
+    problems.found = [add_line(problem, config) for problem in problems.found]
+    if skipped is not None and tasks and model_entries:
+        skipped += problems.found
+    else:
+        problems.raise_all()
+    return Entries(tuple(tasks), tuple(model_entries))
+
+
+def build_two_entries(
+    dataset: Mapping[str, Any], where: str, model: ModelEntry | Mapping[str, Any] | None, model_where: str
+) -> Entries:
+    """A dataset and at most one model, each with its place in a config. A model entry is taken as it is."""
+    problems = Problems()
+    task = build_task(dataset, where, problems)
+    model_entry = build_model_entry(model, model_where, problems) if isinstance(model, Mapping) else model
+    if task is not None and model_entry is not None:
+        with problems.inside(f'{where} × {model_where}'):
+            _check_pair(task, model_entry)
+    problems.raise_all()
+    return Entries(() if task is None else (task,), () if model_entry is None else (model_entry,))
+
+
+def add_line(problem: Problem, config: Mapping[str, Any]) -> Problem:
+    """The problem with the file and line of its place (of the dataset's, where a dataset and a model meet)."""
+    if not isinstance(config, Config):
+        return problem
+    place = problem.where.split(' × ')[0]
+    return replace(problem, where=f'{config.locate_nearest(place)}: {problem.where}')
+
+
+def dataset_keys(config: Mapping[str, Any]) -> list[str]:
+    """`datasets`, or else every list whose name ends in _datasets."""
+    if config.get('datasets') is not None:
+        return ['datasets']
+    return [key for key, value in config.items() if key.endswith('_datasets') and isinstance(value, (list, tuple))]
+
+
+def _find_default_judges(config: Mapping[str, Any], problems: Problems) -> list[Any]:
+    """The judges of datasets that name none: `judge_models` beside the models, or in OpenCompass' partitioner."""
+    evaluation = config.get('eval')
+    partitioner = evaluation.get('partitioner') if isinstance(evaluation, Mapping) else None
+    nested = partitioner.get('judge_models') if isinstance(partitioner, Mapping) else None
+    written = config.get('judge_models') or nested
+    judges = [written] if isinstance(written, str | Mapping) else written or []
+    if not isinstance(judges, list | tuple) or not all(isinstance(one, str | Mapping) for one in judges):
+        problems.add('judge_models', f'expected a list of models, got {written!r:.60}.', "Write judge_models=['…'].")
+        return []
+    return list(judges)
+
+
+def _add_judges(entries: object, judges: list[Any]) -> object:
+    """Dataset entries whose evaluator, or a part of it, asks a judge and names none, with these."""
+    if not judges or not isinstance(entries, list | tuple):
+        return entries
+    return [_replace_evaluator(entry, judges) if isinstance(entry, Mapping) else entry for entry in entries]
+
+
+def _replace_evaluator(entry: Mapping[str, Any], judges: list[Any]) -> Mapping[str, Any]:
+    scoring = entry.get('eval_cfg')
+    if not isinstance(scoring, Mapping) or 'evaluator' not in scoring:
+        return entry
+    return {**entry, 'eval_cfg': {**scoring, 'evaluator': _name_judges(scoring['evaluator'], judges)}}
+
+
+def _name_judges(evaluator: Any, judges: list[Any]) -> Any:
+    """An evaluator with the judges wherever it asks one and names none. A class of another system takes one judge."""
+    options = {'type': evaluator} if isinstance(evaluator, str) else evaluator
+    if not isinstance(options, Mapping):
+        return evaluator
+    named = {key: _name_judges(one, judges) if str(key).endswith('evaluator') else one for key, one in options.items()}
+    kind = named.get('type') or ''
+    ours = part_name(kind) in JUDGING_EVALUATORS
+    if not named.get('judge_cfg') and (ours or _takes_judge(kind)):
+        named['judge_cfg'] = judges if ours and len(judges) > 1 else judges[0]
+    return named if named != options else evaluator
+
+
+def _takes_judge(kind: object) -> bool:
+    """Whether this is a class that builds a judge of its own."""
+    with contextlib.suppress(TypeError, ValueError):  # a class without a signature
+        return inspect.isclass(kind) and 'judge_cfg' in inspect.signature(kind).parameters
+    return False
+
+
+def _resolve_names(models: object, problems: Problems) -> object:
+    """The list of models, with entries in place of names (`models=['smollm2']`)."""
+    if not isinstance(models, list | tuple) or not any(isinstance(one, str) for one in models):
+        return models
+    from rolecall.models.model_names import resolve_model
+
+    entries: list[object] = []
+    for i, one in enumerate(models):
+        with problems.inside(f'models[{i}]'):
+            entries.append(resolve_model(one, where='') if isinstance(one, str) else one)
+    return entries
+
+
+def _check_pair(task: Task, model_entry: ModelEntry) -> None:
+    """Compile without examples: roles without a home, media for a text model, and the like show here."""
+    for label in task.prompt_labels:
+        compile(task.wording, model_entry.renderer, mode=task.mode, label=label)
+
+
+def media_folders(
+    tasks: Iterable[Task], *, base: Path | None, allowed: Any = (), data: Mapping[str, str] | None = None
+) -> tuple[Path, ...]:
+    """The folders whose files a row may name: those of the datasets, and what the config's `media_folders` allows.
+
+    `base` is the config's folder, where a dataset with inline rows is and relative paths may start.
+    """
+    here = base or Path()
+    named = [allowed] if isinstance(allowed, str | Path) else [*allowed] if isinstance(allowed, list | tuple) else []
+    named += [task.entry.get('path') or here for task in tasks]
+    named += (data or {}).values()
+    found: dict[Path, None] = {}
+    for one in named:
+        path = Path(os.path.expanduser(str(one)))
+        for place in (path, here / path):
+            if os.path.exists(place):
+                found[place.resolve() if os.path.isdir(place) else place.resolve().parent] = None
+    return tuple(found)

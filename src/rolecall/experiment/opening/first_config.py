@@ -1,0 +1,200 @@
+"""A first config for a file of rows: its columns, guessed from names and values, and a file to start from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import DataError
+from rolecall.experiment.opening.rows_config import (
+    LISTS,
+    RowsOptions,
+    columns_of,
+    dataset_for_rows,
+    find_question,
+    is_conversation,
+    last_part,
+    read_first_rows,
+)
+from rolecall.models.model_names import DEFAULT_MODEL
+from rolecall.sources.datasets.conversions import LETTERS, flatten
+from rolecall.strings import printable
+
+_ANSWERS = (
+    *(
+        'answer',
+        'label',
+        'target',
+        'gold',
+        'output',
+        'expected',
+        'response',
+        'solution',
+        'class',
+        'category',
+        'answers',
+    ),
+    *('correct', 'sentiment', 'intent', '答案'),
+)
+_LOOKED_AT = 500
+_MOST_CHOICES = 10
+_REPEATED = 3
+"""Answers that each occur this often are choices."""
+_SHORT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """How rows are probably meant."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    """The first rows, from which it is guessed."""
+    columns: tuple[str, ...]
+    question: str
+    answer: str | None
+    choices: tuple[str, ...] = ()
+    metric: str = 'exact'
+    encoding: str | None = None
+
+
+def guess_columns(path: Path, encoding: str | None = None) -> Guess:
+    """What the columns of a file of rows probably are."""
+    rows = [flatten(row) for row in read_first_rows(path, RowsOptions(encoding=encoding), _LOOKED_AT)]
+    found = columns_of(rows)
+    columns = tuple(name for name, value in found.items() if not isinstance(value, Mapping) or name in LISTS)
+    if not columns:
+        raise DataError(f'{path}: the file has no rows.')
+    answer = next((name for known in _ANSWERS for name in columns if last_part(name) == known), None)
+    others = [name for name in columns if name != answer]
+    talk = next((name for name in others if is_conversation(found[name])), None)
+    question = talk or find_question(others) or _longest(rows, others) or columns[0]
+    answer = answer if answer != question else None
+    return guess_answers(Guess(tuple(rows), columns, question, answer, encoding=encoding))
+
+
+def guess_answers(guess: Guess) -> Guess:
+    """The guess with choices and a metric that suit the answers."""
+    if guess.answer is None:
+        return guess
+    found = [row[guess.answer] for row in guess.rows if row.get(guess.answer) not in (None, '')]
+    golds = list(map(str, found))
+    if choices := _find_lettered_options(guess, golds) or _find_repeated_answers(golds):
+        return replace(guess, choices=choices, metric='accuracy')
+    if golds and all(_is_number(gold) for gold in golds):
+        return replace(guess, choices=(), metric='number')
+    long = sum(isinstance(gold, str) and len(gold.split()) > _SHORT for gold in found) * 2 > len(golds)
+    return replace(guess, choices=(), metric='rouge' if long else 'contains')
+
+
+def _find_lettered_options(guess: Guess, golds: Sequence[str]) -> tuple[str, ...]:
+    """The letters of options that stand in columns A, B, …, or in a list."""
+    letters = tuple(letter for letter in LETTERS if letter in guess.columns)
+    if len(letters) > 1 and letters == tuple(LETTERS[: len(letters)]) and set(golds) <= set(letters):
+        return letters
+    listed = next((name for name in LISTS if name in guess.columns), None)
+    lengths = [len(row[listed]) if isinstance(row.get(listed), list) else 0 for row in guess.rows] if listed else []
+    return tuple(LETTERS[: max(lengths)]) if lengths and min(lengths) > 1 else ()
+
+
+def _find_repeated_answers(golds: Sequence[str]) -> tuple[str, ...]:
+    distinct = sorted(set(golds))
+    few = 2 <= len(distinct) <= _MOST_CHOICES and len(golds) >= _REPEATED * len(distinct)
+    return tuple(distinct) if few and _are_words(distinct) else ()
+
+
+def _are_words(answers: Sequence[str]) -> bool:
+    return all(len(answer.split()) <= _SHORT and ',' not in answer for answer in answers)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(',', ''))
+    except ValueError:
+        return False
+    return True
+
+
+def _longest(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str | None:
+    """The column with the longest texts."""
+    lengths = {name: sum(len(str(row.get(name, ''))) for row in rows) for name in columns}
+    return max(lengths, key=lambda name: lengths[name], default=None)
+
+
+def _in_comment(text: str) -> str:
+    """A name on one line, with nothing in it that could end a comment or a docstring."""
+    return printable(' '.join(text.split())).replace('\\', '/').replace('"', "'")
+
+
+def _as_call(value: Any) -> str:
+    """A value as configs write it.
+
+    >>> _as_call({'type': 'AccEvaluator', 'labels': ['a', {'b': 1}]})
+    "dict(type='AccEvaluator', labels=['a', dict(b=1)])"
+    """
+    if isinstance(value, Mapping):
+        return f'dict({", ".join(f"{key}={_as_call(inner)}" for key, inner in value.items())})'
+    if isinstance(value, list):
+        return f'[{", ".join(map(_as_call, value))}]'
+    return repr(value)
+
+
+def write_config(path: Path, guess: Guess, *, model: str = DEFAULT_MODEL, target: Path, notes: list[str]) -> str:
+    """A commented Python config for a file of rows, to be saved as `target`. What it leaves out is added to `notes`."""
+    options = RowsOptions(
+        question=guess.question,
+        answer=guess.answer,
+        choices=guess.choices,
+        metric=guess.metric if guess.answer else None,
+        encoding=guess.encoding,
+    )
+    entry = dataset_for_rows(path, options, dialogue=True, perplexity=False, notes=notes)
+    asking, scoring = entry['infer_cfg'], entry.get('eval_cfg', {})
+    (_, kind), (key, wording) = asking['prompt_template'].items()
+    read_as = ''.join(
+        f'        {key}={entry[key]!r},\n' for key in ('encoding', 'flatten', 'choices_from') if key in entry
+    )
+    scored = ''
+    if scoring:
+        extract = scoring.get('pred_postprocessor')
+        reading = f'            pred_postprocessor={_as_call(extract)},  # how the answer is read from a reply\n'
+        scored = (
+            '        eval_cfg=dict(\n'
+            f'            evaluator={_as_call(scoring["evaluator"])},  # others: rolecall list metrics\n'
+            f'{reading if extract is not None else ""}'
+            '        ),\n'
+        )
+    columns, name = _in_comment(', '.join(guess.columns)), _in_comment(str(target))
+    return f'''"""An evaluation of {_in_comment(path.name)}.
+
+    rolecall view {name}     what each model will receive
+    rolecall run {name}      ask, score, report; started again, it resumes
+"""
+
+models = [
+    {model!r},  # also 'openai/gpt-4.1-mini', 'ollama/llama3.2', 'hf:FOLDER', 'http://localhost:8000/v1', …
+]
+
+datasets = [
+    dict(
+        abbr={entry['abbr']!r},
+        type='File',
+        path={os.path.relpath(path, target.parent)!r},
+{read_as}        reader_cfg=dict(
+            input_columns={entry['reader_cfg']['input_columns']!r},  # columns of the file: {columns}
+            output_column={guess.answer!r},  # hidden from the row that is asked about, shown in examples
+        ),
+        infer_cfg=dict(
+            # Columns stand in braces. The BOT's turn is where the model answers.
+            prompt_template=dict(
+                type={kind!r},
+                {key}={_as_call(wording)},
+            ),
+            # Five examples for each row: rolecall run {name} --shots 5 --retriever bm25
+            inferencer={_as_call(asking['inferencer'])},
+        ),
+{scored}    ),
+]
+'''

@@ -1,0 +1,321 @@
+"""A file of rows as a dataset: its columns, a template for them, and how answers are read and scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rolecall.checking import Problems
+from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+from rolecall.experiment.opening.templates import as_dialogue, unescape
+from rolecall.registry import LocalPath
+from rolecall.sources.datasets.conversions import LETTERS, flatten, spread_choices
+from rolecall.sources.datasets.formats import FileOptions, open_file
+from rolecall.sources.datasets.lines import OnError
+from rolecall.strings import count_noun
+
+METRIC_NAMES: Mapping[str, tuple[str, str | None]] = {
+    'exact': ('WholeMatchEvaluator', None),
+    'accuracy': ('AccEvaluator', None),
+    'contains': ('TriviaQAEvaluator', None),
+    'number': ('Gsm8kEvaluator', 'stated_number_postprocess'),
+    'math': ('MATHVerifyEvaluator', 'math_postprocess_v2'),
+    'f1': ('SquadEvaluator', None),
+    'rouge': ('RougeEvaluator', None),
+    'bleu': ('BleuEvaluator', None),
+}
+"""Short names of metrics: the evaluator, and how the answer is read from a reply."""
+
+_QUESTIONS = (
+    *('question', 'prompt', 'input', 'query', 'instruction', 'problem', 'text', 'sentence', 'review', 'passage'),
+    *('content', 'utterance', '问题', '题目'),
+)
+_CONTEXTS = ('context', 'passage', 'document', 'article', 'story', 'paragraph', 'text', '上下文', '材料', '文章')
+LISTS = ('choices', 'options')
+"""Columns that list the options of their row."""
+_FIELD = re.compile(r'\{([^{}]+)\}')
+_LOOKED_AT = 100
+_MAX_OUT_LEN = 512
+Ask = str
+"""`generate` or `perplexity`"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsOptions:
+    """How rows become prompts and scores."""
+
+    template: str | None = None
+    answer: str | None = None
+    """The column of the answer."""
+    choices: tuple[str, ...] = ()
+    metric: str | Mapping[str, Any] | Callable[..., Any] | None = None
+    extract: str | Mapping[str, Any] | Callable[..., Any] | None = None
+    """A postprocessor: how the answer is read from a reply."""
+    ask: Ask | None = None
+    encoding: str | None = None
+    on_error: OnError | None = None
+    question: str | None = None
+    """The column of the question, where its name does not tell."""
+
+    @property
+    def file(self) -> dict[str, Any]:
+        """How the file is read, as keys of an entry."""
+        given = {'encoding': self.encoding, 'on_error': self.on_error}
+        return {key: value for key, value in given.items() if value is not None}
+
+    @property
+    def given(self) -> list[str]:
+        """The options that are given, as they are typed."""
+        named = {
+            '--template': self.template,
+            '--answer': self.answer,
+            '--choices': self.choices or None,
+            '--metric': self.metric,
+            '--extract': self.extract,
+            '--ask': self.ask,
+            '--encoding': self.encoding,
+            '--on-error': self.on_error,
+        }
+        return [name for name, value in named.items() if value is not None]
+
+
+def read_choices(text: str) -> tuple[str, ...]:
+    """Choices separated by commas.
+
+    >>> read_choices('A,B, C')
+    ('A', 'B', 'C')
+    """
+    found = tuple(one.strip() for one in text.split(','))
+    if len(found) < 2 or not all(found):
+        raise ConfigError(Problem('--choices', f'{text!r} is not a list of choices.', 'Write it like A,B,C,D.'))
+    if len(set(found)) < len(found):
+        raise ConfigError(Problem('--choices', f'{text!r} names a choice twice.'))
+    return found
+
+
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of the first rows, each with its first value that is not empty."""
+    found: dict[str, Any] = {}
+    for row in islice(rows, _LOOKED_AT):
+        for name, value in row.items():
+            if found.get(name) in (None, ''):
+                found[name] = value
+    return found
+
+
+def find_question(columns: Iterable[str]) -> str | None:
+    """The column that holds the question, by its name."""
+    named = {last_part(name): name for name in columns}
+    return next((named[name] for name in _QUESTIONS if name in named), None)
+
+
+def last_part(name: str) -> str:
+    """A column's name in small letters, without the objects that it stands in.
+
+    >>> last_part('input.Question')
+    'question'
+    """
+    return name.lower().rpartition('.')[2]
+
+
+def dataset_for_rows(
+    rows: Path | Sequence[Mapping[str, Any]],
+    options: RowsOptions,
+    *,
+    dialogue: bool,
+    perplexity: bool,
+    name: str = 'rows',
+    notes: list[str] | None = None,
+) -> dict[str, Any]:
+    """The dataset entry of a file of rows, or of rows themselves.
+
+    `dialogue` writes the prompt in turns (for chat models), `perplexity` weighs the choices by log-probabilities.
+    Columns that the usual prompt leaves out are named in `notes`.
+
+    >>> rows = [{'question': '1+1=?', 'answer': '2'}]
+    >>> entry = dataset_for_rows(rows, RowsOptions(answer='answer'), dialogue=False, perplexity=False)
+    >>> entry['infer_cfg']['prompt_template']['template'], entry['eval_cfg']
+    ('{question}\\n{answer}', {'evaluator': {'type': 'WholeMatchEvaluator'}})
+    """
+    known = read_first_rows(rows, options)
+    columns = columns_of(known)
+    nested = any(isinstance(value, Mapping) for value in columns.values())
+    listed = _find_options(columns, options)
+    if nested:
+        known = list(map(flatten, known))
+    if listed is not None:
+        known = [spread_choices(row, listed, options.answer) for row in known]
+    columns = columns_of(known)
+    where = str(rows) if isinstance(rows, Path) else name
+    if not known:
+        what = 'the file is empty or has only a header' if isinstance(rows, Path) else 'the list is empty'
+        raise DataError(f'{where}: no rows: {what}.')
+    problems = Problems()
+    if options.answer is not None and columns and options.answer not in columns:
+        what = f'no row has the column {options.answer!r}.'
+        problems.add('--answer', what, did_you_mean(options.answer, columns))
+    if not problems.found:
+        _check_choices(known, options, problems)
+    template = _template(options, columns, problems, where, dialogue=dialogue, perplexity=perplexity)
+    evaluation = _evaluation(options, perplexity, problems)
+    problems.raise_all()
+    used = [*_FIELD.findall(str(template)), template.get('messages', [{}])[0].get('expand_column')]
+    fields = [column for column in columns if column in used and column != options.answer]
+    if notes is not None and options.template is None:
+        shown = (*fields, options.answer, listed)
+        left = [name for name, value in columns.items() if name not in shown and not isinstance(value, Mapping)]
+        notes += [f'not in the prompt: {", ".join(left)} (a template of your own can name them).'] if left else []
+    source = (
+        {'type': 'File', 'path': str(rows.absolute())} if isinstance(rows, Path) else {'type': 'Rows', 'test': rows}
+    )
+    inferencer: dict[str, Any] = {'type': 'GenInferencer', 'max_out_len': _MAX_OUT_LEN}
+    if perplexity:
+        inferencer = {'type': 'PPLInferencer', 'labels': list(options.choices)}
+    return {
+        'abbr': rows.name.split('.')[0] if isinstance(rows, Path) else name,
+        **source,
+        **options.file,
+        **({'flatten': True} if nested and any('.' in one for one in (*fields, str(options.answer))) else {}),
+        **({'choices_from': listed} if listed is not None else {}),
+        'reader_cfg': {'input_columns': fields, 'output_column': options.answer},
+        'infer_cfg': {'prompt_template': template, 'inferencer': inferencer},
+        **({'eval_cfg': evaluation} if evaluation else {}),
+    }
+
+
+def read_first_rows(
+    rows: Path | Sequence[Mapping[str, Any]], options: RowsOptions, count: int = _LOOKED_AT
+) -> list[Mapping[str, Any]]:
+    """The rows that stand for all where columns are looked at."""
+    return list(islice(open_file(rows, FileOptions(**options.file)) if isinstance(rows, Path) else rows, count))
+
+
+def find_beside(given: Any) -> Any:
+    """`module:function` as a path into the current folder, where there is such a module; anything else as it is."""
+    if not isinstance(given, str) or ':' not in given:
+        return given
+    package, here = given.replace(':', '.').partition('.')[0], Path.cwd()
+    local = (here / f'{package}.py').is_file() or (here / package).is_dir()
+    return LocalPath(given, here) if local else given
+
+
+def _find_options(columns: Mapping[str, Any], options: RowsOptions) -> str | None:
+    """The column that lists each row's options, where the choices are letters that stand for them."""
+    if not options.choices or options.choices != tuple(LETTERS[: len(options.choices)]) or 'A' in columns:
+        return None
+    return next((name for name in LISTS if isinstance(columns.get(name), list | tuple | dict)), None)
+
+
+def _template(
+    options: RowsOptions,
+    columns: Mapping[str, Any],
+    problems: Problems,
+    where: str,
+    *,
+    dialogue: bool,
+    perplexity: bool,
+) -> dict[str, Any]:
+    """The entry of the template that was given, or of the usual one for these columns."""
+    question = options.question or find_question(name for name in columns if name != options.answer)
+    messages = next((name for name in (question, 'messages') if name and is_conversation(columns.get(name))), None)
+    if options.template is None and messages is not None:
+        return {'type': 'RawPromptTemplate', 'messages': [{'expand_column': messages}]}
+    if options.template is not None:
+        text = _given_text(options)
+    elif question is not None:
+        # Tokenizers join a space at the end of a prompt to the word that follows.
+        text = _usual_text(question, options, columns, ' ' if dialogue or perplexity else '\n')
+    else:
+        text, answer = '', f'{{{options.answer}}}' if options.answer else ''
+        fields = ' '.join(f'{{{name}}}' for name in columns if name != options.answer)
+        example = '\\n'.join(filter(None, (fields or 'Q: {question}', answer)))
+        what = 'this is a file of rows, not a config, and none of its columns is called question.'
+        problems.add(where, what, f"Give a template for the rows: --template '{example}'.")
+    return {'type': 'PromptTemplate', 'template': as_dialogue(text, options.answer) if dialogue else text}
+
+
+def is_conversation(value: Any) -> bool:
+    """Whether a value is a list of messages that a model is to answer."""
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(one, Mapping) and {'role', 'content'} <= one.keys() for one in value)
+        and value[-1]['role'] != 'assistant'
+    )
+
+
+def _given_text(options: RowsOptions) -> str:
+    """The template that was given; the answer is added at its end where it asks for one."""
+    text = unescape(options.template or '')
+    answer = f'{{{options.answer}}}'
+    if options.answer and answer not in text and (options.choices or text.rstrip().endswith(':')):
+        return f'{text.rstrip()} {answer}' if text.rstrip().endswith(':') else f'{text}\n{answer}'
+    return text
+
+
+def _usual_text(question: str, options: RowsOptions, columns: Mapping[str, Any], gap: str) -> str:
+    """What a question is about, the question, its options, and the answer."""
+    others = [
+        name for name, value in columns.items() if isinstance(value, str) and name not in (question, options.answer)
+    ]
+    contexts = [name for name in others if last_part(name) in _CONTEXTS]
+    parts = [f'{{{name}}}' for name in (*contexts, question)]
+    if options.choices and all(choice in columns for choice in options.choices):
+        parts += [f'{choice}. {{{choice}}}' for choice in options.choices]
+    elif listed := next((name for name in LISTS if options.choices and name in columns), None):
+        parts.append(f'{{{listed}}}')
+    if options.choices:
+        parts += [f'Answer with one of: {", ".join(options.choices)}.', f'Answer:{gap}{{{options.answer}}}']
+    elif options.answer:
+        parts.append(f'{{{options.answer}}}')
+    return '\n'.join(parts)
+
+
+def _check_choices(rows: Sequence[Mapping[str, Any]], options: RowsOptions, problems: Problems) -> None:
+    """Answers that are none of the choices would all be wrong."""
+    if not options.choices:
+        if options.ask == 'perplexity':
+            problems.add('--ask', 'perplexity compares choices, and none are given.', 'Give them: --choices A,B,C,D.')
+        return
+    if options.answer is None:
+        problems.add('--choices', 'the column of the answer is not given.', 'Name it: --answer COLUMN.')
+        return
+    golds = [row[options.answer] for row in rows if row.get(options.answer) not in (None, '')]
+    strange = list(dict.fromkeys(str(gold) for gold in golds if str(gold) not in options.choices))
+    if strange:
+        listed = ', '.join(map(repr, strange[:5]))
+        share = f'{count_noun(sum(str(gold) in strange for gold in golds), "row")} of the first {len(rows)}'
+        what = f'the column {options.answer!r} has answers that are not among the choices: {listed} ({share}).'
+        distinct = sorted({str(gold) for gold in golds})
+        remedy = f'Did you mean --choices {",".join(distinct)}?' if len(distinct) <= len(options.choices) + 2 else ''
+        problems.add('--choices', what, remedy)
+
+
+def _evaluation(options: RowsOptions, perplexity: bool, problems: Problems) -> dict[str, Any]:
+    if options.answer is None:
+        if options.metric is not None:
+            problems.add('--metric', 'the column of the answer is not given.', 'Name it: --answer COLUMN.')
+        return {}
+    from rolecall.scoring.evaluators import METRICS  # only here: it brings every metric
+
+    metric = options.metric or ('accuracy' if options.choices else 'exact')
+    evaluator: Any = metric
+    extract: Any = options.extract
+    if isinstance(metric, str) and metric in METRIC_NAMES:
+        evaluator, usual = METRIC_NAMES[metric]
+        extract = extract or usual
+    elif isinstance(metric, str) and METRICS.builtin_name(metric) is None and '.' not in metric and ':' not in metric:
+        known = [*METRIC_NAMES, *METRICS, *(plugin.name for plugin in METRICS.plugins())]
+        if metric not in known:
+            close = did_you_mean(metric, known)
+            remedy = close if close.startswith('Did') else f'Known: {", ".join(METRIC_NAMES)}; `rolecall list metrics`.'
+            problems.add('--metric', f'unknown metric {metric!r}.', remedy)
+    if options.choices and not perplexity and extract is None:
+        extract = {'type': 'choice_postprocess', 'choices': list(options.choices)}
+    evaluator, extract = find_beside(evaluator), find_beside(extract)
+    found = {'evaluator': evaluator if isinstance(evaluator, Mapping) else {'type': evaluator}}
+    return found if extract is None else {**found, 'pred_postprocessor': extract}

@@ -1,0 +1,310 @@
+"""What a command or `rolecall.run` is given, as one config: rows or a config file, models by name, and overrides."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolecall.checking import Problems
+from rolecall.compat.benchmarks import is_benchmark_name
+from rolecall.compat.benchmarks.catalogues import CATALOGUES
+from rolecall.compat.lm_eval import is_task_source
+from rolecall.core.render.renderers import TextRenderer
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.experiment.opening.model_entries import build_model_entry, model_abbr
+from rolecall.experiment.opening.overrides import Overrides
+from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows
+from rolecall.models.backends import MODEL_KINDS
+from rolecall.models.pull import PACKAGED
+from rolecall.registry import bare_name
+from rolecall.sources.config.files import SHEETS, Config, load_config
+from rolecall.sources.config.plain_configs import is_plain_config
+from rolecall.sources.datasets.formats import FORMATS, is_data_file
+from rolecall.strings import count_noun
+
+if TYPE_CHECKING:
+    from rolecall.models.model_names import ModelName
+
+
+_GIVE_LOGPROBS = frozenset(
+    ('LlamaCpp', 'Embedded', 'smollm2', 'HuggingFace', 'HuggingFaceCausalLM', 'HuggingFaceBaseModel', 'VLLM')
+)
+Source = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Everything that may stand beside a config or a file of rows."""
+
+    models: tuple[ModelName, ...] = ()
+    """Models by name, or patterns of the config's models."""
+    model_name: str | None = None
+    rows: RowsOptions = field(default_factory=RowsOptions)
+    overrides: Overrides = field(default_factory=Overrides)
+    data: Mapping[str, str] = field(default_factory=dict)
+    """Files of rows by split."""
+    data_folder: str | Path | None = None
+    """The folder with the rows of benchmarks that are given by name."""
+    task: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `load_config` for task files of lm-evaluation-harness."""
+    models_file: str | None = None
+    """A config whose models are asked."""
+    shown: tuple[Mapping[str, Any], ...] = ()
+    """Entries of models that are only shown a prompt, never asked."""
+    default_model: bool = False
+    """Whether a config without models gets the embedded one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """One config, and what to select in it."""
+
+    config: Mapping[str, Any]
+    base: Path | None = None
+    """The folder that relative paths start from."""
+    model: tuple[str, ...] | None = None
+    """The models to select by abbr; None for all."""
+    data: Mapping[str, str] | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def assemble(source: Source, options: SourceOptions) -> Assembled:
+    """The config that a source and its options describe.
+
+    >>> rows = [{'question': '1+1=?', 'answer': '2'}]
+    >>> options = SourceOptions(models=('openai/gpt-4o',), rows=RowsOptions(answer='answer', metric='number'))
+    >>> assembled = assemble(rows, options)
+    >>> assembled.model, assembled.config['datasets'][0]['eval_cfg']['evaluator']
+    (None, {'type': 'Gsm8kEvaluator'})
+    """
+    if _is_rows(source):
+        return _assemble_rows(source, options)  # type: ignore[arg-type]  # a mapping is a config, not rows
+    return _assemble_config(source, options)  # type: ignore[arg-type]
+
+
+def _is_rows(source: Source) -> bool:
+    if isinstance(source, str | Path):
+        return is_data_file(Path(source)) and Path(source).suffix != '.py' and not is_plain_config(source)
+    return not isinstance(source, Mapping)
+
+
+def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: SourceOptions) -> Assembled:
+    problems = Problems()
+    for name in _task_options_given(options):
+        problems.add(name, 'applies to task files of lm-evaluation-harness (.yaml).')
+    problems.raise_all()
+    notes: list[str] = []
+    models = [*_resolve(options, [], notes), *options.shown]
+    choices = bool(options.rows.choices)
+    can_weigh = bool(models) and all(bare_name(entry.get('type')) in _GIVE_LOGPROBS for entry in models)
+    perplexity = choices and (options.rows.ask == 'perplexity' or (options.rows.ask is None and can_weigh))
+    if choices and perplexity and options.rows.ask is None:
+        notes.append('choices are compared by log-probability; --ask generate reads them from a generated reply.')
+    if options.default_model and options.rows.answer is None:
+        notes.append('no answer column is given (--answer): replies are stored, and not scored.')
+    rows = Path(source) if isinstance(source, str | Path) else source
+    dialogue = not all(map(_takes_bare_text, models)) if models else False
+    dataset = dataset_for_rows(rows, options.rows, dialogue=dialogue, perplexity=perplexity, notes=notes)
+    data = dict(options.data)
+    if isinstance(rows, Path) and set(data) == {'train'}:
+        dataset['data_files'] = {'train': str(Path(data.pop('train')).absolute()), 'test': dataset.pop('path')}
+    elif not isinstance(rows, Path):
+        dataset['train'] = rows
+    overrides = options.overrides
+    if overrides.shots and overrides.retriever is None and 'data_files' not in dataset:
+        # Examples come from the rows themselves: drawn for each row, so that all rows serve.
+        overrides = replace(overrides, retriever='random')
+    config = overrides.apply({'models': models, 'datasets': [dataset]})
+    overrides_given = {**_given_rows_options(options.rows), **options.overrides.as_dict()}
+    return Assembled(config, None, None, data or None, overrides_given, tuple(notes))
+
+
+def _given_rows_options(options: RowsOptions) -> dict[str, Any]:
+    names = [option.removeprefix('--').replace('-', '_') for option in options.given]
+    values = {name: getattr(options, name) for name in names}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _takes_bare_text(entry: Mapping[str, Any]) -> bool:
+    """Whether a model completes text: it has neither roles of its own nor a chat template."""
+    if entry.get('meta_template') or MODEL_KINDS.get(bare_name(entry.get('type')) or '', 'text') == 'api':
+        return False
+    if entry.get('path') in PACKAGED:  # instruct models: nothing has to be downloaded to know that
+        return False
+    try:
+        built = build_model_entry(entry, 'model', Problems())
+    except ConfigError as error:  # a function that cannot be imported
+        raise ConfigError(replace(problem, where='--model') for problem in error.problems) from error.__cause__
+    return built is not None and isinstance(built.renderer, TextRenderer) and built.meta is None
+
+
+def _assemble_config(source: str | Path | Mapping[str, Any], options: SourceOptions) -> Assembled:
+    shown = 'config' if isinstance(source, Mapping) else str(source)
+    if options.rows.given:
+        what = f'{options.rows.given[0]} applies to a file of rows; a config defines its own.'
+        remedy = ''
+        if Path(shown).suffix in SHEETS:
+            what, remedy = 'spreadsheets are not read.', 'Save the sheet as CSV (UTF-8).'
+        elif Path(shown).suffix not in ('.py', '.yaml', '.yml', '.json') and not isinstance(source, Mapping):
+            remedy = f'Files of rows end in {", ".join(sorted(FORMATS))}.'
+            if not Path(shown).exists() and not is_benchmark_name(shown):
+                near = [one.name for one in Path(shown).parent.glob('*') if one.suffix in FORMATS]
+                what, remedy = 'no such file.', f'{did_you_mean(Path(shown).name, near)} {remedy}'.strip()
+        raise ConfigError(Problem(shown, what, remedy))
+    overrides, notes = options.overrides, list[str]()
+    named = not isinstance(source, Mapping) and is_benchmark_name(source)
+    if options.data_folder is not None and (not named or str(source).startswith(tuple(CATALOGUES))):
+        what = f'expected SPLIT=FILE, got the folder {str(options.data_folder)!r}.'
+        raise ConfigError(
+            Problem(
+                '--data',
+                what,
+                'A folder of datasets goes with the name of a benchmark; other sources look in $ROLECALL_DATA.',
+            )
+        )
+    if not isinstance(source, Mapping) and _is_asked_as_task(source, options):
+        task = {**options.task, 'num_fewshot': overrides.shots, 'system_instruction': overrides.system}
+        loaded: Mapping[str, Any] = load_config(source, **task, data_folder=options.data_folder)
+        overrides = replace(overrides, shots=None, system=None)
+        notes += _describe_differences(loaded['datasets'])
+    elif named and not str(source).startswith(tuple(CATALOGUES)):
+        loaded = load_config(str(source), **options.task, data_folder=options.data_folder)
+    else:
+        if given := _task_options_given(options):
+            what = f'{given[0]} applies to task files of lm-evaluation-harness (.yaml); a config defines its own.'
+            raise ConfigError(Problem(shown, what))
+        loaded = source if isinstance(source, Mapping) else load_config(source)
+    if named:
+        notes += _describe_rows(loaded)
+        if not options.data:
+            _require_rows(loaded)
+    own = _own_models(loaded, options.models_file)
+    added = _resolve(options, own, notes)
+    selected = _select(options, own, added)
+    added = [entry for entry in added if entry not in own]
+    names: Mapping[str, Any] = loaded
+    has_names = any(isinstance(one, str) for one in loaded.get('models') or ())
+    if added or has_names or options.shown or options.models_file is not None:
+        names = {**loaded, 'models': [*own, *added, *options.shown]}
+    changed = overrides.apply(names) if overrides.given else names
+    if isinstance(loaded, Config) and changed is not loaded:
+        changed = replace(loaded, names=changed)
+    base = loaded.path.parent if isinstance(loaded, Config) else None
+    return Assembled(changed, base, selected, dict(options.data) or None, options.overrides.as_dict(), tuple(notes))
+
+
+def _is_asked_as_task(source: str | Path, options: SourceOptions) -> bool:
+    """Whether the options of lm-eval's tasks apply: to task files, and to benchmarks in lm-eval's wording."""
+    if is_task_source(source):
+        return True
+    if not is_benchmark_name(source) or ':' in str(source):
+        return False
+    from rolecall.compat.benchmarks.load import is_asked_as_task
+
+    return is_asked_as_task(str(source), options.task.get('emulate'))
+
+
+def _describe_differences(datasets: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where tasks are not asked as lm-eval asks them, once for each way in which they differ."""
+    differing: dict[str, list[str]] = {}
+    for entry in datasets:
+        if note := entry['type'].task.note:
+            differing.setdefault(note, []).append(str(entry['abbr']))
+    return [
+        f'{names[0] if len(names) == 1 else count_noun(len(names), "task")}: {note}. '
+        "This differs from lm-eval; '--as lm-eval' asks exactly as it does."
+        for note, names in differing.items()
+    ]
+
+
+def _require_rows(config: Mapping[str, Any]) -> None:
+    """One problem for each benchmark of which no rows are here; what is missing in part is found when it is opened."""
+    datasets = config.get('datasets') or ()
+    missing = {str(entry['rows_from']): str(entry['abbr']) for entry in datasets if entry.get('rows_from')}
+    if missing and all(entry.get('rows_from') for entry in datasets):
+        raise ConfigError(Problem(abbr.partition('-')[0], what) for what, abbr in missing.items())
+
+
+def _describe_rows(config: Mapping[str, Any]) -> list[str]:
+    """What is said of a benchmark's rows: that they are a sample, or not the published ones."""
+    said: dict[str, list[str]] = {}
+    for entry in config.get('datasets') or ():
+        if entry.get('rows_note'):
+            said.setdefault(str(entry['rows_note']), []).append(str(entry['abbr']))
+    return [f'{", ".join(abbrs)}: {note}.' for note, abbrs in said.items()]
+
+
+def _task_options_given(options: SourceOptions) -> list[str]:
+    given = {
+        '--models': options.models_file,
+        **{f'--{name.replace("_", "-")}': value for name, value in options.task.items()},
+    }
+    return [name for name, value in given.items() if value is not None and value is not False]
+
+
+def _own_models(config: Mapping[str, Any], models_file: str | None) -> list[Any]:
+    """The models of the config; those that it names are entries from here on."""
+    written = config.get('models') if models_file is None else load_config(models_file).get('models')
+    entries: list[Any] = list(written) if isinstance(written, list | tuple) else []
+    if not any(isinstance(one, str) for one in entries):
+        return entries
+    from rolecall.models.model_names import resolve_model
+
+    problems = Problems()
+    for i, one in enumerate(entries):
+        with problems.inside(f'models[{i}]'):
+            entries[i] = resolve_model(one, where='') if isinstance(one, str) else one
+    problems.raise_all()
+    return entries
+
+
+def _resolve(options: SourceOptions, own: Sequence[Any], notes: list[str]) -> list[dict[str, Any]]:
+    """The entries of the models that are given by name. Those that are abbrs of the config are not among them."""
+    abbrs = [model_abbr(entry) for entry in own if isinstance(entry, Mapping)]
+    names = [name for name in options.models if not _matches(name, abbrs)]
+    if not names and (options.models or own or options.shown or not options.default_model):
+        return []
+    from rolecall.models.model_names import DEFAULT_MODEL, resolve_models
+
+    if not names:
+        notes.append(f'no model is given: asking the embedded {DEFAULT_MODEL}. Choose another with --model.')
+        names = [DEFAULT_MODEL]
+    try:
+        entries = resolve_models(names, model_name=options.model_name, where='--model')
+    except ConfigError as error:
+        raise ConfigError(_with_own_models(problem, abbrs) for problem in error.problems) from None
+    for entry, name in zip(entries, names, strict=True):
+        if model_abbr(entry) in abbrs and entry not in own and isinstance(name, str):
+            entry['abbr'] = name.replace('/', '-')
+    return entries
+
+
+def _with_own_models(problem: Problem, abbrs: Sequence[str]) -> Problem:
+    """The problem with a name, if it may have been meant for a model of the config."""
+    if not abbrs or not problem.what.startswith('unknown model '):
+        return problem
+    name = problem.what.removeprefix('unknown model ').rstrip('.').strip('\'"')
+    what = f'no model matches {name!r}.'
+    close = did_you_mean(name, abbrs)
+    remedy = close
+    if not close.startswith('Did'):
+        remedy = (
+            f'Models of the config: {", ".join(abbrs)}. {"" if set("*?[") & set(name) else problem.remedy}'.rstrip()
+        )
+    return Problem('models', what, remedy)
+
+
+def _select(options: SourceOptions, own: Sequence[Any], added: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
+    abbrs = [model_abbr(entry) for entry in own if isinstance(entry, Mapping)]
+    patterns = [str(name) for name in options.models if _matches(name, abbrs)]
+    if not options.models:
+        return None
+    return (*patterns, *(model_abbr(entry) for entry in (*added, *options.shown)))
+
+
+def _matches(name: ModelName, abbrs: Sequence[str]) -> bool:
+    return isinstance(name, str) and any(one == name or fnmatch.fnmatchcase(one, name) for one in abbrs)

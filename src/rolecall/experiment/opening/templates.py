@@ -1,0 +1,124 @@
+"""Changes to a template as a config writes it: a text as a dialogue, a place for examples, a system message.
+
+Nothing is changed in place: what is returned shares everything that stayed the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rolecall.core.prompts.template_reader import is_dialogue
+from rolecall.errors import ConfigError, Problem
+from rolecall.registry import part_name
+
+ICE_TOKEN = '</E>'
+_PLAIN_TYPES = ('PromptTemplate', 'MMPromptTemplate')
+
+
+def unescape(template: str) -> str:
+    r"""A template from a command line, where `\n` and `\t` are typed as two characters.
+
+    >>> unescape(r'Q: {q}\nA:')
+    'Q: {q}\nA:'
+    """
+    return template.replace('\\n', '\n').replace('\\t', '\t')
+
+
+def as_dialogue(text: str, output_column: str | None) -> dict[str, Any]:
+    """A text as a dialogue: the answer at its end, if there is one, is the bot's turn.
+
+    >>> as_dialogue('Q: {q}\\nA: {a}', 'a')
+    {'round': [{'role': 'HUMAN', 'prompt': 'Q: {q}\\nA:'}, {'role': 'BOT', 'prompt': '{a}'}]}
+    """
+    answer = f'{{{output_column}}}' if output_column else ''
+    question = text.rstrip().removesuffix(answer).rstrip() if answer and text.rstrip().endswith(answer) else text
+    bot = [{'role': 'BOT', 'prompt': answer}] if answer else []
+    return {'round': [{'role': 'HUMAN', 'prompt': question}, *bot]}
+
+
+def add_examples(infer: Mapping[str, Any], output_column: str | None, where: str) -> dict[str, Any]:
+    """An `infer_cfg` whose prompt has a place for examples, and an `ice_template` to word them.
+
+    >>> added = add_examples({'prompt_template': {'template': 'Q: {q}\\nA: {a}'}}, 'a', 'datasets[0]')
+    >>> added['ice_template'], added['prompt_template']
+    ({'template': 'Q: {q}\\nA: {a}'}, {'template': '</E>Q: {q}\\nA: {a}', 'ice_token': '</E>'})
+    """
+    if infer.get('ice_template'):
+        return dict(infer)
+    entry = _plain_template(infer.get('prompt_template'), where, 'examples cannot be added to')
+    written = entry['template']
+    shown = f'{{{output_column}}}' if output_column else None
+    if shown is None or shown not in str(written):
+        what = 'the template shows no answer, so examples would have none.'
+        remedy = 'Name the column of the answer (output_column)' if shown is None else f'Write {shown} where it stands'
+        raise ConfigError(Problem(f'{where}.infer_cfg.prompt_template', what, f'{remedy}, or add an ice_template.'))
+    token = entry.get('ice_token') or ICE_TOKEN
+    prompt = {**entry, 'template': _map_prompts(written, lambda one: _with_place(one, token)), 'ice_token': token}
+    examples = {key: value for key, value in entry.items() if key != 'ice_token'}
+    examples['template'] = _map_prompts(written, lambda one: {'round': one['round']} if is_dialogue(one) else one)
+    return {**infer, 'ice_template': examples, 'prompt_template': prompt}
+
+
+def add_system(infer: Mapping[str, Any], system: str, output_column: str | None, where: str) -> dict[str, Any]:
+    """An `infer_cfg` whose prompt begins with a system message; one that is there already is replaced.
+
+    >>> added = add_system({'prompt_template': {'template': '{q}'}}, 'Be brief.', None, 'datasets[0]')
+    >>> added['prompt_template']['template']['begin']
+    [{'role': 'SYSTEM', 'fallback_role': 'HUMAN', 'prompt': 'Be brief.'}]
+    """
+    key = 'prompt_template' if infer.get('prompt_template') else 'ice_template'
+    entry = _plain_template(infer.get(key), where, 'a system message cannot be added to')
+    token = str(entry.get('ice_token') or '')
+    speech = {'role': 'SYSTEM', 'fallback_role': 'HUMAN', 'prompt': system}
+
+    def add(written: Any) -> Any:
+        dialogue = written if is_dialogue(written) else _dialogue_with_place(str(written), output_column, token)
+        begin = dialogue.get('begin') or []
+        others = [begin] if isinstance(begin, str) else [one for one in begin if not _is_system(one)]
+        return {'begin': [speech, *others], **{name: dialogue[name] for name in ('round', 'end') if name in dialogue}}
+
+    changed = {**infer, key: {**entry, 'template': _map_prompts(entry['template'], add)}}
+    examples = infer.get('ice_template')
+    if key == 'prompt_template' and examples:
+        shots = _plain_template(examples, where, 'a system message cannot be added beside')
+        turned = _map_prompts(
+            shots['template'], lambda one: one if is_dialogue(one) else as_dialogue(str(one), output_column)
+        )
+        changed['ice_template'] = {**shots, 'template': turned}
+    return changed
+
+
+def _is_system(speech: Any) -> bool:
+    return isinstance(speech, Mapping) and speech.get('role') == 'SYSTEM'
+
+
+def _plain_template(written: Any, where: str, cannot: str) -> dict[str, Any]:
+    """A template entry of a kind that can be changed."""
+    if isinstance(written, Mapping) and part_name(written.get('type', 'PromptTemplate')) in _PLAIN_TYPES:
+        template = written.get('template')
+        if isinstance(template, str | Mapping) and template:
+            return dict(written)
+    kind = part_name(written.get('type')) if isinstance(written, Mapping) else type(written).__name__
+    raise ConfigError(Problem(f'{where}.infer_cfg', f'{cannot} a template of type {kind}.', 'Change the config.'))
+
+
+def _map_prompts(written: Any, change: Any) -> Any:
+    """The same change to a template's one prompt, or to the prompt of each label."""
+    if isinstance(written, str) or is_dialogue(written):
+        return change(written)
+    return {label: change(one) for label, one in written.items()}
+
+
+def _with_place(written: Any, token: str) -> Any:
+    if isinstance(written, str):
+        return f'{token}{written}'
+    begin = written.get('begin') or []
+    return {**written, 'begin': [*([begin] if isinstance(begin, str) else begin), token]}
+
+
+def _dialogue_with_place(text: str, output_column: str | None, token: str) -> dict[str, Any]:
+    """A text as a dialogue; the place for examples, if it has one, comes before the question."""
+    if not token or token not in text:
+        return as_dialogue(text, output_column)
+    return {'begin': [token], **as_dialogue(text.replace(token, ''), output_column)}

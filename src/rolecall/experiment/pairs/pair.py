@@ -1,0 +1,394 @@
+"""One dataset × one model: what the model receives, row by row, fitted to its context.
+
+The viewer, the linter, the plan, the exports, the run and the report all take requests from a `Pair`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice, tee
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from rolecall.checking import is_whole
+from rolecall.core.prompts.script import PromptList
+from rolecall.core.prompts.wording import Mode
+from rolecall.core.render.arrange import Note
+from rolecall.core.render.renderers import DatasetRenderer
+from rolecall.core.render.spans import Request, Span
+from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
+from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.opening.fitting import CutSide, Step, TokenBudget, fit
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.sampling import sampling_of
+from rolecall.experiment.opening.tasks import Task, locate_problems
+from rolecall.experiment.pairs.programs import build_program
+from rolecall.sources.config.files import Config, load_config
+from rolecall.sources.datasets import Dataset, Row, Rows, first
+from rolecall.sources.retrievers import Picked
+
+_LOOKED_AT = 20
+_FEW = 20
+"""Rows are looked up one by one if fewer than one in so many is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """One request before it is sent."""
+
+    dataset: str
+    model: str | None
+    row: int
+    mode: Mode
+    label: Hashable
+    turn: int | None
+    prompt: str | PromptList
+    """The prompt before the model side."""
+    request: Request | None
+    """What the model receives: a string, messages, or token ids. None if the config has no models."""
+    spans: tuple[Span, ...] = ()
+    notes: tuple[Note, ...] = ()
+    shots: tuple[int, ...] = ()
+    """The training rows shown as examples."""
+    shots_dropped: int = 0
+    """How many further examples were picked and do not fit the context."""
+    skipped: tuple[int, ...] = ()
+    """Training rows passed over because they are, or equal, the row being asked about."""
+    sent: bool = True
+    """False if the request does not fit the context: then the run sends nothing, and a note says why."""
+    values: Row = field(default_factory=dict, repr=False)
+    """The row itself."""
+
+    def _repr_html_(self) -> str:
+        from rolecall.ui.views.span_html import request_html
+
+        model = f' × {self.model}' if self.model else ''
+        return request_html(f'{self.dataset}{model} · row {self.row}', self.request, self.spans)
+
+
+def preview(
+    config: Mapping[str, Any] | str | Path,
+    *,
+    dataset: str | None = None,
+    model: str | Sequence[str] | None = None,
+    limit: int | None = None,
+    replies: Sequence[str] | None = None,
+    data: Mapping[str, str] | None = None,
+) -> Iterator[Preview]:
+    """Yield every request that a config leads to, with the origin of every character.
+
+    `dataset` and `model` pick by abbr (patterns such as `gsm8k*` work), `limit` bounds the rows of each dataset,
+    `replies` stand for what the model says in the turns of a dialogue, and `data` supplies rows for datasets whose
+    loader is not ours: `{'train': file, 'test': file}`.
+
+    >>> config = dict(
+    ...     models=[dict(abbr='m', type='HuggingFaceCausalLM', path='none', meta_template=dict(round=[
+    ...         dict(role='HUMAN', begin='<H>', end='</H>'),
+    ...         dict(role='BOT', begin='<B>', end='</B>', generate=True)]))],
+    ...     datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?', 'a': '2'}],
+    ...         reader_cfg=dict(input_columns=['q'], output_column='a'),
+    ...         infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template=dict(round=[
+    ...             dict(role='HUMAN', prompt='{q}'), dict(role='BOT', prompt='{a}')]))))])
+    >>> next(preview(config)).request
+    '<H>1+1=?</H><B>'
+    """
+    loaded = _load(config)
+    base = loaded.path.parent if isinstance(loaded, Config) else None
+    plan = build_entries(loaded)
+    model_entries: Sequence[ModelEntry | None] = match_abbr(plan.model_entries, model, 'model') or [None]
+    for task in match_abbr(plan.tasks, dataset, 'dataset'):
+        rows = task.open(base=base, data=data)
+        picking = Picking(task, rows, keeps=len(model_entries) > 1)
+        for model_entry in model_entries:
+            pair = Pair(task, model_entry, rows, picking=picking)
+            for number, row, picked in pair.rows(limit):
+                yield from pair.previews(number, row, picked, replies=replies)
+
+
+class Picking:
+    """The examples for the rows of one dataset. Every model is shown the same, so `keeps` saves picking them again."""
+
+    def __init__(self, task: Task, data: Dataset, *, keeps: bool) -> None:
+        self._task = task
+        self._data = data
+        self._keeps = keeps and not task.retriever.fixed
+        self._kept: dict[int | None, list[Picked]] = {}
+        self.on_indexing: Callable[[int, int], None] | None = None
+        """Told how many of the training rows are indexed, where the retriever looks at all of them first."""
+
+    def rows(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
+        """The rows being asked about, each with its examples."""
+        if limit in self._kept:
+            return zip(first(self._data.test, limit), self._kept[limit], strict=True)
+        return self._pick(limit)
+
+    def _watch_indexing(self) -> dict[str, Any]:
+        """The option that has a retriever tell how far it is; retrievers of the user's own may not know it."""
+        tell = self.on_indexing
+        if (
+            tell is None
+            or self._task.retriever.fixed
+            or not type(self._task.retriever).__module__.startswith('rolecall.')
+        ):
+            return {}
+        size = len(self._data.train)
+        return {'progress': lambda done, total: tell(done, size) if done <= size else None}
+
+    def rows_at(self, numbers: Sequence[int], limit: int | None) -> Iterator[tuple[int, Row, Picked]]:
+        """Some of the rows, by ascending numbers, each with the examples that it has among all rows."""
+        task, data = self._task, self._data
+        if not task.retriever.fixed or (data.train is data.test and task.retriever.ice_num):
+            wanted = _Ascending(numbers)
+            upto = islice(enumerate(self.rows(limit)), numbers[-1] + 1 if numbers else 0)
+            yield from ((n, row, picked) for n, (row, picked) in upto if wanted.has(n))
+            return
+        asked, seen = tee(_read_at(data.test, numbers))
+        with locate_problems(f'{task.where}.infer_cfg.retriever'):
+            picks = task.retriever.retrieve(data.train, seen, reader=task.reader)
+        yield from zip(numbers, asked, picks, strict=False)
+
+    def _pick(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
+        task, data = self._task, self._data
+        asked, seen = tee(first(data.test, limit))
+        with locate_problems(f'{task.where}.infer_cfg.retriever'):
+            rows = map(self._complete_row, seen)
+            picks = task.retriever.retrieve(
+                data.train, rows, reader=task.reader, same_split=data.train is data.test, **self._watch_indexing()
+            )
+        kept: list[Picked] = []
+        for row, picked in zip(asked, picks, strict=True):
+            if self._keeps:
+                kept.append(picked)
+            yield row, picked
+        if self._keeps:
+            self._kept[limit] = kept
+
+    def _complete_row(self, row: Row) -> Row:
+        """A row with every input column: one that lacks some fails when it is asked about, but stops no retriever."""
+        columns = self._task.reader.input_columns
+        return row if all(column in row for column in columns) else {**dict.fromkeys(columns, ''), **row}
+
+
+class _Ascending:
+    """Tells of ascending numbers whether they are among others, which ascend, too."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._left = iter(numbers)
+        self._next = next(self._left, None)
+
+    def has(self, number: int) -> bool:
+        if number != self._next:
+            return False
+        self._next = next(self._left, None)
+        return True
+
+
+def _read_at(rows: Rows, numbers: Sequence[int]) -> Iterator[Row]:
+    """The rows at ascending numbers: looked up if they are few, otherwise read in order."""
+    if len(numbers) * _FEW < len(rows):
+        return (rows[number] for number in numbers if number < len(rows))
+    wanted = _Ascending(numbers)
+    return (row for number, row in enumerate(rows) if wanted.has(number))
+
+
+class Pair:
+    """One dataset × one model, compiled. Everything that shows, exports or sends requests takes them from here."""
+
+    def __init__(
+        self, task: Task, model_entry: ModelEntry | None, data: Dataset, *, picking: Picking | None = None
+    ) -> None:
+        self.task = task
+        self.model_entry = model_entry
+        self.data = data
+        self.picking = picking or Picking(task, data, keeps=False)
+        self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), data)
+        self._needed = self._needed_columns()
+
+    @property
+    def mode(self) -> Mode:
+        """`ppl` where complete prompts are scored, `gen` where an answer follows."""
+        return self.task.mode
+
+    @property
+    def weighs(self) -> bool:
+        """Whether requests are scored rather than answered."""
+        return self._program.weighs
+
+    @property
+    def waits(self) -> bool:
+        """Whether later requests of a row depend on the replies to earlier ones."""
+        return self._program.waits
+
+    @cached_property
+    def budget(self) -> TokenBudget:
+        """How long a request may be."""
+        return TokenBudget() if self.model_entry is None else _find_budget(self.task, self.model_entry, self.weighs)
+
+    def rows(
+        self, limit: int | None = None, *, strict: bool = True, only: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Row, Picked]]:
+        """The rows being asked about, or `only` those with these ascending numbers, with the examples picked for each.
+
+        A row without a needed column is an error; if not `strict`, only where none of the first rows has it.
+        """
+        everything = ((number, row, picked) for number, (row, picked) in enumerate(self.picking.rows(limit)))
+        for number, row, picked in everything if only is None else self.picking.rows_at(only, limit):
+            if strict or (number == 0 and self.lacks_columns):
+                try:
+                    self.check_row(row)
+                except RenderError as error:
+                    raise DataError(f'{self.task.abbr}, row {number}: {error}') from error
+            yield number, row, picked
+
+    def turns(self, row: Row) -> int:
+        """How many times the model is asked about a row, one reply after the other."""
+        return len(self._program.turns(row))
+
+    def step(self, row: Row, picked: Picked, replies: Sequence[str] = ()) -> Step | None:
+        """What is sent for a row after these replies, made to fit the context; None if nothing is left to ask.
+
+        Without a model, a step has no requests.
+        """
+        program, turns = self._program, self._program.turns(row)
+        if len(replies) >= len(turns):
+            return None
+        turn = turns[len(replies)]
+        if self.model_entry is None:
+            return Step((), picked.ids, turn)
+        if self.budget.max_seq_len is None:
+            return Step(program.requests(row, picked.ids, turn, replies), picked.ids, turn)
+        fitted = fit(
+            lambda shots: program.requests(row, shots, turn, replies), picked.ids, self.model_entry.count, self.budget
+        )
+        return fitted if turn is None else replace(fitted, turn=turn)
+
+    def steps(
+        self, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
+    ) -> Iterator[tuple[Step, list[str]]]:
+        """Every step of a row, with the replies before it: those given, then stand-ins. A step too long is the last."""
+        said: list[str] = []
+        while (step := self.step(row, picked, said)) is not None:
+            yield step, said
+            if step.too_long:
+                return
+            said = [*said, stand_in_reply(replies, len(said))]
+
+    def answers_at(self, row: Row, step: Step) -> dict[Hashable, int]:
+        """The character at which each label's answer begins, where the template says so with its sep_token."""
+        if getattr(self.task.wording.prompt, 'sep_token', None) is None:
+            return {}
+        found: dict[Hashable, int] = {}
+        for label, trace, _ in self._program.traces(row, step.shots, step.turn, ()):
+            at = 0
+            for span in trace.spans if isinstance(trace.request, str) else ():
+                if span.origin.kind == 'sep' and span.origin.shot is None:
+                    found[label] = at if step.cut is None else step.cut.place(at)
+                    break
+                at += len(span.text)
+        return found
+
+    def previews(
+        self, number: int, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
+    ) -> Iterator[Preview]:
+        """Everything that is sent for one row, with origins. `replies` stand for what the model says in between."""
+        try:
+            for step, said in self.steps(row, picked, replies=replies):
+                yield from self._show(number, row, picked, step, said)
+        except RenderError as error:
+            raise RenderError(f'{self.task.abbr}, row {number}: {error}') from error
+
+    def _show(self, number: int, row: Row, picked: Picked, step: Step, replies: Sequence[str]) -> Iterator[Preview]:
+        sends = self.model_entry is not None or self._program.complete
+        for label, trace, prompt in self._program.traces(row, step.shots, step.turn, replies):
+            cut = step.cut
+            yield Preview(
+                dataset=self.task.abbr,
+                model=self.model_entry.abbr if self.model_entry else None,
+                row=number,
+                mode=self.mode,
+                label=label,
+                turn=step.turn,
+                prompt=prompt,
+                request=(trace.request if cut is None else cut.apply(trace.request)) if sends else None,
+                spans=trace.spans if cut is None else tuple(cut.apply_to_spans(trace.spans)),
+                notes=(*trace.notes, *step.notes),
+                shots=step.shots,
+                shots_dropped=step.shots_dropped,
+                skipped=picked.skipped,
+                sent=not step.too_long,
+                values=row,
+            )
+
+    def _needed_columns(self) -> list[str]:
+        """The input columns that the wording mentions or the retriever compares: a row needs them to be asked about."""
+        template, columns = self.task.wording.prompt, self.task.reader.input_columns
+        if self.task.picks_by_row:
+            return list(columns)
+        mentioned = {column for label in template.labels or (None,) for column in template.script(label).needed_columns}
+        return [column for column in columns if column in mentioned]
+
+    def check_row(self, row: Row) -> None:
+        """Raise a RenderError if the row has not all columns that it is worded with."""
+        missing = self._missing_columns(row)
+        if missing:
+            has = ', '.join(map(str, row))
+            raise RenderError(
+                f'no column {", ".join(map(repr, missing))}, which '
+                'reader_cfg.input_columns names and the template or the retriever uses. '
+                f'The row has: {has}. Correct one of them.'
+            )
+
+    @property
+    def lacks_columns(self) -> bool:
+        """Whether none of the first rows has all needed columns; False without rows."""
+        first = list(islice(self.data.test, _LOOKED_AT))
+        return bool(first) and all(map(self._missing_columns, first))
+
+    def _missing_columns(self, row: Row) -> list[str]:
+        return [column for column in self._needed if column not in row]
+
+
+_Named = TypeVar('_Named', Task, ModelEntry)
+
+
+def _find_budget(task: Task, model_entry: ModelEntry, weighs: bool) -> TokenBudget:
+    """The shorter of the dataset's and the model's context limit, less the length of the answer."""
+    options = task.inferencer.options
+    stated, truncate = options.get('max_seq_len'), options.get('truncate')
+    return model_entry.budget(
+        reserved=None if weighs else sampling_of(options, model_entry.entry).max_out_len,
+        max_seq_len=stated if is_whole(stated, least=1) else None,
+        truncate=truncate if truncate in get_args(CutSide) else None,
+    )
+
+
+def stand_in_reply(replies: Sequence[str] | None, turn: int) -> str:
+    """The reply that stands for the model's in a preview: `answer1`, `answer2`, … where none is given."""
+    return replies[turn] if replies is not None and turn < len(replies) else f'answer{turn + 1}'
+
+
+def _load(config: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
+    return load_config(config) if isinstance(config, (str, Path)) else config
+
+
+def match_abbr(named: Sequence[_Named], pattern: str | Sequence[str] | None, what: str) -> list[_Named]:
+    """Those whose abbr is, or fits, one of the patterns; a pattern that fits none is an error."""
+    if pattern is None:
+        return list(named)
+    patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+    names = [one.abbr for one in named]
+    problems = [
+        Problem(f'{what}s', f'no {what} matches {one!r}.', did_you_mean(one, names))
+        for one in patterns
+        if not any(_fits(name, one) for name in names)
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return [one for one in named if any(_fits(one.abbr, pattern) for pattern in patterns)]
+
+
+def _fits(abbr: str, pattern: str) -> bool:
+    return abbr == pattern or fnmatch.fnmatchcase(abbr, pattern)

@@ -1,0 +1,1 @@
+"""A preview as blocks, lines or JSON, and the difference of two."""

@@ -1,0 +1,1 @@
+"""Questions asked of finished runs: comparisons, paired tests, gates."""

@@ -1,0 +1,281 @@
+"""A log of another harness beside a run: rows aligned by content, and why the two may differ.
+
+Harnesses number, name and shuffle rows differently. A row is found again by its columns, else by its prompt, else by
+its longest text, which the other side's prompt must hold and no other prompt may.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from rolecall.core.render.spans import Request, texts_of
+from rolecall.insight.run_source import StoredRun
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun
+
+_LONG_ENOUGH, _STRETCH = 8, 32
+"""Characters of a text that a row may be recognised by, and of the stretch by which a longer one is looked up."""
+_SHOWN = 160
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row with what it can be recognised by."""
+
+    result: Result
+    fields: Mapping[str, Any]
+    text: str
+
+    @property
+    def key(self) -> str:
+        return json.dumps(self.fields, sort_keys=True, default=repr) if self.fields else ''
+
+    @property
+    def longest(self) -> str:
+        texts = [value.strip() for value in self.fields.values() if isinstance(value, str)]
+        return max(texts, key=len, default='')
+
+
+class AlignedRun(StoredRun):
+    """The left run with the datasets, row numbers and gold answers that the right one has for the same content."""
+
+    def __init__(
+        self,
+        reader: RunReader,
+        pairs: Sequence[tuple[_Row, _Row]],
+        metrics: Mapping[str, str],
+        names: Mapping[str, str],
+        right_rows: Mapping[str, int],
+    ) -> None:
+        super().__init__(reader)
+        self.reader = reader
+        self.pairs = pairs
+        self.names = names
+        """The right run's name of each dataset."""
+        self.right_rows = right_rows
+        """How many rows the right run has of each of its datasets."""
+        self._metrics = metrics
+
+    def results(self) -> Iterator[Result]:
+        """The rows that were found again, as the right run numbers them."""
+        return map(_renumber, self.pairs)
+
+    def result(self, dataset: str, model: str, row: int) -> Result | None:
+        """One of them."""
+        found = self._by_key.get((dataset, model, row))
+        return None if found is None else _renumber(found)
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str, int], tuple[_Row, _Row]]:
+        return {
+            (right.result.dataset, left.result.model, right.result.row): (left, right) for left, right in self.pairs
+        }
+
+    def light_results(self) -> Iterator[Result]:
+        return self.results()
+
+    def scorecards(self) -> list[Scorecard]:
+        """The scores under the right run's names of datasets and metrics."""
+        cards = []
+        for card in super().scorecards():
+            name = self.names.get(card.dataset)
+            if name is not None:
+                metric = self._metrics.get(name, card.metric) if card.is_percent else card.metric
+                cards.append(replace(card, dataset=name, metric=metric))
+        return cards
+
+
+def _renumber(pair: tuple[_Row, _Row]) -> Result:
+    """The left run's row, as the right one names it.
+
+    Fingerprints of two harnesses never agree: a row has the right one's unless the prompts are known to differ.
+    """
+    left, right = pair
+    differs = left.text and right.text and left.text != right.text
+    mark = left.result.fingerprint if differs else right.result.fingerprint
+    same = right.result
+    return replace(left.result, dataset=same.dataset, row=same.row, gold=same.gold, fingerprint=mark)
+
+
+def is_imported(run: RunReader) -> bool:
+    """Whether a run directory was made from a log of another harness."""
+    return isinstance(run.manifest().get('imported'), Mapping)
+
+
+def align_runs(
+    left: RunReader, right: RunReader, *, left_model: str | None = None, right_model: str | None = None
+) -> AlignedRun:
+    """The left run, its rows found again in the right one; of one model each, where models are named."""
+    ours = _rows_by_dataset(right, right_model)
+    pairs: list[tuple[_Row, _Row]] = []
+    names: dict[str, str] = {}
+    theirs = _rows_by_dataset(left, left_model)
+    for dataset, rows in sorted(theirs.items(), key=lambda entry: entry[0] not in ours):
+        matched = {name: _match(rows, others) for name, others in ours.items() if name not in names.values()}
+        largest = max(matched, key=lambda name: len(matched[name]), default=None)
+        best = dataset if matched.get(dataset) else largest
+        if best is not None and matched[best]:
+            names[dataset] = best
+            pairs += matched[best]
+    metrics = {card.dataset: card.metric for card in reversed(right.scorecards()) if card.is_percent}
+    return AlignedRun(left, pairs, metrics, names, {name: len(rows) for name, rows in ours.items()})
+
+
+def _rows_by_dataset(run: RunReader, model: str | None) -> dict[str, list[_Row]]:
+    found: dict[str, list[_Row]] = {}
+    for result in run.results(model=model):
+        marks = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
+        request: Request | None = run.request(marks[0]) if marks else None
+        text = '' if request is None else '\n'.join(texts_of(request).values())
+        found.setdefault(result.dataset, []).append(_Row(result, run.fields(result.dataset, result.row), text))
+    return found
+
+
+def _match(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
+    """Each model's rows with those of the model of the same name, else of the first model."""
+    ours = _rows_by_model(right)
+    first = next(iter(ours.values()), [])
+    return [pair for model, rows in _rows_by_model(left).items() for pair in _match_model(rows, ours.get(model, first))]
+
+
+def _rows_by_model(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
+    found: dict[str, list[_Row]] = {}
+    for row in rows:
+        found.setdefault(row.result.model, []).append(row)
+    return found
+
+
+def _match_model(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
+    by_fields = {row.key: row for row in right if row.key}
+    by_text = {row.text: row for row in right if row.text}
+    known = [by_fields.get(row.key) or by_text.get(row.text) for row in left]
+    by_part = _find_by_text([row for row, other in zip(left, known, strict=True) if other is None], right)
+    taken: set[int] = set()
+    pairs = []
+    for row, found in zip(left, known, strict=True):
+        other = found or by_part.get(id(row))
+        if other is not None and other.result.row not in taken:
+            taken.add(other.result.row)
+            pairs.append((row, other))
+    return pairs
+
+
+def _find_by_text(rows: Sequence[_Row], others: Sequence[_Row]) -> dict[int, _Row]:
+    """For each row the only other whose prompt holds its longest text, or whose longest text its prompt holds."""
+    if not rows:
+        return {}
+    own, theirs = _LongestTexts(rows), _LongestTexts(others)
+    holding: dict[int, list[_Row]] = {}
+    for other in others:
+        for row in own.held_by(other.text):
+            holding.setdefault(id(row), []).append(other)
+    found = {}
+    for row in rows:
+        above, below = holding.get(id(row), []), theirs.held_by(row.text)
+        both = {id(other) for other in above} & {id(other) for other in below}
+        candidates = (above, below, [other for other in above if id(other) in both])
+        if (only := next((one for one in candidates if len(one) == 1), None)) is not None:
+            found[id(row)] = only[0]
+    return found
+
+
+class _LongestTexts:
+    """The longest texts of rows, found in a prompt by a stretch of their middle, place by place."""
+
+    def __init__(self, rows: Sequence[_Row]) -> None:
+        self._by_stretch: dict[int, dict[str, list[tuple[str, _Row]]]] = {}
+        for row in rows:
+            text = row.longest
+            if len(text) >= _LONG_ENOUGH:
+                size = _STRETCH if len(text) >= _STRETCH else _LONG_ENOUGH
+                start = (len(text) - size) // 2
+                by_text = self._by_stretch.setdefault(size, {})
+                by_text.setdefault(text[start : start + size], []).append((text, row))
+
+    def held_by(self, prompt: str) -> list[_Row]:
+        """The rows whose longest text is in a prompt."""
+        found: dict[int, _Row] = {}
+        for size, by_text in self._by_stretch.items():
+            for at in range(len(prompt) - size + 1):
+                for text, row in by_text.get(prompt[at : at + size], ()):
+                    if id(row) not in found and text in prompt:
+                        found[id(row)] = row
+        return list(found.values())
+
+
+def explain_differences(aligned: AlignedRun, right: RunReader) -> Iterator[str]:
+    """How harness, settings, prompts and extraction differ, dataset by dataset."""
+    left = aligned.reader
+    for side, run in (('left', left), ('right', right)):
+        told = run.manifest().get('imported')
+        made_by = f'{told["harness"]}, version {told["version"]}' if isinstance(told, Mapping) else 'rolecall'
+        yield f'{side}: made by {made_by}'
+    for name in dict.fromkeys(aligned.names.values()):
+        pairs = [(one, other) for one, other in aligned.pairs if other.result.dataset == name]
+        missing = aligned.right_rows[name] - len({(other.result.model, other.result.row) for _, other in pairs})
+        note = f'; {missing:,} of the right run have no counterpart' if missing > 0 else ''
+        yield f'{name}: {count_noun(len(pairs), "row")} found again by content{note}'
+        settings = list(_describe_settings(left, right, pairs))
+        if len({text for _, text in settings}) == 1:
+            yield '  settings: equal'
+        else:
+            yield from (f'  settings, {side}: {text}' for side, text in settings)
+        yield from (f'  {line}' for line in _describe_prompts(pairs))
+        yield from (f'  {line}' for line in _describe_extraction(pairs))
+
+
+def _describe_settings(
+    left: RunReader, right: RunReader, pairs: Sequence[tuple[_Row, _Row]]
+) -> Iterator[tuple[str, str]]:
+    for number, (side, run) in enumerate((('left', left), ('right', right))):
+        result = pairs[0][number].result
+        imported = run.manifest().get('imported')
+        if isinstance(imported, Mapping):
+            settings = (imported.get('settings') or {}).get(result.model)
+            task = result.dataset.partition(',')[0]
+            own = settings.get(task, settings) if isinstance(settings, Mapping) else settings
+            yield side, json.dumps(own, ensure_ascii=False)[:400]
+            continue
+        entries = [one for one in run.config().get('datasets') or () if isinstance(one, Mapping)]
+        entry = next((one for one in entries if one.get('abbr') == result.dataset), {})
+        asked = (entry.get('infer_cfg') or {}).get('inferencer', 'not recorded')
+        yield side, f'{len(result.shots)} examples in the first row, inferencer {json.dumps(asked, default=repr)[:300]}'
+
+
+def _describe_prompts(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
+    known = [(one, other) for one, other in pairs if one.text and other.text]
+    if not known:
+        yield 'prompts: not recorded on one side'
+        return
+    same = sum(one.text == other.text for one, other in known)
+    yield f'prompts: {same:,} of {len(known):,} equal'
+    for one, other in known:
+        if one.text != other.text:
+            at = next((i for i, (a, b) in enumerate(zip(one.text, other.text, strict=False)) if a != b), None)
+            at = min(len(one.text), len(other.text)) if at is None else at
+            start = max(0, at - _SHOWN // 4)
+            yield f'  row {other.result.row}, left:  {one.text[start : start + _SHOWN]!r}'
+            yield f'  row {other.result.row}, right: {other.text[start : start + _SHOWN]!r}'
+            return
+
+
+def _describe_extraction(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
+    """Rows whose replies are equal and whose scores are not: only reading and scoring differ there."""
+    if not any(result.replies for pair in pairs for result in (pair[0].result, pair[1].result)):
+        yield 'replies: none; log-probabilities were compared, or replies are not recorded'
+        return
+    same = [(one.result, other.result) for one, other in pairs if one.result.replies == other.result.replies]
+    if not any(one.replies for one, _ in same):
+        yield 'replies: none are equal, so reading cannot be told apart from the model'
+        return
+    differ = [(one, other) for one, other in same if one.score != other.score]
+    yield f'equal replies: {len(same):,} of {len(pairs):,}; scored differently: {len(differ):,}'
+    for one, other in differ[:1]:
+        reply = one.replies[0] if one.replies else ''
+        yield f'  row {other.row}: {reply!r:.120} read as {one.extracted!r:.60} (left), {other.extracted!r:.60} (right)'

@@ -1,0 +1,268 @@
+"""Two runs compared: the difference of every score with its interval, and the changed rows with their prompts."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, overload
+
+from rolecall.experiment.previews.differences import Change, Pieces, align_lines, request_lines
+from rolecall.insight.pairing import PairedScores, pair_results
+from rolecall.insight.run_source import Run, requests_sent
+from rolecall.runs.store.results import Result
+from rolecall.scoring.scorecard import Scorecard
+
+_ROUNDED = 1e-3
+_LEFT_OUT = ('only_left', 'only_right', 'different_gold', 'different_requests')
+
+Compared = Literal['rows', 'groups', 'values']
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A row whose score differs between the two runs."""
+
+    left: Result
+    right: Result
+
+
+class Flips(Sequence[Flip]):
+    """The rows that flipped, lost ones first; of a group, the first of its rows that did.
+
+    There may be very many: they are read when they are looked at, for which the runs must be open.
+    """
+
+    def __init__(self, pair: PairedScores, groups: Sequence[Sequence[int]], left: Run, right: Run) -> None:
+        self._dataset = pair.dataset
+        self._changes = (*pair.lost, *pair.gained)
+        self._members = {group[0]: group for group in groups}
+        self._runs = (left, pair.model_a), (right, pair.model_b)
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    @overload
+    def __getitem__(self, place: int) -> Flip: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Flip]: ...
+    def __getitem__(self, place: int | slice) -> Flip | list[Flip]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        first = self._changes[place].row
+        rows = self._members.get(first, (first,))
+        both = [Flip(*(self._read(run, model, row) for run, model in self._runs)) for row in rows]
+        return next((flip for flip in both if flip.left.score != flip.right.score), both[0])
+
+    def _read(self, run: Run, model: str, row: int) -> Result:
+        found = run.result(self._dataset, model, row)
+        return found or Result(self._dataset, model, row, 'failed', 'the row can no longer be read')
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How one dataset × model differs between two runs, over the rows that both have scored. Second minus first."""
+
+    dataset: str
+    model: str
+    metric: str
+    left: float | None = None
+    right: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    """How likely a difference this large is by chance alone."""
+    rows: int = 0
+    """Compared rows, or groups of rows."""
+    flips: Sequence[Flip] = ()
+    compared: Compared = 'rows'
+    """What `rows` counts. `values`: no row has a score of its own, so the two scores stand side by side, untested."""
+    only_left: int = 0
+    """Rows (or groups) that only the first run has scored."""
+    only_right: int = 0
+    different_gold: int = 0
+    """Rows left out because their gold answers differ."""
+    different_requests: int = 0
+    """Compared rows for which the two runs sent different requests."""
+    left_model: str = ''
+    right_model: str = ''
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs, dataset × model by dataset × model, and the pairs that only one of them has."""
+
+    differences: Sequence[Difference]
+    only_left: Sequence[tuple[str, str]] = ()
+    only_right: Sequence[tuple[str, str]] = ()
+
+
+def compare_runs(left: Run, right: Run) -> Comparison:
+    """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
+    means = _RowMeans(), _RowMeans()
+    # The rows' scores are those of the first extractor, so its column is the one that counts.
+    cards = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (left, right)]
+    groups = groups_in_cards([*cards[1].values(), *cards[0].values()])
+    found = pair_results(means[0].pass_on(left.results()), means[1].pass_on(right.results()), groups=groups)
+    differences = []
+    for pair in found.pairs:
+        keys = (pair.dataset, pair.model_a), (pair.dataset, pair.model_b)
+        one, other = (
+            _RunScores(side.get(key), mean.get(key)) for side, key, mean in zip(cards, keys, means, strict=True)
+        )
+        differences.append(_difference_of(pair, one, other, Flips(pair, groups.get(pair.dataset, ()), left, right)))
+    order = {pair: place for place, pair in enumerate((card.dataset, card.model) for card in left.scorecards())}
+    differences.sort(key=lambda one: order.get((one.dataset, one.left_model), len(order)))
+    return Comparison(differences, found.unpaired_a, found.unpaired_b)
+
+
+def groups_in_cards(cards: Iterable[Scorecard]) -> dict[str, Sequence[Sequence[int]]]:
+    """By dataset, the rows that are counted together."""
+    return {card.dataset: card.groups for card in cards if card.groups}
+
+
+def name_models(pair: PairedScores) -> str:
+    """The model of a pair, or both where they differ."""
+    return pair.model_a if pair.model_a == pair.model_b else f'{pair.model_a} → {pair.model_b}'
+
+
+def same_metric(one: Scorecard, other: Scorecard) -> bool:
+    """Whether two scores have a difference: the same metric in the same unit."""
+    return (one.metric, one.is_percent) == (other.metric, other.is_percent)
+
+
+@dataclass(frozen=True, slots=True)
+class _RunScores:
+    """One run of a dataset × model: its scorecard, and the mean of its rows' scores."""
+
+    card: Scorecard | None
+    mean: float | None
+
+    @property
+    def metric(self) -> str:
+        return self.card.metric if self.card else 'score'
+
+    @property
+    def factor(self) -> float:
+        """From rows' scores to the scale of the report."""
+        return 100.0 if self.card and self.card.is_percent else 1.0
+
+    @property
+    def value(self) -> float | None:
+        return self.card.value if self.card else None
+
+    @property
+    def is_mean_of_rows(self) -> bool:
+        """Whether the reported number is the mean of the rows' scores."""
+        if self.value is None or self.mean is None:
+            return True
+        return math.isclose(self.value, self.mean * self.factor, rel_tol=_ROUNDED, abs_tol=_ROUNDED)
+
+
+class _RowMeans:
+    """The mean of the rows' scores of each dataset × model, added up as the rows pass."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, str], float] = defaultdict(float)
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def pass_on(self, results: Iterable[Result]) -> Iterator[Result]:
+        for one in results:
+            if one.score is not None:
+                self._sums[one.dataset, one.model] += one.score
+                self._counts[one.dataset, one.model] += 1
+            yield one
+
+    def get(self, pair: tuple[str, str]) -> float | None:
+        return self._sums[pair] / self._counts[pair] if pair in self._counts else None
+
+
+def _difference_of(pair: PairedScores, one: _RunScores, other: _RunScores, flips: Sequence[Flip]) -> Difference:
+    comparable = one.card is None or other.card is None or same_metric(one.card, other.card)
+    known = one if one.card is not None else other
+    common = Difference(
+        dataset=pair.dataset,
+        model=name_models(pair),
+        metric=known.metric if comparable else f'{one.metric} → {other.metric}',
+        only_left=pair.only_a,
+        only_right=pair.only_b,
+        different_gold=pair.different_gold,
+        left_model=pair.model_a,
+        right_model=pair.model_b,
+    )
+    if not comparable or (one.mean is None and other.mean is None):
+        gap = None if one.value is None or other.value is None or not comparable else other.value - one.value
+        return replace(common, left=one.value, right=other.value, difference=gap, compared='values')
+    of_rows = not pair.grouped and not (one.is_mean_of_rows and other.is_mean_of_rows)
+    return replace(
+        common,
+        metric=f'{common.metric}, mean of rows' if of_rows else common.metric,
+        left=_scale(pair.mean_a, known.factor),
+        right=_scale(pair.mean_b, known.factor),
+        difference=_scale(pair.difference, known.factor),
+        low=_scale(pair.low, known.factor),
+        high=_scale(pair.high, known.factor),
+        p=pair.p,
+        rows=pair.n,
+        flips=flips,
+        compared='groups' if pair.grouped else 'rows',
+        different_requests=pair.different_requests,
+    )
+
+
+def _scale(number: float | None, factor: float) -> float | None:
+    return None if number is None else number * factor
+
+
+def prompt_changes(flip: Flip, left: Run, right: Run) -> Iterator[Change]:
+    """The lines of the prompts that differ."""
+    sides = [
+        [line for sent in requests_sent(run, result) for line in request_lines(sent.preview)]
+        for run, result in ((left, flip.left), (right, flip.right))
+    ]
+    if sides[0] != sides[1]:
+        yield from (change for change in align_lines(*sides) if not change.same)
+
+
+def comparison_as_json(comparison: Comparison, *, left: Run, right: Run) -> dict[str, Any]:
+    """Everything in plain values: each difference, and the rows that flipped with the changes of their prompts."""
+    return {
+        'left': left.title,
+        'right': right.title,
+        **{
+            side: [{'dataset': dataset, 'model': model} for dataset, model in pairs]
+            for side, pairs in (('only_left', comparison.only_left), ('only_right', comparison.only_right))
+        },
+        'differences': [
+            {
+                **{name: getattr(one, name) for name in ('dataset', 'model', 'metric', 'left', 'right')},
+                **{name: getattr(one, name) for name in ('difference', 'low', 'high', 'p', 'rows', 'compared')},
+                **{name: getattr(one, name) for name in _LEFT_OUT},
+                'flips': [_flip_as_json(flip, left, right) for flip in one.flips],
+            }
+            for one in comparison.differences
+        ],
+    }
+
+
+def _flip_as_json(flip: Flip, left: Run, right: Run) -> dict[str, Any]:
+    changes = list(prompt_changes(flip, left, right))
+    return {
+        'row': flip.left.row,
+        'gold': flip.left.gold,
+        'left': _result_as_json(flip.left),
+        'right': _result_as_json(flip.right),
+        'same_prompt': not changes,
+        'changes': [{'left': _pieces(change.left), 'right': _pieces(change.right)} for change in changes],
+    }
+
+
+def _result_as_json(result: Result) -> dict[str, Any]:
+    names = ('outcome', 'extracted', 'score', 'correct', 'fingerprint')
+    return {name: getattr(result, name) for name in names}
+
+
+def _pieces(pieces: Pieces | None) -> list[dict[str, Any]] | None:
+    return None if pieces is None else [{'text': text, 'differs': differs} for text, differs in pieces]

@@ -1,0 +1,199 @@
+"""Tokenizers: tokenizer.json, tiktoken, or the vocabulary in a GGUF file, giving the model's own ids.
+
+`load_tokenizer` takes what the user names; `find_tokenizer` takes a model entry and never downloads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from rolecall.errors import DataError, MissingExtraError
+from rolecall.models.backends import with_default_path
+from rolecall.models.pull import PACKAGED, kept_path
+from rolecall.models.tokenizers.file_cache import load_once
+from rolecall.models.tokenizers.huggingface import FastTokenizer
+from rolecall.models.tokenizers.openai import TiktokenTokenizer, encoding_name, is_cached
+from rolecall.models.tokenizers.text import Offset
+
+_TIKTOKEN = 'tiktoken:'
+_LOCAL_KEYS = ('tokenizer_path', 'tokenizer', 'path', 'model')
+_HUB_NAME = re.compile(r'[\w.-]+(/[\w.-]+)?')
+_FIRST_SHARD = re.compile(r'-0*1-of-\d+\.gguf$')
+
+
+@runtime_checkable
+class Tokenizer(Protocol):
+    """A model's tokenizer.
+
+    `adds_bos` says whether the model's tokenizer prepends `bos_id` by default; these methods never do.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def bos_id(self) -> int | None: ...
+    @property
+    def adds_bos(self) -> bool: ...
+    @property
+    def eos_id(self) -> int | None: ...
+    @property
+    def special_tokens(self) -> Mapping[str, int]: ...
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """The ids of a text. `special`: '<|im_end|>' in the text becomes that token; otherwise it is plain text."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, special tokens included."""
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The text of each token; bytes of an incomplete character are written <0xE4>."""
+
+    def offsets(self, text: str) -> list[Offset]:
+        """The ids of `encode(text)`, each with the characters it covers.
+
+        The ranges cover the text without gaps or overlaps. If a character is split over
+        several tokens, the first has it and the others are empty (start == stop), as is a token for a space that is not
+        in the text. Characters without a token belong to the token after them (or, at the end, to the last one).
+        """
+
+    def count(self, text: str) -> int:
+        """The number of tokens in a text."""
+
+
+def load_tokenizer(source: str | Path | Mapping[str, object]) -> Tokenizer:
+    """The tokenizer of a folder, a file, a name or a model entry.
+
+    A folder with a tokenizer.json or a .gguf file, such a file, a hub model in the local cache, or
+    `tiktoken:NAME` (an encoding, or an OpenAI model).
+
+    >>> load_tokenizer('no/such/folder')
+    Traceback (most recent call last):
+    rolecall.errors.DataError: no/such/folder: no tokenizer found.
+    Name a folder with a tokenizer.json or a .gguf file, such a file, or 'tiktoken:NAME'.
+    """
+    if isinstance(source, Mapping):
+        found = find_tokenizer(source)
+        if found is None:
+            raise _not_found(', '.join(f'{key}={source[key]!r}' for key in _LOCAL_KEYS if key in source) or 'the entry')
+        return found
+    name = str(source)
+    if name.startswith(_TIKTOKEN):
+        return TiktokenTokenizer.load(name.removeprefix(_TIKTOKEN))
+    file = _tokenizer_file(name)
+    if file is None:
+        raise _not_found(name)
+    return _load_file(file)
+
+
+def find_tokenizer(entry: Mapping[str, object]) -> Tokenizer | None:
+    """The tokenizer of a model entry if it is on this machine, else None. Nothing is downloaded.
+
+    Looks at `tokenizer_path`, `tokenizer`, `path` and `model` for files, then for the name of an OpenAI model in
+    `model` (and, in an entry whose type says OpenAI, in the others).
+    A broken tokenizer raises `DataError`.
+
+    >>> find_tokenizer({'type': 'HuggingFaceCausalLM', 'path': 'none'}) is None
+    True
+    """
+    entry = with_default_path(entry)
+    given = entry.get('tokenizer')
+    if isinstance(given, Tokenizer):
+        return given
+    for name in _names(entry, _LOCAL_KEYS):
+        file = None if name.startswith(_TIKTOKEN) else _tokenizer_file(name)
+        if file is not None:
+            return _load_file(file)
+    for name in _openai_names(entry):
+        found = _cached_encoding(name)
+        if found is not None:
+            return found
+    return None
+
+
+def _names(entry: Mapping[str, object], keys: Iterable[str]) -> Iterator[str]:
+    for key in keys:
+        value = entry.get(key)
+        if isinstance(value, str | Path) and str(value):
+            yield str(value)
+
+
+def _openai_names(entry: Mapping[str, object]) -> Iterator[str]:
+    kind = entry.get('type')
+    openai = 'openai' in getattr(kind, '__name__', str(kind)).lower()
+    for name in _names(entry, _LOCAL_KEYS):
+        if name.startswith(_TIKTOKEN):
+            yield name.removeprefix(_TIKTOKEN)
+    yield from _names(entry, _LOCAL_KEYS if openai else ('model',))
+
+
+def _cached_encoding(name: str) -> TiktokenTokenizer | None:
+    try:
+        encoding = encoding_name(name)
+    except MissingExtraError:
+        return None
+    return TiktokenTokenizer.load(encoding) if encoding is not None and is_cached(encoding) else None
+
+
+def _tokenizer_file(name: str) -> Path | None:
+    if name in PACKAGED:
+        return kept_path(name)
+    path = os.path.expanduser(name)
+    if os.path.isfile(path):
+        return Path(path) if path.endswith(('.json', '.gguf')) else None
+    folder = model_folder(name)
+    if folder is None:
+        return None
+    file = folder / 'tokenizer.json'
+    return file if file.is_file() else gguf_in(folder)
+
+
+def model_folder(name: str) -> Path | None:
+    """The folder of a model on this machine: the one that is named, or that of a hub model in the local cache."""
+    path = os.path.expanduser(name)
+    return Path(path) if os.path.isdir(path) else _hub_snapshot(name)
+
+
+def gguf_in(folder: Path) -> Path | None:
+    """The one model in a folder of GGUF files."""
+    files = sorted(file for file in folder.glob('*.gguf') if not file.name.startswith('mmproj'))
+    if len(files) > 1:
+        files = [file for file in files if _FIRST_SHARD.search(file.name)] or files
+    if len(files) > 1:
+        raise DataError(f'{folder}: contains several models ({", ".join(file.name for file in files)}). Name one file.')
+    return files[0] if files else None
+
+
+def _hub_snapshot(name: str) -> Path | None:
+    """The folder of a hub model in the local cache."""
+    if not _HUB_NAME.fullmatch(name):
+        return None
+    home = os.environ.get('HF_HOME') or os.path.expanduser('~/.cache/huggingface')
+    model = Path(os.environ.get('HF_HUB_CACHE') or f'{home}/hub', f'models--{name.replace("/", "--")}')
+    try:
+        revision = (model / 'refs' / 'main').read_text(encoding='utf-8').strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    folder = model / 'snapshots' / revision
+    return folder if folder.is_dir() else None
+
+
+def _load_file(file: Path) -> Tokenizer:
+    if file.suffix != '.gguf':
+        return _load_json(file)
+    from rolecall.models.llama.vocabulary import load_vocabulary
+
+    return load_vocabulary(file)
+
+
+_load_json = load_once(FastTokenizer.from_json)
+
+
+def _not_found(name: str) -> DataError:
+    return DataError(
+        f'{name}: no tokenizer found.\n'
+        "Name a folder with a tokenizer.json or a .gguf file, such a file, or 'tiktoken:NAME'."
+    )

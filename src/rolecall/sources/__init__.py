@@ -1,0 +1,1 @@
+"""Where rows and settings come from: files, configs, datasets and retrievers."""

@@ -1,0 +1,171 @@
+"""Benchmarks of puzzles, exams in parts, tools and function calls: ARC Prize, ChemExam, SciCode, T-Eval, BFCL."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import ConfigError, DataError, Problem
+from rolecall.sources.datasets.folders import find
+from rolecall.sources.datasets.formats import FileOptions, open_file
+from rolecall.sources.datasets.layouts import Entry, HubLoader, Loader, SplitFile, layout, read_json
+from rolecall.sources.datasets.rows import WHOLE, ListRows, Row, Splits
+
+_JSON_LINES = FileOptions(format='jsonl')
+_BFCL_ENCODED = ('question', 'ground_truth', 'function', 'missed_function', 'involved_classes', 'initial_config')
+_BFCL_FILE = re.compile(r'BFCL_v(\d+)_(.+)\.json')
+_BFCL_RENAMED = {'simple': 'simple_python', 'java': 'simple_java', 'javascript': 'simple_javascript'}
+_BFCL_DOCS = {'TwitterAPI': 'posting_api', 'TravelAPI': 'travel_booking', 'VehicleControlAPI': 'vehicle_control'}
+"""Classes of BFCL whose function descriptions lie in a file of another name than the class."""
+
+
+def _arc_prize(path: Path, entry: Entry) -> Splits:
+    """Every *.json below path is one puzzle: `train` pairs, and `test` pairs of which the first is asked."""
+    files = sorted(path.glob('*.json')) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f'{path}: no puzzles (*.json) here.')
+    return {WHOLE: ListRows([_read_puzzle(file) for file in files])}
+
+
+def _read_puzzle(file: Path) -> Row:
+    try:
+        task = read_json(file)
+        asked = task['test'][0]
+        return {'training_data': task['train'], 'input_test_data': asked['input'], 'output_test_data': asked['output']}
+    except (LookupError, TypeError) as error:
+        raise DataError(f'{file}: not an ARC puzzle ({type(error).__name__}: {error}).') from error
+
+
+def chem_exam(row: Row) -> Row:
+    """A question with its parts below it, numbered `Q1`, `Q1.1`, and their answers, numbered alike."""
+    questions, answers, kinds = [row['question']], [], []
+    for number, part in _number_parts(row.get('sub_question') or ()):
+        questions.append(f'Q{number}: {part["question"]}')
+        if 'sub_question' not in part:
+            answers.append(f'\nA{number}: {part["answer"]}')
+            kinds.append(str(part['qa_type']))
+    if not answers:
+        answers, kinds = [row['answer']], [str(row['qa_type'])]
+    kept = {'id': row['id'], 'has_img': row['has_img']}
+    return {**kept, 'prompt': '\n'.join(questions), 'output': ''.join(answers), 'qa_type': kinds}
+
+
+def _number_parts(parts: Iterable[Row], outer: str = '') -> Iterator[tuple[str, Row]]:
+    for place, part in enumerate(parts, start=1):
+        yield f'{outer}{place}', part
+        yield from _number_parts(part.get('sub_question') or (), f'{outer}{place}.')
+
+
+def _scicode(path: Path, entry: Entry) -> Splits:
+    """Files below path: SciCode_datasets.json, or with `with_bg` SciCode_datasets_with_background.json."""
+    name = 'SciCode_datasets_with_background.json' if entry.get('with_bg') else 'SciCode_datasets.json'
+    return layout({WHOLE: SplitFile(name)})(path, entry)
+
+
+def _teval(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}.json, a mapping of records with `origin_prompt` (messages) and `ground_truth`."""
+    file = path if path.is_file() else path / f'{entry.get("name")}.json'
+    records = read_json(file)
+    if not isinstance(records, Mapping):
+        raise DataError(f'{file}: must be a mapping of records, got {type(records).__name__}.')
+    rows = ListRows([_read_teval(record, name, file) for name, record in records.items()])
+    return {'train': rows, 'test': rows}
+
+
+def _read_teval(record: Any, name: str, file: Path) -> Row:
+    try:
+        asked = record['origin_prompt']
+        messages = json.loads(asked) if isinstance(asked, str) else list(asked)
+        answer = {'role': 'assistant', 'content': str(record.get('ground_truth'))}
+        return {'prompt': [*messages, answer], 'ground_truth': json.dumps(record)}
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f'{file}: record {name!r} has an unexpected layout ({type(error).__name__}: {error}).'
+        ) from error
+
+
+def _bfcl(entry: Entry, base: Path | None) -> Splits:
+    """BFCL_v3_{category}.json below path and in possible_answer/; without a path, in the installed `bfcl_eval`."""
+    category = entry.get('category')
+    if not isinstance(category, str) or not category:
+        raise ConfigError(Problem('category', f'must be a category of BFCL such as "simple", got {category!r}.'))
+    folder = find(entry['path'], base) if entry.get('path') else _find_bfcl_package()
+    asked = open_file(_find_bfcl_file(folder, category), _JSON_LINES)
+    right: dict[str, Any] = {}
+    if 'relevance' not in category:
+        answers = open_file(_find_bfcl_file(folder / 'possible_answer', category), _JSON_LINES)
+        right = {record['id']: record['ground_truth'] for record in answers}
+    wanted = entry.get('test_ids')
+    describe = lru_cache(lambda name: list(open_file(_find_docs(folder / 'multi_turn_func_doc', name), _JSON_LINES)))
+    rows = []
+    for record in asked:
+        if wanted and record['id'] not in wanted:
+            continue
+        answer = right.get(record['id']) if right else ['relevance_mock_gt']
+        if answer is None:
+            raise DataError(f'{folder}: record {record["id"]!r} has no entry in possible_answer.')
+        rows.append(_shape_bfcl(record, answer, describe))
+    return {WHOLE: ListRows(rows)}
+
+
+def _find_bfcl_package() -> Path:
+    package = importlib.util.find_spec('bfcl_eval')
+    if package is None or not package.origin:
+        remedy = 'Give the folder with the BFCL_v3_*.json files as path, or install bfcl_eval, which brings them.'
+        raise ConfigError(Problem('path', 'must be the location of the data, got nothing.', remedy))
+    return Path(package.origin).parent / 'data'
+
+
+def _find_bfcl_file(folder: Path, category: str) -> Path:
+    """Version 3 of a category, or the newest there is; version 4 has other names for some."""
+    names = {category, _BFCL_RENAMED.get(category, category)}
+    versions = [(file, _BFCL_FILE.fullmatch(file.name)) for file in folder.glob('BFCL_v*.json')]
+    found = {int(match[1]): file for file, match in versions if match and match[2] in names}
+    if not found:
+        raise DataError(f'{folder}: no file BFCL_v3_{category}.json here.')
+    return found.get(3) or found[max(found)]
+
+
+def _shape_bfcl(record: Row, answer: Any, describe: Callable[[str], list[Row]]) -> Row:
+    """A record as published, with its answer; what is not a text is written as JSON."""
+    row = {**record, 'ground_truth': answer}
+    if 'involved_classes' in record:
+        row |= _describe_functions(record, [one for name in record['involved_classes'] for one in describe(name)])
+    return {
+        name: json.dumps(value, ensure_ascii=False) if name in _BFCL_ENCODED and not isinstance(value, str) else value
+        for name, value in row.items()
+    }
+
+
+def _describe_functions(record: Row, described: list[Row]) -> dict[str, Any]:
+    """The functions that a conversation may call, and those that come with a later turn (`missed_function`)."""
+    excluded = set(record.get('excluded_function') or ())
+    later = record.get('missed_function') or {}
+    held = {name for names in later.values() for name in names}
+    missed = {turn: [one for one in described if one['name'] in names] for turn, names in later.items()}
+    shown = [dict(one) for one in described if one['name'] not in excluded | held]
+    return {'function': shown, **({'missed_function': missed} if later else {})}
+
+
+def _find_docs(folder: Path, name: str) -> Path:
+    """The file of a class: `gorilla_file_system.json` for `GorillaFileSystem`, `math_api.json` for `MathAPI`."""
+    snake = re.sub(r'(?<=[a-z])(?=[A-Z])', '_', name).lower()
+    file = folder / f'{_BFCL_DOCS.get(name, snake)}.json'
+    if not file.is_file():
+        raise DataError(f'{file}: the functions of {name} are not described here.')
+    return file
+
+
+AGENT: dict[str, Loader] = {
+    'ARCPrizeDataset': _arc_prize,
+    'ChemExamDataset': layout({WHOLE: SplitFile()}, chem_exam),
+    'SciCodeDataset': _scicode,
+    'TEvalDataset': _teval,
+}
+
+AGENT_HUB: dict[str, HubLoader] = {'BFCLDataset': _bfcl}

@@ -1,0 +1,139 @@
+"""Subsets of rows: ranges as configs write them, samples and limits. Range strings are parsed, never evaluated."""
+
+from __future__ import annotations
+
+import re
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from random import Random
+from typing import TypeAlias
+
+from rolecall.errors import DataError
+from rolecall.sources.datasets.rows import Row, Rows, select
+from rolecall.strings import count_noun
+
+Range: TypeAlias = str | int | float | None
+
+_DIGITS = r'([+-]?\d{1,1000})'  # Python reads no more than some thousand
+_NUMBER = rf'\s*{_DIGITS}?\s*'
+_PART = re.compile(rf'\s*\[(?:{_NUMBER}:{_NUMBER}(?::{_NUMBER})?|\s*{_DIGITS}\s*)\]\s*')
+
+
+def apply_range(rows: Rows, range_: Range) -> Rows:
+    """The part of the rows that a `train_range` or `test_range` names.
+
+    A string is a slice, or several one after another; an integer n is a sample of n rows drawn with the seed
+    n; a fraction is such a sample of that share. None, zero, negative numbers and n >= len mean everything.
+
+    >>> from rolecall.sources.datasets import ListRows
+    >>> rows = ListRows([{'n': n} for n in range(10)])
+    >>> [row['n'] for row in apply_range(rows, '[:6][::2]')]
+    [0, 2, 4]
+    >>> [row['n'] for row in apply_range(rows, 3)]
+    [1, 5, 6]
+    """
+    check_range(range_)
+    if range_ is None:
+        return rows
+    if isinstance(range_, str):
+        return _apply_slices(rows, range_)
+    total = len(rows)
+    if range_ <= 0 or range_ >= total:
+        return rows
+    size = int(range_ * total) if range_ < 1 else int(range_)
+    order = array('Q', range(total))
+    # An array is shuffled exactly as a list is; the annotation of `shuffle` knows only sequences.
+    Random(size).shuffle(order)
+    return select(rows, order[:size])
+
+
+def check_range(range_: object) -> None:
+    """Raise DataError unless this is a range."""
+    if isinstance(range_, str):
+        parse_range(range_)
+    elif isinstance(range_, bool) or not (range_ is None or isinstance(range_, int | float)):
+        raise DataError(f'{range_!r} is not a range: use a slice such as "[0:10]", a number of rows, or a fraction.')
+    elif isinstance(range_, float) and not range_ < 1:
+        raise DataError(
+            f'{range_!r} is not a range: a fraction must be below 1; for a number of rows use {range_:.0f}.'
+        )
+
+
+def parse_range(text: str) -> list[slice | int]:
+    """The slices and indexes of a range string.
+
+    >>> parse_range('[:100][3:5]')
+    [slice(None, 100, None), slice(3, 5, None)]
+    >>> parse_range('[0:5')
+    Traceback (most recent call last):
+    rolecall.errors.DataError: '[0:5' is not a range: write slices such as '[0:10]', '[::2]' or '[:100][3:5]'.
+    """
+    parts: list[slice | int] = []
+    end = 0
+    while end < len(text) and (found := _PART.match(text, end)):
+        *bounds, index = (None if number is None else int(number) for number in found.groups())
+        parts.append(slice(*bounds) if index is None else index)
+        end = found.end()
+    if not parts or end < len(text):
+        raise DataError(f"{text!r} is not a range: write slices such as '[0:10]', '[::2]' or '[:100][3:5]'.")
+    if any(isinstance(part, slice) and part.step == 0 for part in parts):
+        raise DataError(f'{text!r} is not a range: the step of a slice cannot be zero.')
+    return parts
+
+
+def _apply_slices(rows: Rows, text: str) -> Rows:
+    indexes: Sequence[int] = range(len(rows))
+    for part in parse_range(text):
+        if isinstance(part, slice):
+            indexes = indexes[part]
+            continue
+        try:
+            indexes = (indexes[part],)
+        except IndexError:
+            raise DataError(
+                f'{text!r} selects row {part}, but the data has {count_noun(len(indexes), "row")}.'
+            ) from None
+    return rows if indexes == range(len(rows)) else select(rows, indexes)
+
+
+def sample(rows: Rows, n: int, seed: int) -> Rows:
+    """`n` rows drawn with a seed, each at most once, in the order they have in the data.
+
+    >>> from rolecall.sources.datasets import ListRows
+    >>> [row['n'] for row in sample(ListRows([{'n': n} for n in range(100)]), 3, seed=7)]
+    [19, 41, 50]
+    """
+    _check_count(n)
+    total = len(rows)
+    return rows if n >= total else select(rows, array('Q', sorted(Random(seed).sample(range(total), n))))
+
+
+def limit(rows: Rows, n: int | None) -> Rows:
+    """The first `n` rows; None means all.
+
+    >>> from rolecall.sources.datasets import ListRows
+    >>> len(limit(ListRows([{}, {}, {}]), 2))
+    2
+    """
+    if n is None:
+        return rows
+    _check_count(n)
+    return rows if n >= len(rows) else select(rows, range(n))
+
+
+def first(rows: Iterable[Row], n: int | None) -> Iterator[Row]:
+    """The first `n` rows as a stream, without counting them all; None means all, and n may be any size.
+
+    >>> len(list(first(iter([{}, {}, {}]), 2))), len(list(first([{}], 10**20)))
+    (2, 1)
+    """
+    if n is not None:
+        _check_count(n)
+    return islice(rows, None if n is None else min(n, sys.maxsize))
+
+
+def _check_count(n: int) -> None:
+    if n < 0:
+        raise DataError(f'the number of rows must not be negative, got {n}.')

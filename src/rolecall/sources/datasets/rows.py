@@ -1,0 +1,310 @@
+"""Rows, and views of rows. A row is a mapping; views choose, join or change rows without copying them."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from rolecall.errors import DataError
+from rolecall.strings import count_noun
+from rolecall.usercode import user_code
+
+Row: TypeAlias = Mapping[str, Any]
+RowFunction: TypeAlias = Callable[[Row, int], Row]
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """A source of rows: length, indexing and iteration."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Row: ...
+
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+WHOLE = '*'
+"""The key of rows that belong to no named split: they serve whichever split is requested."""
+
+Splits: TypeAlias = dict[str, Rows]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListRows:
+    """Rows in memory.
+
+    >>> rows = ListRows([{'question': '1+1=?'}, {'question': '2+2=?'}])
+    >>> len(rows), rows[-1]['question']
+    (2, '2+2=?')
+    """
+
+    rows: Sequence[Row]
+    skipped: int = 0
+
+    @classmethod
+    def from_items(cls, items: Iterable[Any], where: str) -> ListRows:
+        """Rows from any iterable; `where` names the source in errors."""
+        return cls([check_row(item, f'{where}[{index}]') for index, item in enumerate(items)])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> Row:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+
+EMPTY: Rows = ListRows(())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectedRows:
+    """Some rows of others, by index: a view, nothing is copied."""
+
+    rows: Rows
+    indexes: Sequence[int]
+
+    @property
+    def skipped(self) -> int:
+        return count_skipped(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.indexes)
+
+    def __getitem__(self, index: int, /) -> Row:
+        return self.rows[self.indexes[index]]
+
+    def __iter__(self) -> Iterator[Row]:
+        match self.indexes:
+            case range(start=0, step=1, stop=stop):  # the first rows: a stream serves them without an index
+                return islice(self.rows, stop)
+            case indexes:
+                return (self.rows[index] for index in indexes)
+
+
+def select(rows: Rows, indexes: Sequence[int]) -> Rows:
+    """The rows at these indexes, in this order, without copying.
+
+    >>> letters = ListRows([{'is': letter} for letter in 'abc'])
+    >>> [row['is'] for row in select(letters, [2, 0])]
+    ['c', 'a']
+    """
+    return SelectedRows(rows, indexes)
+
+
+class JoinedRows:
+    """Several sources as one, in order (several files of one split)."""
+
+    __slots__ = ('_ends', '_parts')
+
+    def __init__(self, parts: Sequence[Rows]) -> None:
+        self._parts = tuple(parts)
+        self._ends: list[int] | None = None
+
+    @property
+    def parts(self) -> tuple[Rows, ...]:
+        """The sources, in order."""
+        return self._parts
+
+    @property
+    def skipped(self) -> int:
+        return sum(map(count_skipped, self._parts))
+
+    def __len__(self) -> int:
+        ends = self._part_ends()
+        return ends[-1] if ends else 0
+
+    def __getitem__(self, index: int, /) -> Row:
+        index = resolve_index(index, len(self))
+        ends = self._part_ends()
+        part = bisect_right(ends, index)
+        return self._parts[part][index - (ends[part - 1] if part else 0)]
+
+    def __iter__(self) -> Iterator[Row]:
+        return chain.from_iterable(self._parts)
+
+    def _part_ends(self) -> list[int]:
+        if self._ends is None:
+            ends: list[int] = []
+            for part in self._parts:
+                ends.append(len(part) + (ends[-1] if ends else 0))
+            self._ends = ends
+        return self._ends
+
+
+_UNEXPECTED = (LookupError, TypeError, ValueError, AttributeError, SyntaxError)
+"""What a function raises for a row of another layout than it was written for."""
+
+
+def _describe_layout(where: str, row: Row, index: int, error: Exception) -> DataError:
+    what = f'{where}: row {index} has an unexpected layout ({type(error).__name__}: {error}).'
+    return DataError(f'{what}\n  Its columns: {list_names(row)}.')
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MappedRows:
+    """Each row replaced by `change(row, index)`, lazily.
+
+    >>> [row for row in MappedRows(ListRows([{'n': 1}]), lambda row, index: {'n': row['n'] + 1}, 'demo')]
+    [{'n': 2}]
+    """
+
+    rows: Rows
+    change: RowFunction
+    where: str
+
+    @property
+    def skipped(self) -> int:
+        return count_skipped(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> Row:
+        index = resolve_index(index, len(self.rows))
+        return self._apply_change(self.rows[index], index)
+
+    def __iter__(self) -> Iterator[Row]:
+        return (self._apply_change(row, index) for index, row in enumerate(self.rows))
+
+    def _apply_change(self, row: Row, index: int) -> Row:
+        try:
+            return self.change(row, index)
+        except _UNEXPECTED as error:
+            raise _describe_layout(self.where, row, index, error) from error
+
+
+class FilteredRows:
+    """The rows for which `keep(row)` holds. Iterating streams; counting or indexing looks at every row once."""
+
+    __slots__ = ('_keep', '_kept', '_rows', '_where')
+
+    def __init__(self, rows: Rows, keep: Callable[[Row], bool], where: str) -> None:
+        self._rows = rows
+        self._keep = keep
+        self._where = where
+        self._kept: array[int] | None = None
+
+    @property
+    def skipped(self) -> int:
+        return count_skipped(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._kept_indexes())
+
+    def __getitem__(self, index: int, /) -> Row:
+        return self._rows[self._kept_indexes()[index]]
+
+    def __iter__(self) -> Iterator[Row]:
+        return (row for index, row in enumerate(self._rows) if self._is_kept(row, index))
+
+    def _kept_indexes(self) -> array[int]:
+        if self._kept is None:
+            self._kept = array('Q', (index for index, row in enumerate(self._rows) if self._is_kept(row, index)))
+        return self._kept
+
+    def _is_kept(self, row: Row, index: int) -> bool:
+        try:
+            return self._keep(row)
+        except _UNEXPECTED as error:
+            raise _describe_layout(self._where, row, index, error) from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledRows:
+    """Rows whose label stands in a second file, line by line: the label becomes the column `label`."""
+
+    rows: Rows
+    labels: Rows
+    where: str
+
+    @property
+    def skipped(self) -> int:
+        return count_skipped(self.rows)
+
+    def __len__(self) -> int:
+        if len(self.rows) != len(self.labels):
+            raise DataError(
+                f'{self.where}: {count_noun(len(self.rows), "row")} but {count_noun(len(self.labels), "label")}.'
+            )
+        return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> Row:
+        index = resolve_index(index, len(self))
+        return {**self.rows[index], 'label': self.labels[index]['text']}
+
+    def __iter__(self) -> Iterator[Row]:
+        len(self)
+        return ({**row, 'label': label['text']} for row, label in zip(self.rows, self.labels, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """Rows from user code; exceptions are reported as a problem of the loader."""
+
+    rows: Rows
+    where: str
+
+    def __len__(self) -> int:
+        with user_code(self.where):
+            return len(self.rows)
+
+    def __getitem__(self, index: int, /) -> Row:
+        with user_code(self.where):
+            return self.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        with user_code(self.where):
+            rows = iter(self.rows)
+        while (row := self._next(rows)) is not None:
+            yield row
+
+    def _next(self, rows: Iterator[Row]) -> Row | None:
+        with user_code(self.where):
+            return next(rows, None)
+
+
+def count_skipped(rows: Rows) -> int:
+    """The number of malformed records skipped in these rows (only with `on_error='skip'`)."""
+    count: int = getattr(rows, 'skipped', 0)
+    return count
+
+
+def resolve_index(index: int, length: int) -> int:
+    """An index counted from the start; IndexError outside the rows."""
+    found = index + length if index < 0 else index
+    if not 0 <= found < length:
+        raise IndexError(f'row {index} of {length}')
+    return found
+
+
+def check_row(item: Any, where: str) -> Row:
+    """Return the item if it is a mapping with string keys, else raise.
+
+    >>> check_row(['a'], 'test[0]')
+    Traceback (most recent call last):
+    rolecall.errors.DataError: test[0]: a row must be a mapping of columns to values, got list.
+    """
+    if not isinstance(item, Mapping):
+        raise DataError(f'{where}: a row must be a mapping of columns to values, got {type(item).__name__}.')
+    for key in item:
+        if not isinstance(key, str):
+            raise DataError(f'{where}: a column name must be a string, got {key!r}.')
+    return item
+
+
+def list_names(names: Iterable[object], most: int = 30) -> str:
+    """Names for a message; of very many only the first.
+
+    >>> list_names(['a', 'b']), list_names(range(100), most=2)
+    ('a, b', '0, 1, … (100 in all)')
+    """
+    listed = [str(name) for name in names]
+    return ', '.join(listed) if len(listed) <= most else f'{", ".join(listed[:most])}, … ({len(listed):,} in all)'

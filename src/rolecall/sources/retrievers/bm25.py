@@ -1,0 +1,125 @@
+"""BM25: the training rows whose words best match the test row.
+
+Okapi's formula with the negative-idf floor of `rank_bm25`. Weights are precomputed in a sparse matrix; a query sums
+the columns of its terms.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rolecall.errors import Problem
+from rolecall.sources.datasets.rows import Row, Rows
+from rolecall.sources.retrievers.pool import Pool, search_text
+from rolecall.sources.retrievers.ranking import top_indexes
+from rolecall.sources.retrievers.retriever import (
+    ColumnReader,
+    Picked,
+    Progress,
+    ProgressCounter,
+    RetrieverSettings,
+    import_extra,
+    pick_nothing,
+)
+from rolecall.sources.retrievers.terms import words
+
+
+@dataclass(frozen=True, slots=True)
+class BM25Retriever(RetrieverSettings):
+    """The `ice_num` training rows with the highest BM25 score, the best first.
+
+    `tokenizer` turns a text into its terms; `rolecall.sources.retrievers.terms` unless another is given.
+    """
+
+    ice_num: int = 1
+    tokenizer: Callable[[str], Iterable[str]] = words
+    k1: float = 1.5
+    b: float = 0.75
+    epsilon: float = 0.25
+
+    def problems(self) -> Iterator[Problem]:
+        yield from RetrieverSettings.problems(self)
+        if not callable(self.tokenizer):
+            yield Problem('tokenizer', f'{self.tokenizer!r} is not callable with a string.')
+
+    def retrieve(
+        self,
+        train: Rows,
+        test: Iterable[Row],
+        *,
+        reader: ColumnReader,
+        same_split: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Picked]:
+        if self.ice_num == 0:
+            return pick_nothing(test, progress)
+        import_extra('scipy.sparse', purpose='to search with BM25')
+        pool = Pool(train, reader, same_split)
+        pool.require_rows(self.ice_num)
+        return self.search(pool, test, ProgressCounter(progress, train, test))
+
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
+        index = Okapi(self.training_terms(pool, meter), k1=self.k1, b=self.b, epsilon=self.epsilon)
+        for position, row in enumerate(test):
+            terms = self.tokenizer(search_text(row, position, 'test', pool.reader))
+            ranked = top_indexes(index.scores(terms), self.ice_num + pool.spare(position, row))
+            meter.add()
+            yield pool.pick(ranked.tolist(), self.ice_num, position, row)
+
+    def training_terms(self, pool: Pool, meter: ProgressCounter) -> Iterator[Iterable[str]]:
+        for text in pool.texts():
+            yield self.tokenizer(text)
+            meter.add()
+
+
+class Okapi:
+    """An index of documents: the weight of each term in each document.
+
+    >>> index = Okapi([['a', 'cat'], ['a', 'dog'], ['a', 'red', 'dog']])
+    >>> index.scores(['red', 'dog', 'zebra']).argmax().item()
+    2
+    """
+
+    def __init__(
+        self, documents: Iterable[Iterable[str]], *, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25
+    ) -> None:
+        np = import_extra('numpy', purpose='to search with BM25')
+        sparse = import_extra('scipy.sparse', purpose='to search with BM25')
+        self.numbers: dict[str, int] = {}
+        numbers = self.numbers
+        terms, lengths = array('i'), array('q')
+        for document in documents:
+            found = [numbers.setdefault(term, len(numbers)) for term in document]
+            terms.extend(found)
+            lengths.append(len(found))
+        starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        counts = sparse.csr_array(
+            (np.ones(len(terms)), np.array(terms, dtype=np.int32), starts), shape=(len(lengths), len(numbers))
+        )
+        counts.sum_duplicates()
+        self.weights = okapi_weights(counts.tocsc(), np.array(lengths), k1=k1, b=b, epsilon=epsilon)
+
+    def scores(self, query: Iterable[str]) -> Any:
+        """The score of every document; a term that stands twice in the query counts twice."""
+        np = import_extra('numpy', purpose='to search with BM25')
+        known = Counter(self.numbers[term] for term in query if term in self.numbers)
+        return self.weights[:, list(known)] @ np.fromiter(known.values(), dtype=float, count=len(known))
+
+
+def okapi_weights(counts: Any, lengths: Any, *, k1: float, b: float, epsilon: float) -> Any:
+    """Term counts (documents in rows, terms in columns) made into what each term adds to each document's score."""
+    np = import_extra('numpy', purpose='to search with BM25')
+    documents = counts.shape[0]
+    frequency = np.diff(counts.indptr)
+    idf = np.log(documents - frequency + 0.5) - np.log(frequency + 0.5)
+    if len(idf):
+        idf[idf < 0] = epsilon * idf.mean()
+    length = lengths / max(lengths.mean(), 1e-300) if documents else lengths
+    count = counts.data
+    saturation = k1 * (1 - b + b * length[counts.indices])
+    counts.data = np.repeat(idf, frequency) * (count * (k1 + 1) / (count + saturation))
+    return counts

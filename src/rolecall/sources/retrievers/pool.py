@@ -1,0 +1,158 @@
+"""Training rows as candidates, and the rule that a test row never sees its own answer."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+
+from rolecall.errors import ConfigError, DataError, Problem
+from rolecall.sources.datasets.rows import Row, Rows, list_names
+from rolecall.sources.retrievers.retriever import ColumnReader, Picked
+from rolecall.strings import count_noun
+
+FIELD = re.compile(r'\{([^{}]*)\}')
+OPENING, OPENING_READ = 12, 64
+
+
+@dataclass
+class Pool:
+    """The training rows, able to recognise a test row among them.
+
+    Two rows are the same question when their input columns are equal after Unicode normalisation (NFKC), case
+    folding and collapsing white space. Identities are computed when first asked for, and kept.
+    """
+
+    train: Rows
+    reader: ColumnReader
+    same_split: bool
+    identities: dict[int, bytes] = field(default_factory=dict)
+
+    def texts(self) -> Iterator[str]:
+        """What is searched of every training row; identities are taken along, so that rows are read once."""
+        for index, row in enumerate(self.train):
+            if self.reader.input_columns:
+                self.identities[index] = hash_question(join_inputs(row, index, 'training', self.reader))
+            yield search_text(row, index, 'training', self.reader)
+
+    def pick(self, candidates: Iterable[int], wanted: int, position: int, row: Row) -> Picked:
+        """The first `wanted` candidates that neither are the test row nor ask the same."""
+        itself = position if self.same_split else None
+        identity = self.test_identity(position, row) if wanted else None
+        ids: list[int] = []
+        skipped: list[int] = []
+        for index in candidates:
+            if len(ids) == wanted:
+                break
+            twin = index == itself or (identity is not None and self.identity(index) == identity)
+            (skipped if twin else ids).append(index)
+        return Picked(tuple(ids), tuple(skipped))
+
+    def pick_the_same(
+        self, ids: Sequence[int], substitutes: Callable[[], Iterable[int]], test: Iterable[Row]
+    ) -> Iterator[Picked]:
+        """`ids` for every test row; a row that is, or asks the same as, one of them gets a substitute."""
+        usual = Picked(tuple(ids))
+        itself = frozenset(ids) if self.same_split else frozenset()
+        openings = self.openings(ids)
+        for position, row in enumerate(test):
+            if position in itself or (openings and self.may_ask(openings, position, row)):
+                yield self.pick(chain(ids, substitutes()), len(ids), position, row)
+            else:
+                yield usual
+
+    def openings(self, ids: Iterable[int]) -> frozenset[str]:
+        if not self.reader.input_columns:
+            return frozenset()
+        texts = (join_inputs(self.train[index], index, 'training', self.reader) for index in ids)
+        return frozenset(opening_of(plain(text)) for text in texts)
+
+    def may_ask(self, openings: frozenset[str], position: int, row: Row) -> bool:
+        """A cheap test: False only if the test row cannot be one of the questions with these openings."""
+        text = join_inputs(row, position, 'test', self.reader)
+        opening = opening_of(text[:OPENING_READ].lower())
+        cut_short = len(opening) < OPENING and len(text) > OPENING_READ
+        return opening in openings or cut_short or not text.isascii()
+
+    def spare(self, position: int, row: Row) -> int:
+        """How many candidates `pick` may have to pass over for this test row."""
+        identity = self.test_identity(position, row)
+        return self.same_split + (self.copies[identity] if identity is not None else 0)
+
+    @property
+    def most_spare(self) -> int:
+        """The largest `spare` that any test row can have."""
+        return self.same_split + max(self.copies.values(), default=0)
+
+    @cached_property
+    def copies(self) -> Counter[bytes]:
+        """How many training rows ask each question."""
+        return Counter(map(self.identity, range(len(self.train)))) if self.reader.input_columns else Counter()
+
+    def identity(self, index: int) -> bytes:
+        if index not in self.identities:
+            self.identities[index] = hash_question(join_inputs(self.train[index], index, 'training', self.reader))
+        return self.identities[index]
+
+    def test_identity(self, position: int, row: Row) -> bytes | None:
+        """What to compare training rows with; nothing if there are no input columns to compare."""
+        if not self.reader.input_columns:
+            return None
+        return hash_question(join_inputs(row, position, 'test', self.reader))
+
+    def require_rows(self, wanted: int, *, name: str = 'ice_num') -> None:
+        """Raise if there are fewer training rows than one prompt needs."""
+        if wanted > len(self.train):
+            there = count_noun(len(self.train), 'row')
+            raise ConfigError(
+                Problem(
+                    name,
+                    f'{count_noun(wanted, "example")} requested, but the training set has {there}.',
+                    'Request fewer, or widen train_split or train_range.',
+                )
+            )
+
+
+def hash_question(text: str) -> bytes:
+    """Equal for texts that differ only in case, white space or Unicode form.
+
+    >>> hash_question('What is  １+1?') == hash_question('what is 1+1?\\n')
+    True
+    """
+    return hashlib.blake2b(plain(text).encode('utf-8', 'surrogatepass'), digest_size=16).digest()
+
+
+def plain(text: str) -> str:
+    return ' '.join(unicodedata.normalize('NFKC', text).casefold().split())
+
+
+def opening_of(text: str) -> str:
+    """The first few characters of a text that are not white space."""
+    return ''.join(text.split())[:OPENING]
+
+
+def join_inputs(row: Row, index: int, split: str, reader: ColumnReader) -> str:
+    """The input columns of a row, joined with a space."""
+    try:
+        return ' '.join([str(row[column]) for column in reader.input_columns])
+    except KeyError as missing:
+        raise DataError(
+            f'{split} row {index} has no column {missing}, which input_columns names. '
+            f'Its columns: {list_names(map(repr, row))}.'
+        ) from None
+
+
+def search_text(row: Row, index: int, split: str, reader: ColumnReader) -> str:
+    """The text of a row that a search compares."""
+    template = getattr(reader, 'input_template', None)
+    if template is None:
+        return join_inputs(row, index, split, reader)
+    if callable(template):
+        return str(template(row))
+    wording = template['template'] if isinstance(template, Mapping) else template
+    return FIELD.sub(lambda found: str(row.get(found[1], found[0])), str(wording))

@@ -1,6 +1,0 @@
-"""Fine-tuning of a local model on the prompts that inference sends: `tune` tells the whole story."""
-
-from rolecall.tuning.settings import TuneSettings
-from rolecall.tuning.tune import TuneResult, tune
-
-__all__ = ['TuneResult', 'TuneSettings', 'tune']

@@ -1,0 +1,96 @@
+"""`rolecall collect`: fetches the answers of a run that was submitted as batches, and scores it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.languages import translate_message
+from rolecall.ui.cli.options import declare_command, fail
+
+if TYPE_CHECKING:
+    from rolecall.runs import CollectSummary
+
+
+def add_collect(commands: Any) -> None:
+    """Declare `rolecall collect`."""
+    parser = declare_command(
+        commands,
+        'collect',
+        'fetch the answers of a run that was submitted as batches',
+        'Fetch what batches have answered into the run, and score it. Repeat it at will, also on another machine: '
+        'a copy of the run directory and the key in the environment are enough. Exit code 3: batches have not ended.',
+        '  rolecall run config.py --out runs/first --batch\n'
+        '  rolecall collect runs/first                      what has been answered so far\n'
+        '  rolecall collect runs/first --wait               until every batch has ended\n'
+        '  rolecall collect runs/first --wait --submit      and later turns and judges in batches of their own\n'
+        '  rolecall collect runs/first --cancel             stop; answers so far are kept',
+    )
+    parser.set_defaults(run=_collect)
+    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    parser.add_argument('--wait', action='store_true', help='ask again until every batch has ended')
+    parser.add_argument('--every', metavar='SECONDS', type=_seconds, help='with --wait: how often to ask (5 to 60 s)')
+    parser.add_argument('--submit', action='store_true', help='submit what follows from the answers as the next batch')
+    parser.add_argument('--cancel', action='store_true', help='cancel the batches; answers so far are kept')
+    parser.add_argument(
+        '--config', metavar='CONFIG', help="the run's config, where it uses functions that are not in the run directory"
+    )
+    parser.add_argument('--prices', metavar='FILE', help='JSON with US dollars for a million tokens, by model name')
+    parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f'expected a number of seconds above 0, up to 86,400; got {text!r:.40}')
+    return seconds
+
+
+def _collect(arguments: argparse.Namespace) -> int:
+    from rolecall.runs import collect_run
+    from rolecall.strings import printable
+    from rolecall.ui.cli.report import show_report
+    from rolecall.ui.views.run_progress import progress_for
+
+    if arguments.cancel and arguments.submit:
+        return fail('--cancel ends the run; leave --submit out.')
+    summary = collect_run(
+        arguments.directory,
+        config=arguments.config,
+        wait=arguments.wait,
+        cancel=arguments.cancel,
+        submit=arguments.submit,
+        every=arguments.every,
+        progress=progress_for(quiet=arguments.quiet, translate=translate_message),
+    )
+    if summary.run is not None and summary.run.outcomes:
+        show_report(arguments.directory, prices=arguments.prices)
+    for line in _next_steps(summary, arguments.directory):
+        print(printable(line), file=sys.stderr)
+    return summary.exit_code
+
+
+def _next_steps(summary: CollectSummary, directory: str) -> Iterator[str]:
+    from rolecall.strings import count_noun
+
+    if summary.unfinished:
+        yield f'The answers are stored, but rows cannot be finished from the run directory alone:\n{summary.unfinished}'
+        yield f'Where the config is: rolecall collect {directory} --config CONFIG'
+    if summary.waiting:
+        yield f'{count_noun(summary.waiting, "request")} not answered yet: rolecall collect {directory} --wait'
+    if summary.unanswered:
+        yield f'{count_noun(summary.unanswered, "request")} without an answer: failed, expired or cancelled.'
+        yield f'Send live: {summary.command}'
+        yield f'Or in a new batch: {summary.command} --batch'
+    if summary.unsubmitted:
+        what = f'{count_noun(summary.unsubmitted, "request")} of the next stage (later turns, judges) to submit'
+        yield f'{what}: rolecall collect {directory} --submit'
+    if summary.run is not None and (failed := summary.run.outcomes.get('failed')):
+        yield f'{count_noun(failed, "row")} failed; retry with: {summary.command} --rerun failed'
+    if summary.exit_code == 0:
+        yield f'Everything collected. Results are in {directory}.'

@@ -1,0 +1,129 @@
+"""`rolecall compare`: two runs, or two models of one run, row by row."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.ui.cli.languages import console_language, translate_message
+from rolecall.ui.cli.options import declare_command, whole_number
+from rolecall.ui.cli.report import note_damage
+
+
+def add_compare(commands: Any) -> None:
+    """Declare `rolecall compare`."""
+    parser = declare_command(
+        commands,
+        'compare',
+        'compare two runs, row by row',
+        'Compare two runs, or two models of one run, on the rows both have scored: differences with intervals and '
+        'p-values, and the rows whose verdict changed.',
+        '  rolecall compare runs/old runs/new\n  rolecall compare runs/new --models small large\n'
+        '  rolecall compare runs/old runs/new --json | jq .differences\n'
+        '  rolecall compare runs/main runs/branch --gate --margin 2\n'
+        '  rolecall compare runs/main runs/branch --gate --markdown >> $GITHUB_STEP_SUMMARY\n\n'
+        'exit codes with --gate: 0 not worse, 1 worse, 3 too few rows to tell, or not measured',
+    )
+    parser.set_defaults(run=_compare)
+    parser.add_argument('left', metavar='RUN_A', help='the baseline')
+    parser.add_argument('right', metavar='RUN_B', nargs='?', help='the run to compare with it')
+    parser.add_argument(
+        '--models', metavar='MODEL', nargs=2, help='compare these models; with one run, two of its models'
+    )
+    parser.add_argument(
+        '--flips', metavar='N', type=whole_number, default=10, help='changed rows shown per dataset (default: 10)'
+    )
+    parser.add_argument('--json', action='store_true', help='print one JSON object')
+    gate = parser.add_argument_group('in continuous integration')
+    gate.add_argument('--gate', action='store_true', help='is RUN_B worse than RUN_A? Tell by the exit code')
+    gate.add_argument(
+        '--margin', metavar='POINTS', type=_margin, default=2.0, help='a loss up to this is accepted (default: 2)'
+    )
+    gate.add_argument('--markdown', action='store_true', help='print the verdicts as Markdown, for a pull request')
+
+
+def _margin(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float('inf'):
+        raise argparse.ArgumentTypeError(f'expected a number of at least 0, got {text!r}')
+    return value
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.insight.comparison import compare_runs, comparison_as_json
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.ui.report import Run, StoredRun
+    from rolecall.ui.report.comparison_view import print_comparison
+    from rolecall.ui.views.terminal import make_console
+
+    if arguments.markdown and not arguments.gate:
+        raise ConfigError(Problem('--markdown', 'applies to --gate.'))
+    if arguments.right is None and arguments.models is None:
+        raise ConfigError(Problem('RUN_B', 'give a second run, or two models of the first with --models.'))
+    with RunReader(arguments.left) as one, RunReader(arguments.right or arguments.left) as other:
+        one.refuse_if_nothing_is_whole()
+        other.refuse_if_nothing_is_whole()
+        left: Run = StoredRun(one)
+        right: Run = StoredRun(other)
+        if arguments.models is not None:
+            left, right = (_only(run, name) for run, name in zip((one, other), arguments.models, strict=True))
+        aligned = None
+        if arguments.right is not None and arguments.models is None:
+            from rolecall.insight.alignment import align_runs, explain_differences, is_imported
+
+            if is_imported(one) or is_imported(other):
+                left = aligned = align_runs(one, other)
+        if arguments.gate:
+            return _gate(left, right, arguments)
+        comparison = compare_runs(left, right)
+        if arguments.json:
+            print(json_line(comparison_as_json(comparison, left=left, right=right)))
+        else:
+            print_comparison(
+                comparison,
+                make_console(sys.stdout, translate=console_language()),
+                left=left,
+                right=right,
+                flips=arguments.flips,
+            )
+            if aligned is not None:
+                from rolecall.strings import printable, wrap_for
+
+                for line in explain_differences(aligned, other):
+                    print(wrap_for(sys.stdout, printable(line)))
+        for run in (left, right) if arguments.right else (left,):
+            note_damage(run)
+    return 0
+
+
+def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
+    """Print the verdicts; the exit code is that of the worst."""
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.insight.gate import gate_markdown, gate_runs
+    from rolecall.strings import printable, wrap_for
+
+    result = gate_runs(left, right, margin=arguments.margin)
+    if arguments.json:
+        print(json_line(result.as_json()))
+    elif arguments.markdown:
+        print(gate_markdown(result), end='')
+    else:
+        for line in result.lines():
+            print(wrap_for(sys.stdout, printable(translate_message(line))))
+    return result.exit_code
+
+
+def _only(run: Any, model: str) -> Any:
+    """One model of a run; a name that it does not have is an error."""
+    from rolecall.insight.run_source import OneModelRun
+
+    known = list(dict.fromkeys(card.model for card in run.scorecards()))
+    if model not in known:
+        raise ConfigError(Problem('--models', f'the run has no model {model!r}.', did_you_mean(model, known)))
+    return OneModelRun(run, model)

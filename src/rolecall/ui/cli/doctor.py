@@ -1,0 +1,68 @@
+"""`rolecall doctor`: checks this machine, or a run directory, and saves what is whole of a damaged one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command, fail
+
+
+def add_doctor(commands: Any) -> None:
+    """Declare `rolecall doctor`."""
+    parser = declare_command(
+        commands,
+        'doctor',
+        'check this machine, or a run directory for damage',
+        'Say what is installed, which models are at hand, and whether keys and endpoints work. With RUN: read every '
+        'row and request of a run and compare it with its checksum. Exit code 1 if something is wrong.',
+        '  rolecall doctor\n  rolecall doctor --offline\n  rolecall doctor runs/first\n'
+        '  rolecall doctor runs/first --repair runs/saved',
+    )
+    parser.set_defaults(run=_run_doctor)
+    parser.add_argument('directory', metavar='RUN', nargs='?', help='a run directory')
+    parser.add_argument('--offline', action='store_true', help='without a run: ask no endpoint')
+    parser.add_argument('--json', action='store_true', help='without a run: one JSON object per line')
+    parser.add_argument('--repair', metavar='NEW', help='save what is whole into this new run directory')
+
+
+def _run_doctor(arguments: argparse.Namespace) -> int:
+    from rolecall.runs.batches.ledger_reader import describe_waiting
+    from rolecall.runs.store.doctor import check_run, repair_run
+    from rolecall.strings import printable, wrap_for
+
+    directory, target = arguments.directory, arguments.repair
+    if directory is None:
+        return fail('--repair needs a RUN.') if target else _check_machine(arguments)
+    checkup = repair_run(directory, target) if target else check_run(directory)
+    for line in (*checkup.lines(), *describe_waiting(directory)):
+        print(wrap_for(sys.stdout, printable(line)))
+    if target:
+        print(printable(f'Saved in {target}. Run the config there to ask for what is missing.'))
+    return 0 if checkup.is_whole else 1
+
+
+def _check_machine(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.strings import printable, wrap_for
+    from rolecall.ui.cli.environment import check_environment
+
+    problems = 0
+    for one in check_environment(offline=arguments.offline):
+        problems += one.problem
+        shown = (
+            json_line(asdict(one))
+            if arguments.json
+            else f'{"! " if one.problem else "  "}{one.what:<22}{_shorten_home(one.found)}'
+        )
+        print(shown if arguments.json else wrap_for(sys.stdout, printable(shown), hang=22))
+    return 1 if problems else 0
+
+
+def _shorten_home(text: str) -> str:
+    home = os.path.expanduser('~')
+    return text if home == '/' else text.replace(f'{home}{os.sep}', f'~{os.sep}')

@@ -1,0 +1,84 @@
+"""What is at hand on this machine: Python, extras, models, keys and endpoints, as lines for `rolecall doctor`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from rolecall._version import __version__
+
+_EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
+    'api': (('aiohttp',), 'models behind APIs'),
+    'llama': (('xllamacpp', 'numpy'), 'the embedded model and .gguf files'),
+    'hf': (('transformers', 'torch'), 'Hugging Face models'),
+    'vllm': (('vllm',), 'vLLM in this process (experimental)'),
+    'data': (('pyarrow', 'datasets'), 'Parquet and datasets of the hub'),
+    'retrieve': (('numpy', 'scipy'), 'BM25, DPP and other retrievers'),
+    'dense': (('sentence_transformers',), 'retrievers by embedding'),
+    'score': (('math_verify', 'rouge_score', 'sacrebleu'), 'mathematics, ROUGE, BLEU'),
+    'code': (('sandlock',), 'code in a sandbox'),
+    'tokenize': (('tokenizers', 'tiktoken'), 'token counts without a model'),
+}
+"""Each extra with the packages it brings, and what for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One line: what was looked at, what was found, and whether that is a problem."""
+
+    what: str
+    found: str
+    problem: bool = False
+
+
+def check_environment(*, offline: bool = False) -> Iterator[Checked]:
+    """Everything, in the order it is printed."""
+    yield Checked('rolecall', f'{__version__}, Python {platform.python_version()}, {platform.platform()}')
+    yield Checked('processors', f'{os.cpu_count() or 1}; terminal writes {sys.stdout.encoding or "unknown"}')
+    yield from _check_extras()
+    yield from _check_models()
+    yield from _check_keys()
+    if not offline:
+        yield from _check_endpoints()
+
+
+def _check_extras() -> Iterator[Checked]:
+    for extra, (packages, purpose) in _EXTRAS.items():
+        missing = [package for package in packages if importlib.util.find_spec(package) is None]
+        found = 'installed'
+        if missing:
+            found = f"{', '.join(missing)} missing: pip install 'rolecall[{extra}]'"
+        yield Checked(f'extra {extra}', f'{found} ({purpose})')
+
+
+def _check_models() -> Iterator[Checked]:
+    from rolecall.models.pull import PACKAGED, kept_path
+
+    for name, model in PACKAGED.items():
+        path = kept_path(name)
+        found = f'at {path}' if path else f'not downloaded ({model.download / 1e6:.0f} MB): rolecall models pull {name}'
+        yield Checked(f'model {name}', found)
+
+
+def _check_keys() -> Iterator[Checked]:
+    from rolecall.models.services import SOURCES
+
+    found = [f'{one.name} ({one.variable})' for one in SOURCES.values() if one.variable]
+    yield Checked('keys', ', '.join(found) if found else 'none in the environment, e.g. OPENAI_API_KEY')
+
+
+def _check_endpoints() -> Iterator[Checked]:
+    """Services with a key must work; of the servers on this machine, only those that answer are listed."""
+    from rolecall.models.endpoint_check import check_service, services_to_check
+
+    services = services_to_check()
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        checks = list(pool.map(check_service, services))
+    for service, check in zip(services, checks, strict=True):
+        if service.keys or check.works:
+            yield Checked(f'endpoint {check.service}', f'{check.told} ({check.url})', problem=not check.works)

@@ -1,0 +1,102 @@
+"""`rolecall export requests`: every request of a config, as an OpenAI batch file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.options import (
+    add_selection_options,
+    add_source_options,
+    declare_command,
+    open_given,
+    positive_number,
+    print_note,
+)
+
+if TYPE_CHECKING:
+    from rolecall.errors import RolecallError
+    from rolecall.experiment.opening.tasks import Task
+    from rolecall.ui.cli.inputs import OpenedConfig
+    from rolecall.ui.cli.selection import Selection
+
+
+def add_requests(exports: Any) -> None:
+    """Declare `rolecall export requests`."""
+    parser = declare_command(
+        exports,
+        'requests',
+        'write every request as an OpenAI batch file',
+        'Write every request as one line of an OpenAI batch file.',
+        '  rolecall export requests config.py -o requests.jsonl\n'
+        '  rolecall export requests config.py --model gpt --limit 100 -o requests.jsonl.gz',
+    )
+    parser.set_defaults(run=_requests)
+    parser.add_argument(
+        'config', metavar='CONFIG', help='a benchmark by name, a config file, or a file of rows with --template'
+    )
+    add_selection_options(parser)
+    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
+    parser.add_argument(
+        '-o', '--output', metavar='FILE', default='-', help='.gz compresses (default: -, which is stdout)'
+    )
+    add_source_options(parser)
+
+
+def _requests(arguments: argparse.Namespace) -> int:
+    from rolecall.ui.cli.export.writing import write_with_progress
+    from rolecall.ui.cli.selection import select
+
+    opened = open_given(arguments, arguments.config)
+    selection = select(opened.plan, dataset=arguments.dataset, model=opened.model)
+    _refuse_without_models(selection)
+    _refuse_repeated_names(selection)
+    entries = _entries(opened, selection, arguments.limit, opened.data or {})
+    write_with_progress(entries, arguments.output, 'request')
+    return 0
+
+
+def _entries(
+    opened: OpenedConfig, selection: Selection, limit: int | None, data: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    from collections import Counter
+
+    from rolecall.experiment.opening.entries import media_folders
+    from rolecall.models.http.media import MediaReader
+    from rolecall.ui.cli.export.batch import batch_entries, batch_notes, fit_notes
+    from rolecall.ui.cli.selection import open_pairs
+
+    folders = media_folders(selection.tasks, base=opened.base, allowed=opened.config.get('media_folders'), data=data)
+    for pair in open_pairs(selection, base=opened.base, data=data or None, on_failure=_refuse):
+        for note in batch_notes(pair):
+            print_note(note)
+        if pair.model_entry is not None:
+            fits: Counter[str] = Counter()
+            yield from batch_entries(pair, pair.model_entry, limit=limit, media=MediaReader(folders), fits=fits)
+            for note in fit_notes(pair, fits):
+                print_note(note)
+
+
+def _refuse(task: Task, error: RolecallError) -> None:
+    raise error
+
+
+def _refuse_without_models(selection: Selection) -> None:
+    from rolecall.errors import ConfigError, Problem
+
+    if None in selection.model_entries:
+        raise ConfigError(Problem('models', 'the config has no models.', 'Requests are written for a model: add one.'))
+
+
+def _refuse_repeated_names(selection: Selection) -> None:
+    """Requests are told apart by the abbrs of dataset and model."""
+    from collections import Counter
+
+    from rolecall.errors import ConfigError, Problem
+
+    datasets = Counter(task.abbr for task in selection.tasks)
+    models = Counter(model_entry.abbr for model_entry in selection.model_entries if model_entry is not None)
+    if repeated := [abbr for counts in (datasets, models) for abbr, count in counts.items() if count > 1]:
+        what = f'used more than once: {", ".join(repeated)}. Requests could not be told apart.'
+        raise ConfigError(Problem('abbr', what, 'Give each dataset and each model an abbr of its own.'))

@@ -1,0 +1,74 @@
+"""`rolecall export results`: every row of a run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.options import add_pattern_options, declare_command, fail, print_note
+
+if TYPE_CHECKING:
+    from rolecall.runs.result_files import Format
+
+
+def add_results(exports: Any) -> None:
+    """Declare `rolecall export results`."""
+    parser = declare_command(
+        exports,
+        'results',
+        'write every row of a run',
+        "Write one record per row of a run: prediction, gold answer, score, outcome, and the row's own fields.",
+        '  rolecall export results runs/first | jq -c "select(.outcome != \\"ok\\")"\n'
+        '  rolecall export results runs/first --prompts --format parquet -o rows.parquet\n'
+        '  rolecall export results runs/first --format every-eval-ever -o shared',
+    )
+    parser.set_defaults(run=_results)
+    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    parser.add_argument(
+        '--format',
+        choices=('jsonl', 'csv', 'parquet', 'every-eval-ever'),
+        help='every-eval-ever writes a folder of records in that schema (default: by the ending of FILE, or jsonl)',
+    )
+    parser.add_argument('--prompts', action='store_true', help='add the requests that were sent')
+    add_pattern_options(parser)
+    parser.add_argument('-o', '--output', metavar='FILE', default='-', help='default: -, which is stdout')
+
+
+def _results(arguments: argparse.Namespace) -> int:
+    if arguments.format == 'every-eval-ever':
+        return _write_records(arguments)
+    from rolecall.runs.result_files import export_results
+
+    to = sys.stdout if arguments.output == '-' else arguments.output
+    export_results(
+        arguments.directory,
+        to,
+        format=arguments.format or _find_format(arguments.output),
+        dataset=arguments.dataset,
+        model=arguments.model,
+        prompts=arguments.prompts,
+        on_damage=print_note,
+    )
+    return 0
+
+
+def _find_format(output: str) -> Format:
+    """The format that a file's name promises; JSON lines without such a promise."""
+    ending = output.lower().rpartition('.')[2]
+    return 'csv' if ending == 'csv' else 'parquet' if ending == 'parquet' else 'jsonl'
+
+
+def _write_records(arguments: argparse.Namespace) -> int:
+    from rolecall.ui.report.every_eval_ever import export_every_eval_ever
+
+    if arguments.output == '-':
+        return fail('--format every-eval-ever writes a folder: name it with -o.')
+    if arguments.dataset or arguments.model:
+        return fail('--format every-eval-ever writes the whole run; --dataset and --model do not apply.')
+    written = export_every_eval_ever(
+        arguments.directory, arguments.output, prompts=arguments.prompts, on_damage=print_note
+    )
+    for path in written:
+        print(path)
+    return 0

@@ -1,0 +1,235 @@
+"""`rolecall export sft`: rows as fine-tuning data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.options import (
+    add_selection_options,
+    add_source_options,
+    declare_command,
+    fail,
+    open_given,
+    positive_number,
+    print_note,
+)
+
+if TYPE_CHECKING:
+    from rolecall.apps.sft.forms import Form
+    from rolecall.apps.sft.training_file import Given
+    from rolecall.apps.sft.training_programs import Aim
+    from rolecall.experiment.opening.model_entries import ModelEntry
+    from rolecall.experiment.opening.tasks import Task
+    from rolecall.models.local_engine import PromptEncoder
+    from rolecall.models.tokenizers.tokenizer import Tokenizer
+    from rolecall.ui.cli.inputs import OpenedConfig
+    from rolecall.ui.cli.selection import Selection
+
+
+_TEXT_FORMS = ('text', 'tokens', 'alpaca')
+_LLAMA_FACTORY = ('sharegpt', 'alpaca')
+
+
+def add_sft(exports: Any) -> None:
+    """Declare `rolecall export sft`."""
+    parser = declare_command(
+        exports,
+        'sft',
+        'write rows as fine-tuning data',
+        'Write rows as fine-tuning data. Each line starts with exactly the request that inference sends, followed by '
+        'the answer.',
+        '  rolecall export sft rows.jsonl --prompter app.py:answerer --answer-column answer --model smollm2\n'
+        '  rolecall export sft config.py --dataset gsm8k --model qwen --form tokens -o sft.jsonl.gz\n'
+        "  rolecall export sft qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer "
+        '--meta-template chatml --form text',
+    )
+    parser.set_defaults(run=_sft)
+    parser.add_argument(
+        'source', metavar='CONFIG', help='a config file, or a file of rows with --prompter or --template'
+    )
+    add_selection_options(parser)
+    parser.add_argument('--split', choices=('test', 'train'), help='which rows of a config to use (default: test)')
+    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
+    parser.add_argument(
+        '--form',
+        choices=('messages', 'prompt-completion', 'text', 'tokens', 'sharegpt', 'alpaca'),
+        default='messages',
+        help='contents of a line (default: messages); docs/fine-tuning.md says which trainer reads which',
+    )
+    parser.add_argument(
+        '--train-on',
+        choices=('answer', 'all-answers'),
+        default='answer',
+        help='all-answers also trains on the answers of examples (default: answer)',
+    )
+    parser.add_argument(
+        '--end', metavar='TEXT', default='', help='text that ends an answer where the model side defines none'
+    )
+    parser.add_argument('--tokenizer', metavar='SOURCE', help='tokenizer.json, model folder, .gguf, or tiktoken:NAME')
+    parser.add_argument('--skip', action='store_true', help='skip and count rows that cannot be used')
+    parser.add_argument(
+        '-o', '--output', metavar='FILE', default='-', help='.gz compresses (default: -, which is stdout)'
+    )
+    prompter = parser.add_argument_group('a prompter instead of a config')
+    prompter.add_argument('--prompter', metavar='FILE.py:NAME', help='the prompter that writes the prompts')
+    prompter.add_argument('--answer-column', metavar='COLUMN', help='column that holds the answer')
+    prompter.add_argument('--input-column', metavar='COLUMN', help='column of the user input (default: input)')
+    prompter.add_argument('--history-column', metavar='COLUMN', help='column of the earlier turns')
+    prompter.add_argument('--tools-column', metavar='COLUMN', help="column of each row's tools")
+    add_source_options(parser)
+
+
+def _sft(arguments: argparse.Namespace) -> int:
+    from rolecall.apps.sft.training_file import SftReport, entries
+    from rolecall.ui.cli.export.writing import write_with_progress
+
+    if arguments.prompter and not arguments.answer_column:
+        return fail('--prompter needs --answer-column: the column that holds the answer.')
+    if ignored := _find_ignored_option(arguments):
+        other = 'a config or --template' if arguments.prompter else '--prompter'
+        return fail(f'{ignored} only applies to {other}.')
+    if arguments.prompter and len(arguments.model) > 1:
+        return fail('training data is written for one model: give --model once.')
+    if arguments.form in _LLAMA_FACTORY and arguments.output.endswith('.gz'):
+        return fail(f'LLaMA-Factory reads no .gz files: write --form {arguments.form} to a .jsonl file.')
+    given, encoder = _of_prompter(arguments) if arguments.prompter else _of_config(arguments)
+    report = SftReport()
+    lines = entries(given, report, form=arguments.form, encoder=encoder, skip=arguments.skip)
+    write_with_progress(lines, arguments.output, 'example')
+    if arguments.form in _LLAMA_FACTORY and arguments.output != '-':
+        _write_dataset_info(Path(arguments.output), arguments.form)
+    for remark in report.remarks():
+        print_note(remark)
+    return 0
+
+
+def _find_ignored_option(arguments: argparse.Namespace) -> str | None:
+    """An option that was given and would have no effect."""
+    if arguments.prompter:
+        given = {
+            '--dataset': arguments.dataset,
+            '--data': arguments.data,
+            '--split': arguments.split,
+            '--template': arguments.template,
+            '--answer': arguments.answer,
+            '--api': arguments.api,
+        }
+    else:
+        given = {
+            '--answer-column': arguments.answer_column,
+            '--input-column': arguments.input_column,
+            '--history-column': arguments.history_column,
+            '--tools-column': arguments.tools_column,
+        }
+    return next((name for name, value in given.items() if value), None)
+
+
+def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
+    from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
+    from rolecall.core.render.families import meta_template
+    from rolecall.sources.datasets import open_file
+    from rolecall.ui.cli.inputs import load_prompter, named_model_entry
+
+    prompter = load_prompter(arguments.prompter)
+    if arguments.meta_template:
+        prompter = prompter.bind(meta_template(arguments.meta_template))
+    entry = named_model_entry(arguments.model[0]) if arguments.model else None
+    side = PrompterSide(prompter) if entry is None else PrompterSide.for_model(prompter, entry)
+    tokenizer = _find_tokenizer(arguments, entry)
+    encoder = None if tokenizer is None else side.encoder(tokenizer)
+    if side.words_by_default and arguments.form in _TEXT_FORMS:
+        print_note('the prompter is not bound to a model, so the default markers are used: name one with --model.')
+    columns = Columns(arguments.answer_column, arguments.input_column, arguments.history_column, arguments.tools_column)
+    rows = open_file(arguments.source)
+    given = prompter_examples(side, rows, columns, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
+    return given, encoder
+
+
+def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
+    from rolecall.apps.sft.pair_examples import entry_encoder
+    from rolecall.ui.cli.selection import select
+
+    opened = open_given(arguments, arguments.source)
+    selection = select(opened.plan, dataset=arguments.dataset, model=opened.model)
+    model_entry = _only_model_entry(selection)
+    given = _examples(arguments, selection.tasks, model_entry, opened)
+    tokenizer = _find_tokenizer(arguments, model_entry)
+    return given, None if tokenizer is None else entry_encoder(model_entry, tokenizer)
+
+
+def _examples(
+    arguments: argparse.Namespace, tasks: Sequence[Task], model_entry: ModelEntry, opened: OpenedConfig
+) -> Iterator[Given]:
+    from dataclasses import replace
+
+    from rolecall.apps.sft.pair_examples import pair_examples
+    from rolecall.experiment.pairs.pair import Pair
+
+    for task in tasks:
+        rows = task.open(base=opened.base, data=opened.data)
+        if arguments.split == 'train':
+            rows = replace(rows, test=rows.train)
+        yield from pair_examples(
+            Pair(task, model_entry, rows), form=arguments.form, aim=_aim(arguments), limit=arguments.limit
+        )
+
+
+def _only_model_entry(selection: Selection) -> ModelEntry:
+    """The model to train. Prompts of two models do not belong in one file."""
+    from rolecall.errors import ConfigError, Problem
+
+    model_entry = selection.model_entries[0]
+    if model_entry is None:
+        raise ConfigError(
+            Problem('models', 'the config has no models.', 'Training data is written for a model: add one.')
+        )
+    if len(selection.model_entries) > 1:
+        names = ', '.join(one.abbr for one in selection.model_entries if one is not None)
+        raise ConfigError(Problem('models', f'several models match: {names}.', 'Select one with --model.'))
+    return model_entry
+
+
+def _find_tokenizer(arguments: argparse.Namespace, model: ModelEntry | None) -> Tokenizer | None:
+    """The tokenizer that is named, or that of a local model. Only tokens cannot be written without one."""
+    from rolecall.errors import ConfigError, MissingExtraError, Problem
+    from rolecall.models.tokenizers.tokenizer import find_tokenizer, load_tokenizer
+
+    needed = arguments.form == 'tokens'
+    found = None
+    if arguments.tokenizer:
+        found = load_tokenizer(arguments.tokenizer)
+    elif model is not None and (needed or model.kind != 'api'):
+        try:
+            found = find_tokenizer(model.entry)
+        except MissingExtraError:
+            if needed:
+                raise
+    if found is None and needed:
+        what = "--form tokens needs the model's tokenizer, which is not on this machine."
+        raise ConfigError(Problem('tokenizer', what, 'Name one: --tokenizer FOLDER, FILE.gguf or tiktoken:NAME'))
+    return found
+
+
+def _write_dataset_info(output: Path, form: Form) -> None:
+    """Add the file to the dataset_info.json beside it, which LLaMA-Factory reads."""
+    from rolecall.apps.sft.forms import dataset_info
+    from rolecall.errors import RolecallError
+
+    place = output.with_name('dataset_info.json')
+    try:
+        known = json.loads(place.read_text(encoding='utf-8')) if place.exists() else {}
+        name = output.name.partition('.')[0]
+        place.write_text(json.dumps({**known, name: dataset_info(form, output.name)}, indent=2), encoding='utf-8')
+    except (OSError, ValueError, TypeError) as error:
+        raise RolecallError(f'{place}: cannot be updated: {error}.') from error
+    print_note(f'{place}: dataset {name} for LLaMA-Factory.')
+
+
+def _aim(arguments: argparse.Namespace) -> Aim:
+    from rolecall.apps.sft.training_programs import Aim
+
+    return Aim(arguments.train_on == 'all-answers', arguments.end.replace('\\n', '\n'))

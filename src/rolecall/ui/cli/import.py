@@ -1,0 +1,62 @@
+# ruff: noqa: N999  # a file is the command you type
+"""`rolecall import`: a log of another harness as a run directory."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command
+
+_SHOWN = 5
+HARNESSES = ('lm-eval', 'inspect', 'opencompass', 'aisbench')
+
+
+def add_import(commands: Any) -> None:
+    """Declare `rolecall import`."""
+    parser = declare_command(
+        commands,
+        'import',
+        'open a log of another harness as a run',
+        'Turn a log of another harness into a run directory that report, compare, export and web open: prompts, '
+        'replies, answers, scores and settings as the log has them. What it lacks is "not recorded".',
+        '  rolecall import lm-eval results/my-model --out runs/theirs\n'
+        '  rolecall import inspect logs/2026-01-01_gsm8k.eval\n'
+        '  rolecall import opencompass outputs/default/20260101_120000\n'
+        '  rolecall compare runs/theirs runs/ours',
+    )
+    parser.set_defaults(run=_import)
+    parser.add_argument('harness', metavar='HARNESS', choices=HARNESSES, help=', '.join(HARNESSES))
+    parser.add_argument('source', metavar='LOG', help='its folder of results, or its log file')
+    parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_LOG)')
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from rolecall.runs.logs.inspect_log import read_inspect
+    from rolecall.runs.logs.lm_eval_log import read_lm_eval
+    from rolecall.runs.logs.log import keep_newest, write_run
+    from rolecall.runs.logs.opencompass_log import read_opencompass
+    from rolecall.strings import count_noun
+
+    source = Path(arguments.source)
+    if arguments.harness == 'lm-eval':
+        logs = read_lm_eval(source)
+    elif arguments.harness == 'inspect':
+        logs = read_inspect(source)
+    else:
+        logs = read_opencompass(source, 'OpenCompass' if arguments.harness == 'opencompass' else 'AISBench')
+    out = Path(arguments.out or Path('runs') / source.absolute().name.split('.')[0])
+    logs, left_out = keep_newest(logs)
+    write_run(logs, str(source), out)
+    rows = sum(len(log.rows) for log in logs)
+    made_by = f'{logs[0].harness}, version {logs[0].version}'
+    print(f'{count_noun(rows, "row")} of {count_noun(len(logs), "log")} ({made_by}) in {out}.')
+    if left_out:
+        shown = f'{", ".join(left_out[:_SHOWN])}{", …" if len(left_out) > _SHOWN else ""}'
+        print(f'Left out, since a newer log has them: {shown}.')
+    if not rows:
+        print('The log has scores but no rows: prompts, replies and answers are not recorded.')
+    print(f'Show them: rolecall report {out}')
+    return 0

@@ -1,0 +1,113 @@
+"""`rolecall init`: a commented config for a file of rows."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.languages import translate_message
+from rolecall.ui.cli.options import add_encoding_option, declare_command, fail, print_note
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rolecall.experiment.opening.first_config import Guess
+
+
+def add_init(commands: Any) -> None:
+    """Declare `rolecall init`."""
+    parser = declare_command(
+        commands,
+        'init',
+        'write a first config for a file of rows',
+        'Look at the columns of a file of rows, ask three questions, and write a commented config that runs.',
+        '  rolecall init rows.csv\n  rolecall init rows.jsonl --yes -o eval.py --model openai/gpt-4.1-mini',
+    )
+    parser.set_defaults(run=_init)
+    parser.add_argument('rows', metavar='FILE', help='a file of rows: CSV, JSONL, JSON, TSV, Parquet')
+    parser.add_argument('-y', '--yes', action='store_true', help='ask nothing: take what the columns look like')
+    parser.add_argument('-o', '--output', metavar='FILE', help='the config to write (default: NAME.py)')
+    parser.add_argument('--model', metavar='NAME', default='smollm2', help='the model to ask (default: smollm2)')
+    add_encoding_option(parser)
+    parser.add_argument('--force', action='store_true', help='replace the config if it exists')
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from rolecall.experiment.opening.first_config import guess_columns, write_config
+    from rolecall.models.model_names import resolve_model
+    from rolecall.runs.atomic import write_atomically
+    from rolecall.strings import printable
+
+    rows = Path(arguments.rows)
+    if not rows.is_file():
+        return fail(f'{rows}: no such file.')
+    stem = rows.name.split('.')[0]
+    default = f'{stem}_eval.py' if _hides_module(Path(f'{stem}.py')) else f'{stem}.py'
+    target = Path(arguments.output or default)
+    if target.suffix != '.py':
+        return fail(f'{target}: the config is written as Python; give a name that ends in .py.')
+    if _hides_module(target):
+        return fail(f'{target} would hide the Python module {target.stem!r}. Choose another: -o {target.stem}_eval.py')
+    if target.exists() and not arguments.force:
+        return fail(f'{target} exists. Give another name with -o, or replace it with --force.')
+    resolve_model(arguments.model, where='--model')
+    guess = guess_columns(rows, arguments.encoding)
+    if not arguments.yes and sys.stdin.isatty():
+        try:
+            guess = _ask(guess)
+        except EOFError:
+            return fail('nothing was written.')
+    notes: list[str] = []
+    written = write_config(rows, guess, model=arguments.model, target=target, notes=notes)
+    with write_atomically(target) as part, open(part, 'w', encoding='utf-8') as config:
+        config.write(written)
+    scored = (
+        f'answer {guess.answer!r}, scored by {guess.metric}' if guess.answer else 'no answer column found: not scored'
+    )
+    print(printable(translate_message(f'Wrote {target}: question {guess.question!r}, {scored}.')))
+    for note in notes:
+        print_note(note)
+    print(printable(translate_message(f'Next: rolecall view {target}, then rolecall run {target}')))
+    return 0
+
+
+def _hides_module(target: Path) -> bool:
+    """Whether Python started in the folder of `target` would import it in place of an installed module."""
+    from importlib.util import find_spec
+
+    if target.stem in sys.stdlib_module_names:
+        return True
+    spec = find_spec(target.stem) if target.stem.isidentifier() else None
+    return spec is not None and spec.origin != str(target.absolute())
+
+
+def _ask(guess: Guess) -> Guess:
+    """Three questions; Enter takes what was guessed."""
+    from dataclasses import replace
+
+    from rolecall.experiment.opening.first_config import guess_answers
+    from rolecall.experiment.opening.rows_config import METRIC_NAMES
+    from rolecall.strings import printable, wrap_for
+
+    print(wrap_for(sys.stdout, printable(f'Columns: {", ".join(guess.columns)}')))
+    question = _choose('Which column is the question?', guess.question, guess.columns)
+    answer = _choose('Which column is the answer (- for none)?', guess.answer or '-', (*guess.columns, '-'))
+    guess = guess_answers(replace(guess, question=question, answer=None if answer == '-' else answer))
+    if guess.answer is None:
+        return guess
+    print(f'Metrics: {", ".join(METRIC_NAMES)}')
+    metric = _choose('How are answers compared?', guess.metric, tuple(METRIC_NAMES))
+    return replace(guess, metric=metric)
+
+
+def _choose(question: str, usual: str, known: tuple[str, ...]) -> str:
+    from rolecall.errors import did_you_mean
+
+    while True:
+        typed = input(f'{question} [{usual}] ').strip() or usual
+        if typed in known:
+            return typed
+        print(f'{typed!r}: {did_you_mean(typed, known)}')

@@ -1,0 +1,147 @@
+"""`rolecall lint`: what would spoil a run, as lines for people and for programs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.options import (
+    add_selection_options,
+    add_source_options,
+    assemble_given,
+    declare_command,
+    fail,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from rolecall.experiment.lint.finding import Finding
+
+
+_SAME = 4
+"""From this many on, findings of one kind are shown as one, with their number."""
+
+
+def add_lint(commands: Any) -> None:
+    """Declare `rolecall lint`."""
+    parser = declare_command(
+        commands,
+        'lint',
+        'find problems before a run',
+        'Find what would spoil a run: unfilled fields, leaked answers, lost examples, …',
+        '  rolecall lint config.py --strict\n'
+        '  rolecall lint gsm8k --api\n'
+        '  rolecall lint config.py --silence non-string-value role-fell-back --json\n'
+        "  rolecall lint qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer\n"
+        '  rolecall lint --rules',
+    )
+    parser.set_defaults(run=_lint)
+    parser.add_argument(
+        'config',
+        nargs='?',
+        metavar='CONFIG',
+        help='a benchmark by name, a config file, or a file of rows with --template',
+    )
+    add_selection_options(parser)
+    parser.add_argument('--strict', action='store_true', help='exit with 1 for warnings as well as errors')
+    parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='rules to leave out')
+    parser.add_argument(
+        '--limit', metavar='N', type=whole_number, default=200, help='rows checked per dataset (default: 200)'
+    )
+    parser.add_argument('--json', action='store_true', help='print one JSON object per finding')
+    parser.add_argument('--rules', action='store_true', help='list the rules and exit')
+    add_source_options(parser)
+
+
+def _lint(arguments: argparse.Namespace) -> int:
+    from rolecall.strings import wrap_for
+
+    if arguments.rules:
+        print(*(wrap_for(sys.stdout, line, hang=40) for line in _rule_lines()), sep='\n')
+        return 0
+    if arguments.config is None:
+        return fail(_describe_missing_config(arguments.silence))
+    from rolecall.experiment.lint.linter import lint_config
+
+    opened = assemble_given(arguments, arguments.config)
+    findings = lint_config(
+        opened.config,
+        dataset=arguments.dataset,
+        model=opened.model,
+        silence=arguments.silence,
+        limit=arguments.limit,
+        data={'*': opened.data} if opened.data else None,
+    )
+    for line in _json_lines(findings) if arguments.json else _finding_lines(findings):
+        print(line if arguments.json else wrap_for(sys.stdout, line))
+    counting = ('error', 'warning') if arguments.strict else ('error',)
+    return 1 if any(finding.severity in counting for finding in findings) else 0
+
+
+def _describe_missing_config(silenced: Sequence[str]) -> str:
+    if silenced:
+        return f'lint needs a CONFIG, and {silenced[-1]!r} was read as a rule: put CONFIG before --silence.'
+    return 'lint needs a CONFIG (see rolecall lint --help).'
+
+
+def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Each finding with its place, an example and a remedy, then a count."""
+    from rolecall.strings import count_noun, printable
+
+    for finding, more in _merge_same(findings):
+        yield f'{finding.severity}: {finding.rule}  {printable(finding.where)}'
+        yield f'  {printable(finding.message)}{_rows_in_brackets(finding)}'
+        if finding.example:
+            yield f'  e.g. {finding.example!r}'
+        if finding.remedy:
+            yield f'  {printable(finding.remedy)}'
+        if more:
+            yield f'  The same holds for {len(more):,} more, to {printable(more[-1].where)}.'
+        yield ''
+    counts = Counter(finding.severity for finding in findings)
+    yield ', '.join(count_noun(count, severity) for severity, count in counts.items()) or 'nothing found'
+
+
+def _merge_same(findings: Sequence[Finding]) -> Iterator[tuple[Finding, Sequence[Finding]]]:
+    """Findings that are not about rows and differ in names and numbers only: the first, and the others."""
+    from rolecall.strings import mask_details
+
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        key = mask_details(finding.message) if finding.row is None else f'{finding.where} {finding.message}'
+        groups.setdefault((finding.rule, key), []).append(finding)
+    for same in groups.values():
+        if len(same) < _SAME:
+            yield from ((finding, ()) for finding in same)
+        else:
+            yield same[0], same[1:]
+
+
+def _rows_in_brackets(finding: Finding) -> str:
+    from rolecall.strings import count_noun
+
+    if finding.row is None:
+        return ''
+    if finding.seen:
+        return f' ({finding.count} of {count_noun(finding.seen, "row")}, e.g. row {finding.row})'
+    return f' (row {finding.row})'
+
+
+def _json_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    from dataclasses import asdict
+
+    from rolecall.experiment.previews.jsonl import json_line
+
+    return (json_line(asdict(finding)) for finding in findings)
+
+
+def _rule_lines() -> Iterator[str]:
+    """The rules by name, with what they look for."""
+    from rolecall.experiment.lint import RULES
+
+    width = max(map(len, RULES))
+    for rule in RULES.values():
+        yield f'{rule.name.ljust(width)}  {rule.severity:<7}  {rule.description}'

@@ -1,0 +1,104 @@
+"""The command line. Only argparse and the command's own file are imported before it runs, so that it starts at once."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from rolecall._version import __version__
+from rolecall.errors import RolecallError, close_match
+from rolecall.ui.cli.languages import LANGUAGES, choose_language, set_language, translate_parser
+from rolecall.ui.cli.options import EXIT_CODES, HelpFormatter, fail
+from rolecall.ui.cli.streams import discard_stdout, prepare_streams
+
+_COMMANDS = (
+    'init', 'view', 'lint', 'run', 'collect', 'runs', 'report', 'compare', 'merge', 'import', 'doctor', 'export',
+    'tune', 'web', 'models', 'config', 'list', 'prompter', 'schema', 'completion',
+)  # fmt: skip
+"""In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with errors that look like all others: where, what is wrong, and what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        where, _, what = message.partition(': ')
+        if not where.startswith('argument '):
+            where, what = '', message
+        invalid = _INVALID_CHOICE.match(what)
+        close = close_match(invalid[1], re.findall(r"[^', ]+", invalid[2])) if invalid else None
+        self._refuse(
+            where.removeprefix('argument '), f'{what.rstrip(".")}.', f"Did you mean '{close}'?" if close else ''
+        )
+
+    def _refuse(self, *lines: str) -> NoReturn:
+        sys.exit(fail('\n  '.join(filter(None, (*lines, f'`{self.prog} --help` lists the options.')))))
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; an unknown option is refused by the command it was given to, with the name it resembles."""
+        arguments, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [word.partition('=')[0] for word in unknown if word.startswith('--')]
+            meant = filter(None, (close_match(option, self._option_string_actions) for option in options))
+            self._refuse(f'unknown option: {" ".join(unknown)}', *(f"Did you mean '{close}'?" for close in meant))
+        return arguments, unknown
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    prepare_streams()
+    given = sys.argv[1:] if argv is None else argv
+    language, typed = choose_language(given)
+    set_language(language)
+    parser = build_parser(typed[:1])
+    if language == 'zh':
+        translate_parser(parser)
+    arguments = parser.parse_args(given)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except RolecallError as error:
+        return fail(str(error))
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        discard_stdout()
+        return 141
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        discard_stdout()
+        return fail(f'cannot write the output: {error.strerror}.')
+    return code
+
+
+def build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser with the command that was typed, or with all of them."""
+    parser = _Parser(
+        prog='rolecall',
+        description='Write the exact prompt every model receives, inspect it, lint it, run it, and score it.',
+        epilog=EXIT_CODES,
+        formatter_class=HelpFormatter,
+    )
+    parser.add_argument('--version', action='version', version=f'rolecall {__version__}')
+    parser.add_argument(
+        '--lang',
+        choices=LANGUAGES,
+        help='language of the help: en, zh (default: that of ROLECALL_LANG or the locale)',
+    )
+    commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
+    for name in [name for name in _COMMANDS if name in typed] or _COMMANDS:
+        getattr(importlib.import_module(f'rolecall.ui.cli.{name}'), f'add_{name}')(commands)
+    return parser
+
+
+if __name__ == '__main__':
+    sys.exit(main())

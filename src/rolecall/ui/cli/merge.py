@@ -1,0 +1,36 @@
+"""`rolecall merge`: puts the run directories of several processes together."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command
+
+
+def add_merge(commands: Any) -> None:
+    """Declare `rolecall merge`."""
+    parser = declare_command(
+        commands,
+        'merge',
+        'put the runs of several processes together',
+        'Merge run directories into one, each request and each row once. Exit code 1 if runs contradict each other.',
+        '  rolecall run config.py --out runs/big --rank 0 --of 2     on one machine\n'
+        '  rolecall run config.py --out runs/big --rank 1 --of 2     on another\n'
+        '  rolecall merge runs/big runs/big/rank-*\n'
+        '  rolecall run config.py --out runs/big                     asks for what is missing, and scores',
+    )
+    parser.set_defaults(run=_merge)
+    parser.add_argument('out', metavar='OUT', help='the run directory to write, new or an earlier merge')
+    parser.add_argument('runs', metavar='RUN', nargs='+', help='run directories to take')
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    from rolecall.runs.store.merge import merge_runs
+    from rolecall.strings import printable
+
+    merged = merge_runs(arguments.out, arguments.runs)
+    for line in merged.lines():
+        print(printable(line))
+    print(printable(f'Scores: run the config with --out {arguments.out}; only what is missing is asked.'))
+    return 0 if merged.is_clean else 1

@@ -1,0 +1,293 @@
+"""What the commands share: how they are declared, how their arguments are read, and how they report a failure."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rolecall.experiment.opening.source import Assembled
+    from rolecall.ui.cli.inputs import OpenedConfig
+
+
+EXIT_CODES = """exit codes:
+  0    success (lint: no findings that count; view --diff: no differences)
+  1    lint: findings that count; view --diff: the requests differ;
+       run: a row failed, a model was unreachable, or a judge returned no
+       verdict; merge: runs contradict each other
+  2    the config, its data or the command line is invalid, or the linter
+       finds errors before a run; the reason is on stderr
+  3    compare --gate: too few rows to tell, or not measured (0: not worse,
+       1: worse); collect: batches have not ended, or the next ones have to
+       be submitted
+  130  interrupted
+  141  broken pipe: the reader closed the output"""
+
+
+def fail(reason: str) -> int:
+    """Print why a command cannot be carried out; the result is its exit code."""
+    print_note(reason)
+    return 2
+
+
+def print_note(note: str) -> None:
+    """Print a line of ours to stderr. Control characters in it are written out, never sent to the terminal."""
+    from rolecall.strings import printable, wrap_for
+    from rolecall.ui.cli.languages import translate_message
+
+    print(wrap_for(sys.stderr, f'rolecall: {printable(translate_message(note))}'), file=sys.stderr)
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help in which descriptions are wrapped, and examples stay as they are written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if '\n' in text:
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+
+def declare_command(commands: Any, name: str, help_: str, description: str, examples: str) -> argparse.ArgumentParser:
+    """Declare a command with examples in its help."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help_,
+        description=description,
+        epilog=f'examples:\n{examples}',
+        formatter_class=HelpFormatter,
+    )
+    return parser
+
+
+def declare_group(commands: Any, name: str, help_: str) -> Any:
+    """Declare a command that only has subcommands; the result takes them."""
+    parser = commands.add_parser(name, help=help_, description=f'{help_[0].upper()}{help_[1:]}.')
+    return parser.add_subparsers(metavar='WHAT', required=True)
+
+
+def add_pattern_options(parser: argparse.ArgumentParser) -> None:
+    """The options that select datasets and models by name."""
+    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr matches, e.g. "bbh-*"')
+    parser.add_argument('--model', metavar='PATTERN', help='only models whose abbr matches')
+
+
+def add_selection_options(parser: argparse.ArgumentParser) -> None:
+    """The options that select datasets, name models, and supply rows."""
+    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr matches, e.g. "bbh-*"')
+    parser.add_argument(
+        '--model',
+        metavar='NAME',
+        action='append',
+        default=[],
+        help='a model by name (smollm2, FILE.gguf, hf:FOLDER, openai/NAME, ollama/NAME, a URL, module:function), '
+        'or one of the config by abbr or pattern; may be repeated',
+    )
+    parser.add_argument('--model-name', metavar='NAME', help='what the server at the URL calls its model')
+    parser.add_argument(
+        '--data',
+        metavar='SPLIT=FILE',
+        nargs='+',
+        type=_split_and_file,
+        default=[],
+        help='read rows from files: train=FILE test=FILE (or the split names of a task file); '
+        'for a benchmark by name, the folder with its rows (default: $ROLECALL_DATA, or data)',
+    )
+
+
+def add_source_options(parser: argparse.ArgumentParser, *, asks_models: bool = False) -> None:
+    """The options for files of rows, overrides of a config, and task files."""
+    rows = _add_rows_options(parser)
+    _add_shown_models(rows, asks_models=asks_models)
+    _add_override_options(parser)
+    _add_task_options(parser)
+
+
+def _add_rows_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    rows = parser.add_argument_group('a file of rows instead of a config')
+    rows.add_argument(
+        '--template', metavar='TEXT', help=r"prompt for each row: '{question}\n{answer}'; \n is a line break"
+    )
+    rows.add_argument(
+        '--answer', '--output-column', metavar='COLUMN', help='column that holds the answer; hidden from the prompt'
+    )
+    rows.add_argument('--choices', metavar='A,B,…', type=_choices, default=(), help='the answers to choose from')
+    rows.add_argument(
+        '--metric', metavar='NAME', help='exact, contains, number, math, f1, rouge, bleu, … (default: exact)'
+    )
+    rows.add_argument(
+        '--extract', metavar='NAME', help='how the answer is read from a reply (rolecall list postprocessors)'
+    )
+    rows.add_argument(
+        '--ask',
+        choices=('generate', 'perplexity'),
+        help='read the choice from a reply, or compare log-probabilities (default: compare, if every model gives them)',
+    )
+    add_encoding_option(rows)
+    rows.add_argument('--on-error', choices=('stop', 'skip'), help='what a malformed row does (default: stop)')
+    return rows
+
+
+class _ShowsOnly(argparse.Action):
+    """An option that names a model to show prompts for; a command that sends them refuses it."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        option = self.option_strings[0]
+        raise argparse.ArgumentError(
+            self, f'shows prompts and has no model to ask. Use {option} with view, lint or export; --model asks a model'
+        )
+
+
+def _add_shown_models(rows: argparse._ArgumentGroup, *, asks_models: bool) -> None:
+    """Model families to show prompts for. They are refused where models are asked."""
+    if asks_models:
+        rows.add_argument('--meta-template', metavar='NAME', action=_ShowsOnly, help=argparse.SUPPRESS)
+        rows.add_argument('--api', nargs=0, action=_ShowsOnly, default=False, help=argparse.SUPPRESS)
+        return
+    rows.add_argument('--meta-template', metavar='NAME', help='model family to write the prompt for, e.g. chatml')
+    rows.add_argument('--api', action='store_true', help='write the prompt as chat API messages')
+
+
+def add_encoding_option(parser: Any) -> None:
+    """The option for files that are not UTF-8."""
+    parser.add_argument('--encoding', metavar='NAME', help='encoding of the file (default: utf-8)')
+
+
+def _add_override_options(parser: argparse.ArgumentParser) -> None:
+    overrides = parser.add_argument_group('changes to every dataset, without editing the config')
+    overrides.add_argument('--shots', metavar='N', type=whole_number, help='examples for each row')
+    overrides.add_argument('--retriever', metavar='NAME', help='how they are chosen: fixk, random, bm25, topk, …')
+    overrides.add_argument('--system', metavar='TEXT', help='a system message')
+    overrides.add_argument('--temperature', metavar='T', type=_temperature, help='sampling temperature')
+    overrides.add_argument('--max-out-len', metavar='N', type=positive_number, help='longest answer, in tokens')
+    overrides.add_argument('--seed', metavar='N', type=whole_number, help='seed of sampling and of random examples')
+    overrides.add_argument('--n', metavar='N', type=positive_number, help='answers for each row')
+    overrides.add_argument(
+        '--set',
+        metavar='PATH=VALUE',
+        action='append',
+        default=[],
+        help='any value, by its place: datasets.*.infer_cfg.inferencer.max_out_len=64; may be repeated',
+    )
+
+
+def _add_task_options(parser: argparse.ArgumentParser) -> None:
+    tasks = parser.add_argument_group(
+        'a benchmark by name, or a task file of lm-evaluation-harness (.yaml, a folder, or lm_eval:NAME)'
+    )
+    tasks.add_argument('--models', metavar='FILE', help='a config file whose models are asked')
+    tasks.add_argument('--fewshot-seed', metavar='N', type=whole_number, help='seed for drawing them (default: 1234)')
+    tasks.add_argument('--fewshot-as-multiturn', action='store_true', help='in chat, examples as turns of their own')
+    tasks.add_argument(
+        '--as',
+        dest='emulate',
+        choices=['lm-eval', 'opencompass'],
+        help="ask a benchmark in this catalogue's wording; lm-eval also draws examples as it does, defects included",
+    )
+    tasks.add_argument(
+        '--download', '--hub', dest='hub', action='store_true', help='let rows be downloaded from the hub'
+    )
+
+
+def open_given(arguments: argparse.Namespace, path: str) -> OpenedConfig:
+    """Open the config, the file of rows, or the task file that a command was given, and read the plan in it."""
+    from rolecall.experiment.opening.entries import build_entries
+    from rolecall.ui.cli.inputs import OpenedConfig
+
+    made = assemble_given(arguments, path)
+    return OpenedConfig(made.config, build_entries(made.config), made.base, made.model, made.data)
+
+
+def assemble_given(arguments: argparse.Namespace, path: str, *, default_model: bool = False) -> Assembled:
+    """The config that a command was given, as a file or as rows, with models and overrides."""
+    from rolecall.experiment.opening.overrides import Overrides
+    from rolecall.experiment.opening.rows_config import RowsOptions
+    from rolecall.experiment.opening.set_values import parse_setting
+    from rolecall.experiment.opening.source import SourceOptions
+    from rolecall.ui.cli.inputs import assemble_source
+
+    options = SourceOptions(
+        models=tuple(arguments.model),
+        model_name=arguments.model_name,
+        rows=RowsOptions(
+            template=arguments.template,
+            answer=arguments.answer,
+            choices=arguments.choices,
+            metric=arguments.metric,
+            extract=arguments.extract,
+            ask=arguments.ask,
+            encoding=arguments.encoding,
+            on_error=arguments.on_error,
+        ),
+        overrides=Overrides(
+            shots=arguments.shots,
+            retriever=arguments.retriever,
+            system=arguments.system,
+            temperature=arguments.temperature,
+            max_out_len=arguments.max_out_len,
+            seed=arguments.seed,
+            n=arguments.n,
+            settings=tuple(map(parse_setting, arguments.set)),
+        ),
+        data={split: file for split, file in arguments.data if split},
+        data_folder=next((folder for split, folder in arguments.data if not split), None),
+        task={
+            'fewshot_seed': arguments.fewshot_seed,
+            'fewshot_as_multiturn': arguments.fewshot_as_multiturn,
+            'emulate': arguments.emulate,
+            'hub': arguments.hub,
+        },
+        models_file=arguments.models,
+        default_model=default_model,
+    )
+    made = assemble_source(path, options, meta_template=arguments.meta_template, api=arguments.api)
+    for note in made.notes:
+        print_note(note)
+    return made
+
+
+def _choices(text: str) -> tuple[str, ...]:
+    from rolecall.errors import ConfigError
+    from rolecall.experiment.opening.rows_config import read_choices
+
+    try:
+        return read_choices(text)
+    except ConfigError as error:
+        [problem] = error.problems
+        raise argparse.ArgumentTypeError(f'{problem.what} {problem.remedy}'.rstrip()) from error
+
+
+def _temperature(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float('inf'):
+        raise argparse.ArgumentTypeError(f'expected a number of at least 0, got {text!r}')
+    return value
+
+
+def positive_number(text: str) -> int:
+    """An integer of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'expected a whole number of at least 1, got {text!r}')
+    return int(text)
+
+
+def whole_number(text: str) -> int:
+    """An integer that is not negative."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'expected a non-negative integer, got {text!r}')
+    return int(text)
+
+
+def _split_and_file(text: str) -> tuple[str, str]:
+    split, equals, file = text.partition('=')
+    if not equals and os.path.isdir(text):
+        return '', text
+    if not (split and equals and file):
+        raise argparse.ArgumentTypeError(
+            f'{text!r}: expected train=FILE or test=FILE, or a folder that exists (put CONFIG before --data)'
+        )
+    return split, file

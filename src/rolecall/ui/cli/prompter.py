@@ -1,0 +1,58 @@
+"""`rolecall prompter`: what a prompter of an application writes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command, declare_group
+
+
+def add_prompter(commands: Any) -> None:
+    """Declare `rolecall prompter show`."""
+    prompters = declare_group(commands, 'prompter', 'inspect prompters')
+    parser = declare_command(
+        prompters,
+        'show',
+        'show the prompt a prompter writes',
+        'Show the prompt that a prompter of a Python file writes, and where every character comes from.',
+        '  rolecall prompter show app.py:answerer\n'
+        """  rolecall prompter show app.py:answerer --input '{"context": "…", "question": "…"}' --format openai\n"""
+        '  rolecall prompter show app.py:answerer --meta-template chatml --json | jq .prompt',
+    )
+    parser.set_defaults(run=_show)
+    parser.add_argument('prompter', metavar='FILE.py:NAME', help='the file and the name of the prompter in it')
+    parser.add_argument('--input', metavar='TEXT', help='the input: text, or JSON for slots and messages')
+    parser.add_argument('--history', metavar='JSON', help='earlier turns: pairs, or messages')
+    parser.add_argument('--label', metavar='TEXT', help='the answer, as in training data')
+    parser.add_argument('--meta-template', metavar='NAME', help='model family to write the string for, e.g. chatml')
+    parser.add_argument('--format', choices=('openai', 'anthropic'), help='messages instead of a string')
+    parser.add_argument('--whitespace', action='store_true', help='make whitespace visible')
+    parser.add_argument('--color', action='store_true', help='use colour even in a pipe')
+    parser.add_argument('--json', action='store_true', help='print the prompt and its spans as one line of JSON')
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.ui.cli.inputs import load_prompter, read_json_or_text
+    from rolecall.ui.views.prompter_trace import show_trace, trace_as_json, trace_lines, trace_open_slots
+
+    prompter = load_prompter(arguments.prompter)
+    if arguments.meta_template:
+        from rolecall.core.render.families import meta_template
+
+        prompter = prompter.bind(meta_template(arguments.meta_template))
+    history = None if arguments.history is None else read_json_or_text(arguments.history)
+    options = {'history': history, 'label': arguments.label, 'format': arguments.format}
+    given = None if arguments.input is None else read_json_or_text(arguments.input)
+    trace = trace_open_slots(prompter, **options) if given is None else prompter.trace(given, **options)
+    if arguments.json:
+        print(json_line(trace_as_json(trace)))
+    elif sys.stdout.isatty() or arguments.color:
+        from rolecall.ui.views.terminal import make_console
+
+        show_trace(trace, make_console(sys.stdout, force=arguments.color), whitespace=arguments.whitespace)
+    else:
+        print('\n'.join(trace_lines(trace)))
+    return 0

@@ -1,0 +1,125 @@
+"""`rolecall report`: the scores of a run, as a table, a page, Markdown or CSV."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.languages import console_language, translate_message
+from rolecall.ui.cli.options import declare_command, fail, print_note
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rolecall.insight.run_source import Run
+    from rolecall.models.prices import Price
+
+
+def add_report(commands: Any) -> None:
+    """Declare `rolecall report`."""
+    parser = declare_command(
+        commands,
+        'report',
+        'show the scores of a run',
+        'Show the scores of a run with confidence intervals, or write them with every row to an HTML page.',
+        '  rolecall report runs/first\n'
+        '  rolecall report runs/first --open\n'
+        '  rolecall report runs/first --html report.html --config config.py\n'
+        '  rolecall report runs/first --markdown > scores.md',
+    )
+    parser.set_defaults(run=_report)
+    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    format_ = parser.add_mutually_exclusive_group()
+    format_.add_argument('--html', metavar='FILE', help='write a self-contained page with plots and every row')
+    format_.add_argument('--markdown', action='store_true', help='print Markdown tables')
+    format_.add_argument('--csv', action='store_true', help='print one line per score')
+    parser.add_argument(
+        '--open', action='store_true', help='open the page in a browser (default file: RUN/report.html)'
+    )
+    parser.add_argument('--all', action='store_true', help='show the members of groups in the terminal, too')
+    parser.add_argument('--prices', metavar='FILE', help='JSON of prices: {"model*": {"input": 2.5, "output": 10}}')
+    parser.add_argument('--config', metavar='FILE', help="the run's config; colours prompts by origin in the page")
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.ui.report import StoredRun, report_csv, report_markdown
+
+    if arguments.open and (arguments.markdown or arguments.csv):
+        return fail('--open shows the page: leave out --markdown and --csv.')
+    if arguments.html or arguments.open:
+        target = arguments.html or os.path.join(arguments.directory, 'report.html')
+        code = _write_page(arguments.directory, target, arguments.config, arguments.prices)
+        return _open_page(target) if arguments.open else code
+    if not (arguments.markdown or arguments.csv):
+        show_report(arguments.directory, everything=arguments.all, prices=arguments.prices)
+        return 0
+    with RunReader(arguments.directory) as archive:
+        archive.refuse_if_nothing_is_whole()
+        run = StoredRun(archive)
+        prices = run.prices(_read_overrides(arguments.prices))
+        print((report_markdown if arguments.markdown else report_csv)(run, prices=prices), end='')
+        note_damage(run)
+    return 0
+
+
+def note_damage(run: Run) -> None:
+    """Say on stderr what of a run could not be read, if anything."""
+    if run.damage:
+        print_note(f'{run.title}: {run.damage}')
+
+
+def _read_overrides(path: str | None) -> dict[str, Price]:
+    from rolecall.models.prices import read_prices
+
+    return read_prices(path) if path else {}
+
+
+def show_report(directory: str | Path, *, everything: bool = False, prices: str | None = None) -> None:
+    """Print the scores of a run to the terminal."""
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.ui.report import StoredRun, report_terminal
+    from rolecall.ui.views.terminal import make_console
+
+    with RunReader(directory) as archive:
+        archive.refuse_if_nothing_is_whole()
+        run = StoredRun(archive)
+        known = run.prices(_read_overrides(prices))
+        report_terminal(
+            run, make_console(sys.stdout, translate=console_language()), everything=everything, prices=known
+        )
+        note_damage(run)
+
+
+def _open_page(target: str) -> int:
+    import webbrowser
+    from pathlib import Path
+
+    if not webbrowser.open(Path(target).absolute().as_uri()):
+        print_note(f'no browser could be started; open {target} yourself.')
+    return 0
+
+
+def _write_page(directory: str, target: str, config: str | None, prices: str | None) -> int:
+    from rolecall.runs.atomic import write_atomically
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.strings import printable
+    from rolecall.ui.report import ConfigPreviews, StoredRun
+    from rolecall.ui.report.page import build_page
+
+    previews = ConfigPreviews(config) if config else None
+    with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
+        archive.refuse_if_nothing_is_whole()
+        run = StoredRun(archive)
+        made = build_page(run, previews=previews, prices=run.prices(_read_overrides(prices)))
+        page.writelines(made.parts)
+    note_damage(run)
+    if previews is not None:
+        for (dataset, model), problem in previews.problems.items():
+            print_note(f'{dataset} × {model}: shown without origins: {problem}')
+    if made.headline:
+        print(printable(translate_message(made.headline)), file=sys.stderr)
+    print(translate_message(f'Wrote {target}'), file=sys.stderr)
+    return 0

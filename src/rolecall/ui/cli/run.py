@@ -1,0 +1,359 @@
+"""`rolecall run`: run a config, show progress, and print what to do next."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.languages import translate_message
+from rolecall.ui.cli.options import (
+    add_selection_options,
+    add_source_options,
+    assemble_given,
+    declare_command,
+    positive_number,
+    whole_number,
+)
+from rolecall.ui.cli.report import show_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rolecall.runs import RunSummary
+    from rolecall.runs.prepared import Share
+    from rolecall.runs.workers.settings import Workers
+
+
+_SAME = 4
+"""From this many on, remarks of one kind are shown as one, with their number."""
+_OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
+_BETWEEN_COLLECTIONS = 20_000
+_SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=).*', re.IGNORECASE | re.DOTALL)
+
+
+def add_run(commands: Any) -> None:
+    """Declare `rolecall run`."""
+    parser = declare_command(
+        commands,
+        'run',
+        'send every dataset to every model and score the answers',
+        'Run a config, or resume the run in its directory: finished requests are not sent again.',
+        '  rolecall run gsm8k --model smollm2 --limit 20            a benchmark by name (rolecall list benchmarks)\n'
+        '  rolecall run mmlu --as lm-eval --data DIR --model hf:FOLDER\n'
+        '  rolecall run config.py --out runs/first\n'
+        '  rolecall run config.py --out runs/first --dry-run     plan only: rows, tokens, price\n'
+        '  rolecall run config.py --out runs/first --rerun failed\n'
+        '  rolecall run config.py --out runs/first --batch       submit as batches; rolecall collect fetches them\n'
+        "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --limit 20\n"
+        '  rolecall run config.py --model http://localhost:8000/v1 --model-name qwen --set models.*.max_out_len=64\n'
+        "  rolecall run rows.csv --template '{question}\\n{answer}' --answer answer --metric exact --model smollm2\n"
+        '  rolecall run rows.jsonl --choices A,B,C,D --answer label --model openai/gpt-4.1-mini --shots 5',
+    )
+    parser.set_defaults(run=_run)
+    parser.add_argument(
+        'config',
+        metavar='CONFIG',
+        help='a benchmark by name, a config file, or a file of rows with --template or --choices',
+    )
+    parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_CONFIG)')
+    add_selection_options(parser)
+    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
+    parser.add_argument(
+        '--rerun',
+        metavar='OUTCOME',
+        nargs='+',
+        choices=_OUTCOMES,
+        default=[],
+        help=f'resend rows with these outcomes: {", ".join(_OUTCOMES)}',
+    )
+    parser.add_argument(
+        '--keep-going', action='store_true', help='run what can run; report at the end what could not, and exit with 1'
+    )
+    parser.add_argument('--force', action='store_true', help='run although the linter finds errors')
+    parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
+    parser.add_argument('--prices', metavar='FILE', help='JSON with US dollars for a million tokens, by model name')
+    parser.add_argument(
+        '--count-remotely',
+        action='store_true',
+        help="with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand",
+    )
+    parser.add_argument(
+        '--processes', metavar='N', type=positive_number, help='compute local models in N processes of this machine'
+    )
+    parser.add_argument('--on', choices=['ray'], help='compute models on a Ray cluster (extra: rolecall[ray])')
+    parser.add_argument('--address', metavar='ADDRESS', help='of the Ray cluster (default: found, or started here)')
+    parser.add_argument(
+        '--workers', metavar='N', type=positive_number, help='with --on ray: at most N workers per model'
+    )
+    parser.add_argument(
+        '--rank', metavar='I', type=_rank, help="ask only this process's rows, from 0; 'slurm' takes it from the job"
+    )
+    parser.add_argument('--of', metavar='N', type=whole_number, help='how many processes share the rows')
+    parser.add_argument(
+        '--batch',
+        action='store_true',
+        help="submit to the servers' batch endpoints (OpenAI, Anthropic) at the batch price, and leave",
+    )
+    parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+    add_source_options(parser, asks_models=True)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from rolecall.compat.benchmarks import is_benchmark_name
+    from rolecall.compat.lm_eval import CATALOGUE
+
+    named = arguments.config.startswith(CATALOGUE) or is_benchmark_name(arguments.config)
+    given = arguments.config.rpartition(':')[2].replace(',', '+') if named else arguments.config
+    name = Path(given).name.split('.')[0]
+    out = Path(arguments.out or Path('runs') / name)
+    share = _read_share(arguments)
+    if share is not None:
+        out = out / f'rank-{share.rank}-of-{share.of}'
+    opened = assemble_given(arguments, arguments.config, default_model=True)
+    code = run_command(
+        opened.config,
+        again=_repeat_command(out if share is None else out.parent),
+        out=out,
+        limit=arguments.limit,
+        dataset=arguments.dataset,
+        model=opened.model,
+        rerun=arguments.rerun,
+        dry_run=arguments.dry_run,
+        quiet=arguments.quiet,
+        data=opened.data,
+        keep_going=arguments.keep_going,
+        overrides=opened.overrides,
+        force=arguments.force,
+        prices=arguments.prices,
+        count_remotely=arguments.count_remotely,
+        share=share,
+        workers=_read_workers(arguments),
+        batch=arguments.batch,
+    )
+    if arguments.batch and not arguments.dry_run:
+        return code
+    if share is not None and not arguments.dry_run and code in (0, 1):
+        print(f'When all ranks are done: rolecall merge {out.parent} {out.parent}/rank-*', file=sys.stderr)
+    elif not arguments.dry_run and code in (0, 1):
+        show_report(out, prices=arguments.prices)
+        config = f' --config {arguments.config}' if arguments.config.endswith('.py') and not opened.overrides else ''
+        rows = f'Every row: rolecall report {out} --html report.html{config}'
+        print(translate_message(rows), file=sys.stderr)
+    return code
+
+
+_SLURM = (('SLURM_ARRAY_TASK_ID', 'SLURM_ARRAY_TASK_COUNT'), ('SLURM_PROCID', 'SLURM_NTASKS'))
+"""Variables with the rank and the number of ranks: of an array of jobs, or of the tasks of one job."""
+
+
+def _rank(text: str) -> int | str:
+    return text if text == 'slurm' else whole_number(text)
+
+
+def _read_share(arguments: argparse.Namespace) -> Share | None:
+    """The rows of this process, from the command line or from Slurm's environment."""
+    import os
+
+    from rolecall.errors import ConfigError, Problem
+    from rolecall.runs.prepared import Share
+
+    rank, of = arguments.rank, arguments.of
+    if rank == 'slurm':
+        for rank_name, count_name in _SLURM:
+            first = os.environ.get('SLURM_ARRAY_TASK_MIN', '0') if 'ARRAY' in rank_name else '0'
+            given = [os.environ.get(rank_name, ''), first, os.environ.get(count_name, '')]
+            if all(text.isdecimal() for text in given):
+                number, start, count = map(int, given)
+                return Share(number - start, count)
+        names = ' or '.join(name for name, _ in _SLURM)
+        raise ConfigError(
+            Problem('--rank slurm', f'{names} is not set to a number.', 'Start it with sbatch --array or srun.')
+        )
+    if rank is not None and arguments.batch:
+        what = 'a batch needs no ranks: the server spreads the requests.'
+        raise ConfigError(Problem('--batch', what, 'Leave --rank and --of out.'))
+    if (rank is None) != (of is None):
+        raise ConfigError(Problem('--rank', '--rank and --of go together.', 'Write, for instance, --rank 0 --of 4.'))
+    return None if rank is None else Share(rank, of)
+
+
+def _read_workers(arguments: argparse.Namespace) -> Workers | None:
+    from rolecall.errors import ConfigError, Problem
+    from rolecall.runs.workers.settings import Workers
+
+    if arguments.batch and (arguments.on or arguments.processes):
+        what = 'batches are computed by the server.'
+        raise ConfigError(Problem('--batch', what, 'Leave --on and --processes out.'))
+    if arguments.on == 'ray':
+        if arguments.processes:
+            what = '--processes is for this machine, --on ray for a cluster.'
+            raise ConfigError(Problem('--processes', what, 'Leave one out; --workers N limits workers on the cluster.'))
+        return Workers('ray', arguments.workers, arguments.address)
+    for name in ('address', 'workers'):
+        if getattr(arguments, name) is not None:
+            raise ConfigError(Problem(f'--{name}', f'--{name} belongs to --on ray.', 'Add --on ray, or leave it out.'))
+    return Workers('processes', arguments.processes) if arguments.processes else None
+
+
+def _repeat_command(out: Path) -> str:
+    """The command that was typed, with its directory and without what is asked for once, or is secret."""
+    import shlex
+
+    words, kept = list(sys.argv[1:]), []
+    while words:
+        word = words.pop(0)
+        if word == '--rerun':
+            while words and words[0] in _OUTCOMES:
+                words.pop(0)
+        elif word == '--out':
+            words[:1] = []
+        elif word not in ('-q', '--quiet', '--batch') and not word.startswith('--out='):
+            kept.append(_SECRET.sub(r'\1***', word))
+    return f'rolecall {shlex.join(kept)} --out {shlex.quote(str(out))}'
+
+
+def run_command(
+    config: str | Path | Mapping[str, Any],
+    *,
+    again: str = '',
+    out: str | Path | None = None,
+    limit: int | None = None,
+    dataset: str | None = None,
+    model: str | Sequence[str] | None = None,
+    rerun: Collection[str] = (),
+    dry_run: bool = False,
+    quiet: bool = False,
+    data: Mapping[str, str] | None = None,
+    keep_going: bool = False,
+    overrides: Mapping[str, Any] | None = None,
+    force: bool = False,
+    prices: str | None = None,
+    count_remotely: bool = False,
+    share: Share | None = None,
+    workers: Workers | None = None,
+    batch: bool = False,
+) -> int:
+    """Run a config; `again` is the command that resumes it, live.
+
+    The exit code: 0, 1 if rows failed, 130 if interrupted.
+    """
+    from pathlib import Path
+
+    from rolecall.models.prices import read_prices
+    from rolecall.runs import run_config
+    from rolecall.runs.run_plan import Costs
+    from rolecall.strings import printable, wrap_for
+    from rolecall.ui.views.run_progress import progress_for
+
+    directory = Path(out) if out is not None else Path('runs') / Path(str(config)).stem
+    with _rare_collections():
+        summary = run_config(
+            config,
+            out=directory,
+            limit=limit,
+            dataset=dataset,
+            model=model,
+            rerun=rerun,
+            dry_run=dry_run,
+            progress=progress_for(quiet=quiet, translate=translate_message),
+            data=data,
+            keep_going=keep_going,
+            overrides=overrides,
+            force=force,
+            costs=Costs(read_prices(prices) if prices else {}, count_remotely),
+            share=share,
+            workers=workers,
+            batch=batch,
+        )
+    again = again or f'rolecall run {config} --out {directory}'
+    if batch and not summary.dry:
+        from rolecall.runs.batches.snapshot import note_command
+
+        note_command(directory, again)
+    for line in _next_steps(summary, again):
+        print(wrap_for(sys.stderr, printable(translate_message(line))), file=sys.stderr)
+    return summary.exit_code
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Collect garbage less often: a run creates many objects and few cycles, which saves a tenth of its time."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_BETWEEN_COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def _merge_remarks(remarks: Sequence[str]) -> Iterator[str]:
+    """Remarks, those that say the same of many datasets as one."""
+    same: dict[str, list[str]] = {}
+    for remark in remarks:
+        pair, _, said = remark.partition(': ')
+        same.setdefault(said, []).append(pair)
+    for said, pairs in same.items():
+        if len(pairs) < _SAME:
+            yield from (f'{pair}: {said}' for pair in pairs)
+        else:
+            yield f'{pairs[0]} and {len(pairs) - 1:,} more, to {pairs[-1]}: {said}'
+
+
+def _next_steps(summary: RunSummary, again: str) -> list[str]:
+    from rolecall.strings import count_noun
+
+    left_out = [f'left out: {problem}' for problem in summary.skipped]
+    if summary.dry:
+        return [*left_out, 'Nothing was sent (dry run).']
+    if summary.interrupted:
+        return [f'Interrupted. Finished rows are kept; resume with: {again}']
+    if summary.waiting:
+        return [*left_out, *_describe_submission(summary)]
+    lines = [f'{model} was unreachable; the reason is above.' for model in summary.broken]
+    if summary.broken:
+        lines.append(f'Finished rows are kept; fix the problem and resume with: {again}')
+    if failed := summary.outcomes.get('failed'):
+        lines += _describe_reasons(summary)
+        lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')
+    if summary.unjudged:
+        lines.append(f'{count_noun(summary.unjudged, "answer")} not judged; retry with: {again} --rerun failed')
+    if unread := summary.without_verdict:
+        lines.append(f'{count_noun(unread, "row")} without a verdict in the reply of the judge.')
+    if summary.findings:
+        lines.append(f'{count_noun(len(summary.findings), "lint error")} ignored.')
+    if summary.warnings:
+        rules = ', '.join(dict.fromkeys(one.rule for one in summary.warnings))
+        lines.append(f'{count_noun(len(summary.warnings), "lint warning")} ({rules}); rolecall lint shows remedies.')
+    remarks = [f'WARNING: {remark}' for remark in _merge_remarks(summary.remarks)]
+    return [*left_out, *lines, f'Results are in {summary.out}.', *remarks]
+
+
+def _describe_submission(summary: RunSummary) -> list[str]:
+    """What was submitted, and how the answers are fetched."""
+    from rolecall.strings import count_noun
+
+    count = sum(batch.requests for batch in summary.submitted)
+    submitted = f'{count_noun(count, "request")} submitted in {count_noun(len(summary.submitted), "batch")}.'
+    waiting = f'{count_noun(summary.waiting, "row")} waiting for answers, usually within a day.'
+    fetch = f'Fetch them with: rolecall collect {summary.out} --wait'
+    return [submitted if summary.submitted else 'Nothing new to submit.', f'{waiting} {fetch}']
+
+
+def _describe_reasons(summary: RunSummary) -> list[str]:
+    """The most common reason why rows failed, where it has not been printed."""
+    from rolecall.strings import count_noun
+
+    if summary.broken or not summary.reasons:
+        return []
+    why = max(summary.reasons, key=lambda reason: summary.reasons[reason])
+    more = f' (and {count_noun(len(summary.reasons) - 1, "other reason")})' if len(summary.reasons) > 1 else ''
+    return [f'failed: {" ".join(why.split())[:300]}{more}']

@@ -1,0 +1,102 @@
+"""`rolecall tune`: fine-tune a local model on the prompts that inference sends."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command, positive_number
+
+
+def add_tune(commands: Any) -> None:
+    """Declare `rolecall tune`."""
+    parser = declare_command(
+        commands,
+        'tune',
+        'fine-tune a local model on rows with answers',
+        'Fine-tune a local model: every prompt is worded as inference words it, and the answers are trained on. '
+        'The same command after an interruption resumes at the last checkpoint.',
+        '  rolecall tune hf:models/smollm2 rows.jsonl --prompter app.py:bot --answer-column answer --lora 16 -o tuned\n'
+        '  rolecall run benchmark.jsonl --model tuned',
+    )
+    parser.set_defaults(run=_tune)
+    parser.add_argument('model', metavar='MODEL', help='hf:FOLDER, hf:ORG/NAME, a model folder, or CONFIG.py:ABBR')
+    parser.add_argument('rows', metavar='ROWS', help='a file of rows with answers (.jsonl, .json, .csv, .parquet, …)')
+    parser.add_argument(
+        '--prompter', metavar='FILE.py:NAME', required=True, help='the prompter that writes the prompts'
+    )
+    parser.add_argument('--answer-column', metavar='COLUMN', required=True, help='column that holds the answer')
+    parser.add_argument('--input-column', metavar='COLUMN', help='column of the user input (default: input)')
+    parser.add_argument('--history-column', metavar='COLUMN', help='column of the earlier turns')
+    parser.add_argument('--tools-column', metavar='COLUMN', help="column of each row's tools")
+    parser.add_argument('-o', '--output', metavar='FOLDER', required=True, help='where the tuned model goes')
+    parser.add_argument('--overwrite', action='store_true', help='replace an earlier tuning in that folder')
+    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows')
+    parser.add_argument('--skip', action='store_true', help='skip and count rows that cannot be used')
+    parser.add_argument(
+        '--train-on',
+        choices=('answer', 'all-answers'),
+        default='answer',
+        help='all-answers also trains on the answers of the history (default: answer)',
+    )
+    parser.add_argument('--end', metavar='TEXT', default='', help='text that ends an answer if the model has none')
+    _add_settings(parser)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    training = parser.add_argument_group('training')
+    training.add_argument('--lora', metavar='RANK', type=int, help='train LoRA adapters of this rank, not all weights')
+    training.add_argument('--epochs', metavar='N', type=int, help='passes over the rows (default: 3)')
+    training.add_argument('--max-steps', metavar='N', type=int, help='stop after N updates')
+    training.add_argument('--batch-size', metavar='N', type=int, help='rows in each update (default: 8)')
+    training.add_argument('--micro-batch', metavar='N', type=int, help='rows at once, if a batch needs too much memory')
+    training.add_argument(
+        '--learning-rate', metavar='X', type=float, help='default: 2e-4 with --lora, 2e-5 for all weights'
+    )
+    training.add_argument(
+        '--held-out', metavar='X', type=float, help='share (or number) of rows that measure the loss (default: 0.1)'
+    )
+    training.add_argument(
+        '--max-seq-len', metavar='N', type=int, help="leave out longer rows (default: the model's limit)"
+    )
+    training.add_argument('--seed', metavar='N', type=int, help='for the order of rows and new weights (default: 0)')
+    training.add_argument('--save-every', metavar='N', type=int, help='updates between checkpoints (default: 100)')
+    training.add_argument(
+        '--gradient-checkpointing', action='store_true', default=None, help='less memory, about a third slower'
+    )
+    training.add_argument('--device', metavar='NAME', help="'cpu', 'cuda' or 'cuda:1' (default: CUDA if there is one)")
+    training.add_argument(
+        '--dtype', metavar='NAME', help='dtype of the weights (default: bfloat16 files stay so, see docs)'
+    )
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from dataclasses import fields
+
+    from rolecall.apps.sft.prompter_examples import Columns
+    from rolecall.apps.sft.training_programs import Aim
+    from rolecall.apps.tuning.settings import TuneSettings
+    from rolecall.apps.tuning.tune import tune
+    from rolecall.strings import count_noun
+    from rolecall.ui.cli.inputs import load_prompter, named_model_entry
+    from rolecall.ui.views.tune_progress import tune_progress_for
+
+    given = {one.name: getattr(arguments, one.name) for one in fields(TuneSettings)}
+    settings = TuneSettings.read({name: value for name, value in given.items() if value is not None})
+    result = tune(
+        named_model_entry(arguments.model).entry,
+        arguments.rows,
+        load_prompter(arguments.prompter),
+        Columns(arguments.answer_column, arguments.input_column, arguments.history_column, arguments.tools_column),
+        arguments.output,
+        settings=settings,
+        aim=Aim(arguments.train_on == 'all-answers', arguments.end.replace('\\n', '\n')),
+        limit=arguments.limit,
+        skip=arguments.skip,
+        overwrite=arguments.overwrite,
+        listener=tune_progress_for(),
+    )
+    held_out = '' if result.held_out_loss is None else f', held-out loss {result.held_out_loss:.4f}'
+    before = '' if result.held_out_before is None else f' ({result.held_out_before:.4f} before)'
+    print(f'{result.folder}: {count_noun(result.steps, "update")}, loss {result.loss:.4f}{held_out}{before}')
+    return 0

@@ -1,0 +1,146 @@
+"""`rolecall view`: what each model will receive."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.options import (
+    add_selection_options,
+    add_source_options,
+    declare_command,
+    fail,
+    open_given,
+    print_note,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from rolecall.ui.cli.previews import PreviewQuery
+    from rolecall.ui.views.shapes import Shape
+
+
+def add_view(commands: Any) -> None:
+    """Declare `rolecall view`."""
+    parser = declare_command(
+        commands,
+        'view',
+        'show what each model will receive',
+        'Show requests before anything is sent: the origin of every character, and what was moved, merged or dropped.',
+        '  rolecall view gsm8k --api -n 1                          a benchmark by name\n'
+        "  rolecall view config.py --dataset 'bbh-*' --model qwen -n 2\n"
+        '  rolecall view config.py --row 7 --tokens --tokenizer models/qwen\n'
+        '  rolecall view config.py --diff qwen llama\n'
+        '  rolecall view config.py --judge --replies answers.txt\n'
+        "  rolecall view qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer --api\n"
+        '  rolecall view config.py --all --json | jq -r .fingerprint',
+    )
+    parser.set_defaults(run=_view)
+    parser.add_argument(
+        'config',
+        nargs='?',
+        metavar='CONFIG',
+        help='a benchmark by name, a config file, or a file of rows with --template',
+    )
+    add_selection_options(parser)
+    parser.add_argument('--row', metavar='N', nargs='+', type=whole_number, default=[], help='row numbers, from 0')
+    parser.add_argument('-n', '--count', metavar='COUNT', type=whole_number, help='the first COUNT rows per dataset')
+    parser.add_argument('--all', action='store_true', help='every matching pair, without a menu')
+    parser.add_argument('--label', help='only this label')
+    parser.add_argument('--turn', metavar='N', type=whole_number, help='only this turn of a dialogue, from 0')
+    parser.add_argument(
+        '--replies', metavar='FILE', help="the model's earlier replies: a JSON list, or one reply per line"
+    )
+    parser.add_argument('--judge', action='store_true', help="the judge's requests about the answers")
+    parser.add_argument('--diff', nargs=2, metavar=('A', 'B'), help='two models, two datasets, or two config files')
+    parser.add_argument('--whitespace', action='store_true', help='make whitespace and special tokens visible')
+    parser.add_argument('--tokens', action='store_true', help='token ids and boundaries, counts, and whether they fit')
+    parser.add_argument('--tokenizer', metavar='SOURCE', help='tokenizer.json, model folder, .gguf, or tiktoken:NAME')
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument('--json', action='store_true', help='print one JSON object per line')
+    shape.add_argument('--plain', action='store_true', help='print lines without colour (the default in a pipe)')
+    shape.add_argument('--color', action='store_true', help='use colour even in a pipe')
+    add_source_options(parser)
+
+
+def _view(arguments: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from rolecall.ui.cli.inputs import read_replies
+    from rolecall.ui.cli.previews import PreviewQuery, show_previews
+    from rolecall.ui.cli.selection import Quit, select, select_by_menu
+
+    query = PreviewQuery(
+        dataset=arguments.dataset,
+        rows=tuple(arguments.row),
+        count=arguments.count,
+        label=arguments.label,
+        turn=arguments.turn,
+        replies=read_replies(arguments.replies) if arguments.replies else None,
+        data={split: file for split, file in arguments.data if split},
+        judge=arguments.judge,
+    )
+    if arguments.diff:
+        return _diff(arguments, query)
+    if arguments.config is None:
+        return fail('view needs a CONFIG (see rolecall view --help).')
+    opened = open_given(arguments, arguments.config)
+    query = replace(query, model=opened.model, data=opened.data or {})
+    selection = select(opened.plan, dataset=query.dataset, model=query.model)
+    if selection.pairs > 1 and not arguments.all and _is_interactive(arguments):
+        try:
+            selection = select_by_menu(selection, ask=input, say=print)
+        except (Quit, EOFError):
+            return 0
+    for note in dict.fromkeys(entry.note for entry in selection.model_entries if entry is not None and entry.note):
+        print_note(note)
+    complete = show_previews(
+        opened,
+        selection,
+        query,
+        _choose_shape(arguments),
+        complain=fail,
+        tokens=arguments.tokens or arguments.tokenizer is not None,
+        tokenizer=arguments.tokenizer,
+    )
+    return 0 if complete else 2
+
+
+def _diff(arguments: argparse.Namespace, query: PreviewQuery) -> int:
+    from dataclasses import replace
+
+    from rolecall.ui.cli.previews import show_differences, split_selection
+    from rolecall.ui.cli.selection import select
+
+    if arguments.tokens or arguments.tokenizer is not None:
+        return fail('--tokens cannot be combined with --diff.')
+    one, other = arguments.diff
+    if os.path.isfile(one) and os.path.isfile(other):
+        configs = [open_given(arguments, path) for path in (one, other)]
+        left, right = ((each, select(each.plan, dataset=query.dataset, model=each.model)) for each in configs)
+        both = (left, right)
+    elif arguments.config is None:
+        return fail('--diff needs a CONFIG, or two config files.')
+    else:
+        opened = open_given(arguments, arguments.config)
+        both = split_selection(opened, (one, other), replace(query, model=opened.model))
+    return 0 if show_differences(both, query, _choose_shape(arguments)) else 1
+
+
+def _is_interactive(arguments: argparse.Namespace) -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and not (arguments.json or arguments.plain)
+
+
+def _choose_shape(arguments: argparse.Namespace) -> Shape:
+    from rolecall.ui.views.shapes import JsonShape, PlainShape, TerminalShape
+
+    if arguments.json:
+        return JsonShape(sys.stdout)
+    on_terminal = sys.stdout.isatty() and os.environ.get('TERM') != 'dumb'
+    if arguments.plain or not (on_terminal or arguments.color):
+        return PlainShape(sys.stdout, arguments.whitespace)
+    from rolecall.ui.views.terminal import make_console
+
+    return TerminalShape(make_console(sys.stdout, force=arguments.color), arguments.whitespace)

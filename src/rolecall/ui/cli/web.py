@@ -1,0 +1,50 @@
+"""`rolecall web`: a local page for configs and runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command, fail, print_note, whole_number
+
+
+def add_web(commands: Any) -> None:
+    """Declare `rolecall web`."""
+    parser = declare_command(
+        commands,
+        'web',
+        'open configs and runs in the browser',
+        'Serve a local page that shows prompts by origin, compares and lints them, and reads runs. It listens on '
+        'loopback only, and its URL contains a token.',
+        '  rolecall web config.py\n'
+        '  rolecall web config.py runs/first runs/second\n'
+        '  rolecall web config.py --port 8000 --no-open',
+    )
+    parser.set_defaults(run=_web)
+    parser.add_argument('paths', metavar='CONFIG|RUN', nargs='+', help='config files and run directories')
+    parser.add_argument('--host', default='127.0.0.1', help='address to listen on (default: 127.0.0.1)')
+    parser.add_argument('--port', type=whole_number, default=0, help='port (default: any free port)')
+    parser.add_argument('--no-open', action='store_true', help='print the URL without opening a browser')
+
+
+def _web(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    try:
+        import aiohttp  # noqa: F401
+    except ImportError:
+        return fail("web needs aiohttp. Install it with: pip install 'rolecall[web]'")
+    from rolecall.ui.web.serve import serve_forever
+    from rolecall.ui.web.workspace import Workspace
+
+    workspace = Workspace([Path(path) for path in arguments.paths])
+    if arguments.host not in ('127.0.0.1', 'localhost', '::1'):
+        print_note(f'listening on {arguments.host}: anyone who has the URL can use this page.')
+    serve_forever(
+        workspace,
+        host=arguments.host,
+        port=arguments.port,
+        open_browser=not arguments.no_open and sys.stdout.isatty(),
+    )
+    return 0

@@ -1,0 +1,149 @@
+"""A finished run, to look at: its scores and rows as tables, in a notebook and elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, overload
+
+from rolecall.errors import ConfigError, Problem, import_extra
+from rolecall.runs.run import RunSummary
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.scorecard import HEADLINE, Scorecard
+from rolecall.strings import count_noun
+from rolecall.ui.views.run_progress import score_line
+
+_ROW_COLUMNS = ('dataset', 'model', 'row', 'outcome', 'reason', 'prediction', 'extracted', 'gold', 'score', 'correct')
+_MORE_COLUMNS = ('input_tokens', 'output_tokens', 'seconds', 'fingerprint')
+_HEADS = ('dataset', 'model', 'metric', 'score', '95 %', 'scored', 'other outcomes')
+_PANDAS = {'extra': 'data', 'purpose': 'for to_pandas()'}
+
+
+class ScoreTable(Sequence[Scorecard]):
+    """The scores of a run: a sequence of scorecards that reads well when it is printed or shown.
+
+    >>> table = ScoreTable([Scorecard('qa', 'm', 'accuracy', 50.0, 20.0, 80.0, scored=8, total=8)])
+    >>> table
+    qa × m: accuracy 50.00 [20.00, 80.00], 8 of 8 rows scored
+    >>> table.value('qa', 'm')
+    50.0
+    """
+
+    def __init__(self, cards: Sequence[Scorecard]) -> None:
+        self._cards = tuple(cards)
+
+    @overload
+    def __getitem__(self, index: int) -> Scorecard: ...
+    @overload
+    def __getitem__(self, index: slice) -> ScoreTable: ...
+    def __getitem__(self, index: int | slice) -> Scorecard | ScoreTable:
+        return ScoreTable(self._cards[index]) if isinstance(index, slice) else self._cards[index]
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    def __repr__(self) -> str:
+        return '\n'.join(map(score_line, self._cards)) or 'no scores'
+
+    def value(self, dataset: str | None = None, model: str | None = None) -> float | None:
+        """The one score of a dataset and a model; either may be left out where there is only one."""
+        found = [one for one in self._cards if dataset in (None, one.dataset) and model in (None, one.model)]
+        if len(found) != 1:
+            wanted = ' × '.join(filter(None, (dataset, model))) or 'no dataset and no model'
+            known = ', '.join(f'{one.dataset} × {one.model}' for one in self._cards)
+            raise ConfigError(
+                Problem('scores', f'{wanted}: {count_noun(len(found), "score")}.', f'There are: {known}.')
+            )
+        return found[0].value
+
+    def to_pandas(self) -> Any:
+        """The scores as a pandas frame, one row each."""
+        records = [{name: getattr(card, name) for name in HEADLINE} for card in self._cards]
+        return import_extra('pandas', **_PANDAS).DataFrame(records)
+
+    def _repr_html_(self) -> str:
+        return _table(_HEADS, map(_cells, self._cards))
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """What `rolecall.run` returns. Everything is read from the run's directory, `out`."""
+
+    summary: RunSummary
+
+    @property
+    def out(self) -> Path:
+        """The run directory."""
+        return self.summary.out
+
+    @property
+    def scores(self) -> ScoreTable:
+        """The score of every dataset × model, and of groups."""
+        return ScoreTable(self.summary.scorecards)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row came to something."""
+        return self.summary.exit_code == 0
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What looks wrong about the replies as a whole."""
+        return self.summary.remarks
+
+    def results(self, dataset: str | None = None, model: str | None = None) -> list[Result]:
+        """Every row of this run, with its replies and its score."""
+        with RunReader(self.out) as reader:
+            return list(reader.results(dataset, model))
+
+    def to_pandas(self, dataset: str | None = None, model: str | None = None) -> Any:
+        """The rows as a pandas frame: outcome, prediction, gold answer, score, reply, tokens."""
+        records = [
+            {**{name: getattr(one, name) for name in (*_ROW_COLUMNS, *_MORE_COLUMNS)}, 'reply': '\n'.join(one.replies)}
+            for one in self.results(dataset, model)
+        ]
+        columns = [*_ROW_COLUMNS, 'reply', *_MORE_COLUMNS]
+        return import_extra('pandas', **_PANDAS).DataFrame(records, columns=columns)
+
+    def report(self, path: str | Path = 'report.html') -> Path:
+        """Write the report as one HTML page."""
+        from rolecall.runs.atomic import write_atomically
+        from rolecall.ui.report import StoredRun, page_parts
+
+        with RunReader(self.out) as reader, write_atomically(path) as part, open(part, 'w', encoding='utf-8') as page:
+            run = StoredRun(reader)
+            page.writelines(page_parts(run, prices=run.prices()))
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return '\n'.join((repr(self.scores), *self._notes()))
+
+    def _repr_html_(self) -> str:
+        notes = ''.join(f'<div>{escape(note)}</div>' for note in self._notes())
+        return f'{self.scores._repr_html_()}{notes}'
+
+    def _notes(self) -> Iterator[str]:
+        if self.summary.interrupted:
+            yield 'Interrupted; run it again to resume.'
+        yield from (f'{model} was unreachable: {why}' for model, why in self.summary.broken.items())
+        if failed := self.summary.outcomes.get('failed'):
+            yield f"{count_noun(failed, 'row')} failed; rerun='failed' asks again."
+        yield from self.remarks
+        yield f'Results are in {self.out}.'
+
+
+def _cells(card: Scorecard) -> Iterator[str]:
+    yield from (card.dataset, card.model, card.metric)
+    yield '–' if card.value is None else f'{card.value:.2f}'
+    yield '' if card.low is None or card.high is None else f'{card.low:.2f} – {card.high:.2f}'
+    yield f'{card.scored:,} of {card.total:,}'
+    yield ', '.join(f'{count:,} {outcome}' for outcome, count in card.outcomes.items() if outcome != 'ok')
+
+
+def _table(heads: Sequence[str], rows: Iterator[Iterator[str]]) -> str:
+    head = ''.join(f'<th>{escape(one)}</th>' for one in heads)
+    body = ''.join(f'<tr>{"".join(f"<td>{escape(cell)}</td>" for cell in row)}</tr>' for row in rows)
+    return f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'

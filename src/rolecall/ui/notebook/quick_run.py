@@ -1,0 +1,138 @@
+"""`rolecall.run`: a config, a file of rows or rows themselves, asked and scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from rolecall.errors import ConfigError, Problem
+from rolecall.experiment.opening.overrides import Overrides
+from rolecall.experiment.opening.rows_config import RowsOptions, read_choices
+from rolecall.experiment.opening.source import SourceOptions, assemble
+from rolecall.models.model_names import ModelName
+from rolecall.runs.run import run_config
+from rolecall.ui.notebook.finished_run import FinishedRun
+from rolecall.ui.notebook.notebook_progress import choose_progress
+
+_MEMORY = 'rows'
+
+
+def run(
+    source: str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+    *,
+    model: ModelName | Sequence[ModelName] = (),
+    model_name: str | None = None,
+    template: str | None = None,
+    answer: str | None = None,
+    choices: str | Sequence[str] = (),
+    metric: str | Mapping[str, Any] | Callable[..., Any] | None = None,
+    extract: str | Mapping[str, Any] | Callable[..., Any] | None = None,
+    ask: Literal['generate', 'perplexity'] | None = None,
+    encoding: str | None = None,
+    on_error: Literal['stop', 'skip'] | None = None,
+    shots: int | None = None,
+    retriever: str | None = None,
+    system: str | None = None,
+    temperature: float | None = None,
+    max_out_len: int | None = None,
+    seed: int | None = None,
+    n: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    data: Mapping[str, str] | str | Path | None = None,
+    emulate: Literal['lm-eval', 'opencompass'] | None = None,
+    download: bool = False,
+    dataset: str | None = None,
+    limit: int | None = None,
+    out: str | Path | None = None,
+    rerun: str | Sequence[str] = (),
+    force: bool = False,
+    keep_going: bool = False,
+    quiet: bool = False,
+) -> FinishedRun:
+    """Ask models about rows and score the answers, with the words of `rolecall run`.
+
+    `source` is a config (a file or a dict), a file of rows, a list of rows, or a pandas frame; `model` a name
+    (`'smollm2'`, `'openai/gpt-4.1-mini'`), a model entry, a function, or several of these. `settings` changes any value
+    of a config by its place: `{'datasets.*.infer_cfg.inferencer.max_out_len': 64}`. Started again with the same `out`
+    (default: `runs/NAME`), it resumes.
+
+    `source` may also be the name of a benchmark (`'gsm8k'`): `emulate` chooses whose wording, `data` is the folder with
+    its rows, and `download` lets them come from the hub.
+
+    >>> import tempfile
+    >>> rows = [{'question': 'What is 1+1?', 'answer': '2'}, {'question': 'What is 2+2?', 'answer': '4'}]
+    >>> done = run(rows, model=lambda prompt: '2', answer='answer', out=tempfile.mkdtemp(), quiet=True)
+    >>> done.scores.value()
+    50.0
+    """
+    if limit is not None and limit < 1:
+        raise ConfigError(Problem('limit', f'limit must be at least 1, got {limit}.'))
+    given = _read_source(source)
+    options = SourceOptions(
+        models=_list_models(model),
+        model_name=model_name,
+        rows=RowsOptions(
+            template=template,
+            answer=answer,
+            choices=read_choices(choices) if isinstance(choices, str) else tuple(map(str, choices)),
+            metric=metric,
+            extract=extract,
+            ask=ask,
+            encoding=encoding,
+            on_error=on_error,
+        ),
+        overrides=Overrides(
+            shots=shots,
+            retriever=retriever,
+            system=system,
+            temperature=temperature,
+            max_out_len=max_out_len,
+            seed=seed,
+            n=n,
+            settings=tuple((settings or {}).items()),
+        ),
+        data=data if isinstance(data, Mapping) else {},
+        data_folder=data if isinstance(data, str | Path) else None,
+        task={'emulate': emulate, 'hub': download},
+        default_model=True,
+    )
+    made = assemble(given, options)
+    progress = choose_progress(quiet=quiet)
+    for note in made.notes:
+        progress.on_message(note)
+    name = Path(str(given).rpartition(':')[2]).name.split('.')[0] if isinstance(given, str | Path) else _MEMORY
+    summary = run_config(
+        made.config,
+        out=Path('runs') / name if out is None else out,
+        limit=limit,
+        dataset=dataset,
+        model=made.model,
+        rerun=rerun,
+        progress=progress,
+        data=made.data,
+        keep_going=keep_going,
+        overrides=made.overrides,
+        force=force,
+    )
+    return FinishedRun(summary)
+
+
+def _list_models(model: Any) -> tuple[ModelName, ...]:
+    one = isinstance(model, str | Mapping) or callable(model) or not isinstance(model, Iterable)
+    return (model,) if one else tuple(model)
+
+
+def _read_source(source: Any) -> Any:
+    """A path or a config as it is; a frame or an iterator as a list of rows."""
+    if isinstance(source, str | Path | Mapping):
+        return source
+    rows: Any = [None]
+    if hasattr(source, 'to_dict'):
+        rows = source.to_dict('records')
+    elif isinstance(source, Iterable):
+        rows = list(source)
+    if not all(isinstance(row, Mapping) for row in rows):
+        what = f'expected a path, a config, or rows (dicts), got {type(source).__name__}.'
+        raise ConfigError(Problem('source', what))
+    return rows

@@ -1,0 +1,246 @@
+"""Counts from one pass over the rows: how they ended and why, lengths of prompts and answers, latencies."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rolecall.runs.batches.ledger_reader import BatchTokens
+from rolecall.runs.store.results import Result, SettledRows
+from rolecall.runs.used_tokens import Used
+from rolecall.scoring.model_ranking import PairedRow
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.strings import count_noun
+
+Pair = tuple[str, str]
+"""A dataset and a model."""
+
+VERDICTS = ('correct', 'wrong', 'scored', 'not scored')
+"""The verdict on a row: correct, wrong, a partial score, or none."""
+
+_REASONS_KEPT = 1000
+_SCORES_KEPT = 100_000
+_REASON = 200
+
+
+def verdict_of(result: Result) -> str:
+    """The verdict on a row.
+
+    >>> verdict_of(Result('d', 'm', 0, 'ok', correct=True)), verdict_of(Result('d', 'm', 0, 'ok', score=0.4))
+    ('correct', 'scored')
+    """
+    if result.correct is not None:
+        return 'correct' if result.correct else 'wrong'
+    return 'not scored' if result.score is None else 'scored'
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One reason that rows have no answer, and where it occurs."""
+
+    outcome: str
+    reason: str
+    rows: int
+    pairs: tuple[Pair, ...]
+
+    @property
+    def place(self) -> str:
+        """The dataset × model, or how many of them.
+
+        >>> Why('failed', 'HTTP 500', 3, (('gsm8k', 'base'),)).place
+        'gsm8k × base'
+        """
+        return ' × '.join(self.pairs[0]) if len(self.pairs) == 1 else count_noun(len(self.pairs), 'pair')
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """The counts of a run. `measures` has the numbers of each dataset × model by what was measured."""
+
+    endings: dict[Pair, Counter[str]] = field(default_factory=dict)
+    """How many rows ended in which verdict (of those that are `ok`) or outcome."""
+    reasons: Counter[tuple[Pair, str, str]] = field(default_factory=Counter)
+    measures: dict[str, dict[Pair, array[float]]] = field(default_factory=dict)
+    usage: dict[Pair, Used] = field(default_factory=dict)
+    scores: dict[str, dict[tuple[str, int], PairedRow]] = field(default_factory=dict)
+    """The scores of each model by dataset and row, for comparing models: those between 0 and 1, up to a limit."""
+    scores_capped: bool = False
+    rows: int = 0
+    batched: Mapping[Pair, BatchTokens] = field(default_factory=dict)
+    """Tokens that were paid at the price of batches."""
+    judging: dict[Pair, Used] = field(default_factory=dict)
+    """What judges used, by the dataset they judged and their own name; known once scorecards are."""
+    measuring: bool = True
+    """Whether lengths and times of single rows are kept, for plots."""
+
+    def add_some(self, some: Result | SettledRows) -> None:
+        """Count a row, or many settled ones."""
+        self.add_settled(some) if isinstance(some, SettledRows) else self.add(some)
+
+    def add(self, result: Result) -> None:
+        """Count one row."""
+        pair = (result.dataset, result.model)
+        self.rows += 1
+        self.endings.setdefault(pair, Counter())[verdict_of(result) if result.outcome == 'ok' else result.outcome] += 1
+        if result.outcome != 'ok':
+            key = (pair, result.outcome, str(result.reason)[:_REASON])
+            known = key in self.reasons or len(self.reasons) < _REASONS_KEPT
+            self.reasons[key if known else (pair, result.outcome, 'other reasons')] += 1
+        if self.measuring:
+            self._measure('prompt tokens', pair, result.input_tokens)
+            self._measure('answer tokens', pair, result.output_tokens)
+            self._measure('seconds', pair, result.seconds)
+        self._add_usage(pair, result)
+        self._add_score(result.dataset, result.model, result.row, result.score, result.correct, result.cluster)
+
+    def measure_texts(self, result: Result, prompt_characters: int | None) -> None:
+        """Measure the texts of a row that is shown."""
+        pair = (result.dataset, result.model)
+        self._measure('prompt characters', pair, prompt_characters)
+        self._measure('answer characters', pair, sum(map(len, result.replies)) if result.replies else None)
+
+    def add_settled(self, rows: SettledRows) -> None:
+        """Count rows by their numbers."""
+        pair = (rows.dataset, rows.model)
+        self.rows += len(rows.rows)
+        used: Sequence[Sequence[Any]] = (rows.input_tokens, rows.output_tokens, rows.seconds)
+        endings = self.endings.setdefault(pair, Counter())
+        for verdict, count in Counter(rows.correct).items():
+            endings['scored' if verdict is None else 'correct' if verdict else 'wrong'] += count
+        totals = [None if None in amounts else sum(amounts) for amounts in used]
+        self.usage.setdefault(pair, Used(0)).add(Used(len(rows.rows), *totals))
+        if self.measuring:
+            for name, amounts in zip(('prompt tokens', 'answer tokens', 'seconds'), used, strict=True):
+                known = [amount for amount in amounts if amount is not None]
+                if known:
+                    self.measures.setdefault(name, {}).setdefault(pair, array('d')).extend(known)
+        for row, score, right in zip(rows.rows, rows.scores, rows.correct, strict=True):
+            if not self._add_score(rows.dataset, rows.model, row, score, None if right is None else bool(right), None):
+                break
+
+    def _add_usage(self, pair: Pair, result: Result) -> None:
+        unanswered = result.outcome in ('failed', 'too_long') and result.output_tokens is None
+        self.usage.setdefault(pair, Used(0)).add(Used() if unanswered else Used.of(result))
+
+    def _add_score(
+        self, dataset: str, model: str, row: int, score: float | None, correct: bool | None, cluster: str | None
+    ) -> bool:
+        """Keep a score for comparing models; False if there is no place for more of this model."""
+        if score is None or not 0 <= score <= 1:
+            return True
+        own = self.scores.setdefault(model, {})
+        if len(own) >= _SCORES_KEPT:
+            self.scores_capped = True
+            return False
+        apart = None if cluster is None else f'{dataset}: {cluster}'  # equal names in two datasets are two clusters
+        own[dataset, row] = PairedRow(score, correct, apart)
+        return True
+
+    def reasons_by_count(self) -> list[Why]:
+        """Why rows have no answer, most frequent first."""
+        found: dict[tuple[str, str], dict[Pair, int]] = {}
+        for (pair, outcome, reason), count in self.reasons.items():
+            found.setdefault((outcome, reason), {})[pair] = count
+        whys = [Why(outcome, reason, sum(pairs.values()), tuple(pairs)) for (outcome, reason), pairs in found.items()]
+        return sorted(whys, key=lambda why: -why.rows)
+
+    def measure(self, *names: str) -> tuple[str, dict[Pair, array[float]]] | None:
+        """The first of these measures that as many rows have as any other; None if no row has one."""
+        known = {name: sum(map(len, self.measures.get(name, {}).values())) for name in names}
+        best = max(names, key=lambda name: known[name])
+        return (best, self.measures[best]) if known[best] else None
+
+    def sort_as(self, pairs: Iterable[Pair]) -> None:
+        """Put datasets and models into the order of these pairs, which is that of the scores."""
+        known = list(pairs)
+        datasets = {dataset: place for place, dataset in enumerate(dict.fromkeys(pair[0] for pair in known))}
+        models = {model: place for place, model in enumerate(dict.fromkeys(pair[1] for pair in known))}
+
+        def place_of(pair: Pair) -> tuple[int, int]:
+            return datasets.get(pair[0], len(datasets)), models.get(pair[1], len(models))
+
+        self.endings = {pair: self.endings[pair] for pair in sorted(self.endings, key=place_of)}
+        self.usage = {pair: self.usage[pair] for pair in sorted(self.usage, key=place_of)}
+        self.scores = {
+            model: self.scores[model] for model in sorted(self.scores, key=lambda one: models.get(one, len(models)))
+        }
+        for name, numbers in self.measures.items():
+            self.measures[name] = {pair: numbers[pair] for pair in sorted(numbers, key=place_of)}
+
+    def _measure(self, name: str, pair: Pair, value: float | None) -> None:
+        if isinstance(value, (int, float)) and math.isfinite(value):
+            self.measures.setdefault(name, {}).setdefault(pair, array('d')).append(value)
+
+
+UNFINISHED = 'not finished'
+
+
+def every_card(cards: Sequence[Scorecard], run_counts: RunCounts) -> list[Scorecard]:
+    """The scores (one for each extractor), and one without a number for each dataset × model that is not finished.
+
+    The counts are put into the order of the scores, and learn what judges used.
+    """
+    run_counts.judging = sum_judging(cards)
+    run_counts.sort_as((card.dataset, card.model) for card in cards)
+    scored = {(card.dataset, card.model) for card in cards}
+    begun = [(pair, endings) for pair, endings in run_counts.endings.items() if pair not in scored]
+    return [
+        *(column for card in cards for column in card.columns),
+        *(_unfinished_card(*pair, endings) for pair, endings in begun),
+    ]
+
+
+def sum_judging(cards: Iterable[Scorecard]) -> dict[Pair, Used]:
+    """What judges used, by the dataset they judged and their own name.
+
+    >>> from rolecall.scoring.scorecard import Judging
+    >>> used = {'model': 'gpt', 'rows': 3, 'input_tokens': 90}
+    >>> card = Scorecard('qa', 'm', 'accuracy', 1.0, judging=Judging(usage=used))
+    >>> sum_judging([card, card])['qa', 'gpt'].input_tokens
+    180
+    """
+    found: dict[Pair, Used] = {}
+    for card in cards:
+        usage = card.judging.usage if card.judging else None
+        if usage is not None and not card.members:
+            found.setdefault((card.dataset, str(usage.get('model'))), Used(0)).add(Used.from_dict(usage))
+    return found
+
+
+def _unfinished_card(dataset: str, model: str, endings: Counter[str]) -> Scorecard:
+    outcomes: Counter[str] = Counter()
+    for ending, rows in endings.items():
+        outcomes['ok' if ending in VERDICTS else ending] += rows
+    return Scorecard(dataset, model, UNFINISHED, None, total=outcomes.total(), outcomes=outcomes)
+
+
+def unjudged_reasons(cards: Iterable[Scorecard]) -> list[Why]:
+    """Why answers have no score: the evaluator failed, or a judge returned no verdict.
+
+    >>> from rolecall.scoring.scorecard import Judging, NotJudged
+    >>> silent = Judging(not_judged=NotJudged('judge', {'refused': 2}))
+    >>> [why.rows for why in unjudged_reasons([Scorecard('d', 'm', 'accuracy', None, judging=silent)])]
+    [2]
+    """
+    found: list[Why] = []
+    for card in cards:
+        place = ((card.dataset, card.model),)
+        if card.error:
+            found.append(Why('not scored', card.error, card.total, place))
+        silent = card.judging.not_judged if card.judging else None
+        found += [Why('not judged', reason, rows, place) for reason, rows in (silent.reasons if silent else {}).items()]
+    return found
+
+
+def count_results(
+    results: Iterable[Result | SettledRows], *, batched: Mapping[Pair, BatchTokens] | None = None
+) -> RunCounts:
+    """Everything counted that a table needs: no lengths and times of single rows."""
+    run_counts = RunCounts(measuring=False, batched=batched or {})
+    for result in results:
+        run_counts.add_some(result)
+    return run_counts

@@ -1,0 +1,253 @@
+"""The rows of a run as compact JSON for the page: every text that occurs more than once is written once.
+
+Few-shot prompts share most of their words, so a row costs little more than what is its own. What would make the page
+too large is left out, and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rolecall.core.prompts.pieces import Origin
+from rolecall.core.render.spans import Span
+from rolecall.experiment.pairs.pair import Preview
+from rolecall.experiment.previews.blocks import blocks_of, is_messages
+from rolecall.experiment.previews.visible import shorten_media
+from rolecall.insight.run_source import SentRequest
+from rolecall.runs.store.results import Result
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.report.counts import VERDICTS, Pair, verdict_of
+from rolecall.ui.report.score_text import OUTCOMES
+from rolecall.ui.views.looks import groups_in, label_of, style_of
+
+_UNSAFE = re.compile('[<>&\u2028\u2029\ud800-\udfff]')
+_PARAGRAPH = re.compile(r'.+?(?:\n\n+|\Z)', re.DOTALL)
+_LONGEST = 30_000
+_ASKED, _IN_A_SHOT = 1, 2
+_UNKNOWN: list[Any] = ['', 'as sent', '', 0, '']
+
+
+def pack(value: Any) -> str:
+    """A value as JSON that may stand inside a script element, whatever its texts say.
+
+    >>> pack({'reply': '</script><script>'})
+    '{"reply":"\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
+    """
+    written = json.dumps(value, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
+    return _UNSAFE.sub(lambda found: f'\\u{ord(found.group()):04x}', written)
+
+
+@dataclass(slots=True)
+class Packer:
+    """Takes rows as long as there is room, in bytes.
+
+    One half of the room is shared evenly by the datasets × models. The other half is lent to those that need more, to
+    each at most as much as is left after it, so that none can crowd out the rest.
+    """
+
+    share: int
+    pool: int
+    rows: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    origins: list[list[Any]] = field(default_factory=lambda: [_UNKNOWN])
+    left_out: Counter[Pair] = field(default_factory=Counter)
+    pairs: dict[Pair, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=lambda: {outcome: at for at, outcome in enumerate(OUTCOMES)})
+    _used: Counter[Pair] = field(default_factory=Counter)
+    _lent: Counter[Pair] = field(default_factory=Counter)
+    _text_numbers: dict[str, int] = field(default_factory=dict)
+    _origin_numbers: dict[Origin, int] = field(default_factory=dict)
+    _charged: int = 0
+
+    def has_room(self, pair: Pair) -> bool:
+        """Whether another row of this pair would be taken."""
+        return self._used[pair] < self.share or self._lent[pair] < self.pool
+
+    def sort_as(self, cards: Iterable[Scorecard]) -> None:
+        """List rows in the order of the scores, dataset by dataset."""
+        for card in cards:
+            if not card.members:
+                self.pairs.setdefault((card.dataset, card.model), len(self.pairs))
+
+    def skip(self, pair: Pair) -> None:
+        """Count a row that is not taken."""
+        self.left_out[pair] += 1
+
+    def add(
+        self, result: Result, sent: Iterable[SentRequest], judged: Iterable[tuple[SentRequest, str]] = ()
+    ) -> int | None:
+        """Take one row, and what its judge was asked and replied; the number of characters sent for it, if known."""
+        pair = (result.dataset, result.model)
+        self._charged = 0
+        prompts = [self._prompt(one) for one in sent]
+        judge = [[self._prompt(one)[0], _cut(reply)] for one, reply in judged]
+        row = pack(
+            [
+                self.pairs.setdefault(pair, len(self.pairs)),
+                result.row,
+                self.outcomes.setdefault(result.outcome, len(self.outcomes)),
+                VERDICTS.index(verdict_of(result)),
+                _finite(result.score),
+                [prompt for prompt, _ in prompts],
+                [_cut(reply) for reply in result.replies],
+                [_cut(thought) for thought in result.reasoning],
+                _answer(result.prediction) if _says_more(result) else None,
+                _answer(result.extracted),
+                _answer(result.gold),
+                _cut(result.reason),
+                {**_more(result), **({'judge': judge} if judge else {})},
+            ]
+        )
+        self.rows.append(row)
+        self._charge(pair, _bytes(row) + self._charged)
+        return sum(size for _, size in prompts) if prompts else None
+
+    def _charge(self, pair: Pair, size: int) -> None:
+        own = min(size, max(0, self.share - self._used[pair]))
+        self._used[pair] += size
+        self._lent[pair] += size - own
+        self.pool -= size - own
+
+    def _prompt(self, sent: SentRequest) -> tuple[list[Any], int]:
+        """One request: a title, what to know about it, and its blocks; and its size."""
+        preview, headed = sent.preview, is_messages(sent.preview)
+        runs = self._runs if sent.origins else self._runs_as_sent
+        blocks = [[block.heading if headed else '', block.extra, runs(block.spans)] for block in blocks_of(preview)]
+        note = 0 if sent.origins else 1 if sent.changed else 2
+        return [_title(preview), note, blocks], sum(len(span.text) for span in preview.spans)
+
+    def _runs(self, spans: Iterable[Span]) -> list[int]:
+        """Texts and their origins, in turn."""
+        runs: list[int] = []
+        for span in spans:
+            text = f'<{span.token}>' if span.token is not None else _span_text(span)
+            if text:
+                runs += (self._text(text), self._origin(span.origin))
+        return runs
+
+    def _runs_as_sent(self, spans: Iterable[Span]) -> list[int]:
+        """Texts by paragraphs, so that those that prompts share are written once."""
+        paragraphs = (part for span in spans for part in _PARAGRAPH.findall(span.text))
+        return [number for part in paragraphs for number in (self._text(_cut(part)), 0)]
+
+    def _text(self, text: str) -> int:
+        number = self._text_numbers.get(text)
+        if number is None:
+            number = self._text_numbers[text] = len(self.texts)
+            self.texts.append(pack(text))
+            self._charged += _bytes(self.texts[-1])
+        return number
+
+    def _origin(self, origin: Origin) -> int:
+        number = self._origin_numbers.get(origin)
+        if number is None:
+            number = self._origin_numbers[origin] = len(self.origins)
+            place = _IN_A_SHOT if origin.shot is not None else _ASKED if origin.kind == 'field' else 0
+            ((group, names),) = groups_in([Span(' ', origin)]).items()
+            self.origins.append([style_of(origin), label_of(origin), group, place, *(names or [''])])
+        return number
+
+
+def _span_text(span: Span) -> str:
+    return shorten_media(str(span.text)) if span.origin.kind == 'media' else _cut(str(span.text))
+
+
+def _title(preview: Preview) -> str:
+    """Which of a row's requests this is, if it has several."""
+    if preview.turn is not None:
+        return f'turn {preview.turn}'
+    return '' if preview.label is None else f'label {preview.label}'
+
+
+def _says_more(result: Result) -> bool:
+    """Whether the prediction says anything that neither the replies nor the extracted answer say."""
+    return result.prediction not in (*result.replies, list(result.replies), result.extracted)
+
+
+def _answer(value: object) -> str | None:
+    """An answer as text: a text as it is, anything else as JSON."""
+    if value is None or isinstance(value, str):
+        return value if value is None else _cut(value)
+    return _cut(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _more(result: Result) -> dict[str, Any]:
+    """What else is known of a row; unknown values are left out."""
+    losses = _table_of_losses(result.details)
+    ended = _endings(result)
+    dropped = (*(('labels', 'decide_by') if losses else ()), *(('ended',) if ended else ()))
+    details = {name: value for name, value in result.details.items() if name not in dropped}
+    more = {
+        'seconds': _finite(result.seconds),
+        'in': result.input_tokens,
+        'out': result.output_tokens,
+        'cached': result.cached_tokens,
+        'thought': result.reasoning_tokens,
+        'shots': list(result.shots),
+        'dropped': result.shots_dropped,
+        'cluster': result.cluster,
+        'fingerprint': result.fingerprint,
+        'losses': losses,
+        'ended': ended,
+        'golds': _turn_golds(result),
+        'details': _cut(json.dumps(details, ensure_ascii=False, indent=1, default=str)) if details else None,
+    }
+    return {name: value for name, value in more.items() if value not in (None, '', 0, [])}
+
+
+def _endings(result: Result) -> list[str] | None:
+    """Why each reply ended, where that is known of each."""
+    ended = result.details.get('ended')
+    if not isinstance(ended, (list, tuple)) or len(ended) != len(result.replies):
+        return None
+    return [str(one) for one in ended]
+
+
+_LOSSES = {'whole': 'per token', 'sum': 'sum', 'per_token': 'per answer token', 'per_character': 'per character'}
+
+
+def _table_of_losses(details: Mapping[str, Any]) -> list[list[Any]] | None:
+    """The labels of a row with their losses: a line of heads, of which the deciding one comes first, and the labels."""
+    labels = details.get('labels')
+    if not isinstance(labels, (list, tuple)) or not labels or not all(isinstance(one, Mapping) for one in labels):
+        return None
+    decide_by = str(details.get('decide_by', 'whole'))
+    names = [decide_by, *(name for name in _LOSSES if name != decide_by)]
+    if not all(isinstance(one.get(decide_by), (int, float)) and 'label' in one for one in labels):
+        return None
+    kept = [name for name in names if all(_finite_number(one.get(name)) for one in labels)]
+    heads = [_LOSSES.get(name, name.replace('_', ' ')) for name in kept]
+    rows = [[_cut(one['label']), *(one[name] for name in kept), one.get('tokens')] for one in labels]
+    return [['label', *heads, 'tokens'], *rows]
+
+
+def _finite_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and abs(value) < float('inf')
+
+
+def _turn_golds(result: Result) -> list[str | None] | None:
+    """The gold answer of each turn of a dialogue."""
+    turns = isinstance(result.gold, (list, tuple)) and len(result.replies) > 1
+    return [_answer(one) for one in result.gold] if turns and len(result.gold) == len(result.replies) else None
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and abs(number) < float('inf') else None
+
+
+def _cut(said: object) -> str:
+    """A text without its middle where it is very long; it says so. What should be a text becomes one."""
+    text = said if isinstance(said, str) else str(said)
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    return f'{text[:half]}\n[… {len(text) - 2 * half:,} characters left out of this report …]\n{text[-half:]}'
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode('utf-8', 'surrogatepass'))

@@ -1,0 +1,140 @@
+"""How the models of one run stand to each other: a headline, and a ranking with ties."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rolecall.scoring.model_ranking import ModelPair, PairedRow, Ranking, rank_models
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.statistics import cluster_sums, clustered_wilson, mean_interval
+from rolecall.strings import count_noun
+from rolecall.ui.report.counts import UNFINISHED, RunCounts
+
+_ROUNDED = 0.05
+"""By how many points a score may differ from the mean of its rows: logs of other programs are rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The ranking of a run's models in points of 100, and one sentence about it."""
+
+    headline: str
+    ranking: Ranking
+    complete: bool
+    """Whether every scored row was compared, not only the first ones."""
+
+
+def _other_scales(cards: Iterable[Scorecard]) -> set[str]:
+    """Datasets whose scores are not percentages, or where less is better: no mean of points has them."""
+    return {card.dataset for card in cards if card.lower_is_better or card.unit not in (None, '%')}
+
+
+_Scores = Mapping[tuple[str, int], PairedRow]
+
+
+def _scores_in_percent(counts: RunCounts, cards: Sequence[Scorecard]) -> dict[str, _Scores]:
+    groups = {card.dataset: card.groups for card in cards if card.groups}
+    scores = {model: _count_groups(rows, groups) for model, rows in counts.scores.items()}
+    left_out = _other_scales(cards) | (set() if counts.scores_capped else _not_means_of_rows(scores, cards))
+    kept = {
+        model: {place: row for place, row in rows.items() if place[0] not in left_out} if left_out else rows
+        for model, rows in scores.items()
+    }
+    return {model: rows for model, rows in kept.items() if rows}
+
+
+def _count_groups(rows: _Scores, groups: Mapping[str, Sequence[Sequence[int]]]) -> _Scores:
+    """The scores with one for each whole group of rows that count as one (rotated options): right if all are."""
+    if not groups:
+        return rows
+    merged = {place: row for place, row in rows.items() if place[0] not in groups}
+    for dataset, some in groups.items():
+        for group in some:
+            known = [rows[dataset, row] for row in group if (dataset, row) in rows]
+            if known and len(known) == len(group):
+                right = all(one.score == 1 for one in known)
+                merged[dataset, group[0]] = PairedRow(float(right), right, known[0].cluster)
+    return merged
+
+
+def _not_means_of_rows(scores: Mapping[str, _Scores], cards: Iterable[Scorecard]) -> set[str]:
+    """Datasets whose number is not the mean of its rows (BLEU of a corpus), so that such a mean would contradict it."""
+    points: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for model, rows in scores.items():
+        for (dataset, _), row in rows.items():
+            points[dataset, model].append(100 * row.score)
+    first = {(card.dataset, card.model): card.value for card in reversed(list(cards))}
+    return {
+        dataset
+        for (dataset, model), own in points.items()
+        if (value := first.get((dataset, model))) is not None and abs(sum(own) / len(own) - value) > _ROUNDED
+    }
+
+
+def find_standing(counts: RunCounts, cards: Sequence[Scorecard]) -> Standing | None:
+    """The standing of the models; None if there are fewer than two with rows in common."""
+    scores = _scores_in_percent(counts, cards)
+    if len(scores) < 2:
+        return None
+    ranking = rank_models(scores)
+    if not ranking.rows:
+        return None
+    return Standing(describe_standing(ranking), ranking, not counts.scores_capped)
+
+
+def find_headline(counts: RunCounts, cards: Sequence[Scorecard]) -> str:
+    """The sentence that matters most: how the models stand, or how one model does; empty if no row is scored."""
+    return word_headline(find_standing(counts, cards), counts, cards)
+
+
+def word_headline(standing: Standing | None, counts: RunCounts, cards: Sequence[Scorecard]) -> str:
+    """The headline of a run whose standing is known already. It says if rows may be missing."""
+    headline = _describe_only_model(counts, cards) if standing is None else standing.headline
+    unfinished = any(card.metric == UNFINISHED for card in cards)
+    return f'{headline} The run is not finished.' if headline and unfinished else headline
+
+
+def _describe_only_model(counts: RunCounts, cards: Sequence[Scorecard]) -> str:
+    scores = _scores_in_percent(counts, cards)
+    if len(scores) != 1:
+        return ''
+    [(model, rows)] = scores.items()
+    datasets = list(dict.fromkeys(dataset for dataset, _ in rows))
+    where = datasets[0] if len(datasets) == 1 else f'{len(datasets)} datasets'
+    whole = [card for card in cards if (card.dataset, card.model) == (where, model) and card.value is not None]
+    if whole and None not in (points := (whole[0].value, whole[0].low, whole[0].high)):
+        return _describe_one(model, points, whole[0].scored, where)
+    each = [one.score for one in rows.values()]
+    sums = cluster_sums(each, [one.cluster for one in rows.values()])
+    found = clustered_wilson(sums) if set(each) <= {0.0, 1.0} else mean_interval(sums, scale=(0.0, 1.0))
+    low, high = found or (0.0, 1.0)
+    return _describe_one(model, (100 * sum(each) / len(each), 100 * low, 100 * high), len(rows), where)
+
+
+def _describe_one(model: str, points: Sequence[float | None], rows: int, where: str) -> str:
+    value, low, high = points
+    return f'{model} scores {value:.1f} [{low:.1f}, {high:.1f}] on {count_noun(rows, "row")} of {where}.'
+
+
+def describe_standing(ranking: Ranking) -> str:
+    """One sentence: who is best and by how much, or that they cannot be told apart."""
+    first = ranking.places[0].model
+    ahead = [pair for pair in ranking.pairs if pair.better == first and pair.told_apart]
+    rows = count_noun(ranking.rows, 'row')
+    if len(ranking.places) == 2:
+        pair = ranking.pairs[0]
+        if ahead:
+            return f'{pair.better} beats {pair.worse} by {_points(pair)} on {rows}.'
+        return f'{pair.better} and {pair.worse} cannot be told apart on {rows}: they differ by {_points(pair)}.'
+    tied = [place.model for place in ranking.places if place.best == 1]
+    if len(tied) == 1:
+        next_best = min(ahead, key=lambda pair: pair.difference)
+        return f'{first} is best on {rows}, ahead of {next_best.worse} by {_points(next_best)}.'
+    return f'{", ".join(tied[:-1])} and {tied[-1]} share first place: they cannot be told apart on {rows}.'
+
+
+def _points(pair: ModelPair) -> str:
+    bounds = '' if pair.low is None or pair.high is None else f' ({100 * pair.low:.1f} to {100 * pair.high:.1f})'
+    return f'{100 * pair.difference:.1f} points{bounds}'

@@ -1,0 +1,118 @@
+"""Tokens and money, by model and dataset, as the report shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rolecall.models.prices import Price
+from rolecall.runs.batches.ledger_reader import BatchTokens
+from rolecall.runs.used_tokens import Used
+from rolecall.ui.report.counts import Pair, RunCounts
+
+_HEADS = ('rows', 'input', 'cached', 'cache writes', 'output', 'reasoning', 's/row', 'US$')
+_UNKNOWN = '–'
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLine:
+    """What one model used for one dataset; for all of them, where the dataset is empty."""
+
+    model: str
+    dataset: str
+    used: Used
+    cost: float | None = None
+    as_judge: bool = False
+    """Whether it was asked about other models' answers; a row is then a question to it."""
+
+    @property
+    def name(self) -> str:
+        """The model, and whether it is meant as a judge."""
+        return f'{self.model} (judge)' if self.as_judge else self.model
+
+    @property
+    def known(self) -> bool:
+        """Whether any tokens were reported."""
+        return bool(self.used.input_tokens or self.used.output_tokens)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The texts under all heads."""
+        used = self.used
+        return (
+            f'{used.rows:,}',
+            _count(used.input_tokens, 'not known'),
+            _count(used.cached_tokens),
+            _count(used.cache_written_tokens),
+            _count(used.output_tokens, 'not known'),
+            _count(used.reasoning_tokens),
+            _UNKNOWN if used.seconds is None or not used.rows else f'{used.seconds / used.rows:,.2f}',
+            _UNKNOWN if self.cost is None else f'{self.cost:,.2f}' if self.cost >= 0.01 else f'{self.cost:.4f}',
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTable:
+    """The lines with a text for each head; heads under which nothing is known are left out."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[UsageLine, tuple[str, ...]], ...]
+
+
+def usage_table(counts: RunCounts, prices: Mapping[str, Price | None]) -> UsageTable | None:
+    """Tokens and money as a table; None if no tokens were reported."""
+    lines = list(usage_lines(counts, prices))
+    if not any(line.known for line in lines):
+        return None
+    cells = [line.cells for line in lines]
+    kept = [place for place in range(len(_HEADS)) if any(texts[place] != _UNKNOWN for texts in cells)]
+    rows = ((line, tuple(texts[place] for place in kept)) for line, texts in zip(lines, cells, strict=True))
+    return UsageTable(tuple(_HEADS[place] for place in kept), tuple(rows))
+
+
+def usage_lines(counts: RunCounts, prices: Mapping[str, Price | None]) -> Iterator[UsageLine]:
+    """A line for each model, followed by one for each of its datasets where it has several; then the judges'.
+
+    Tokens that a server did not report are not guessed: a sum with a gap is unknown.
+    """
+    yield from _list_lines(counts.usage, counts, prices)
+    yield from _list_lines(counts.judging, counts, prices, as_judge=True)
+
+
+def _list_lines(
+    usage: Mapping[Pair, Used], counts: RunCounts, prices: Mapping[str, Price | None], *, as_judge: bool = False
+) -> Iterator[UsageLine]:
+    for model in dict.fromkeys(model for _, model in usage):
+        own = {dataset: used for (dataset, one), used in usage.items() if one == model}
+        if len(own) > 1:
+            total = Used(0)
+            for used in own.values():
+                total.add(used)
+            batched = [] if as_judge else _list_batched(counts, model, own)
+            yield _make_line(UsageLine(model, '', total, as_judge=as_judge), prices.get(model), batched)
+        for dataset, used in own.items():
+            batched = [] if as_judge else _list_batched(counts, model, [dataset])
+            yield _make_line(UsageLine(model, dataset, used, as_judge=as_judge), prices.get(model), batched)
+
+
+def _list_batched(counts: RunCounts, model: str, datasets: Iterable[str]) -> list[BatchTokens]:
+    return [counts.batched[dataset, model] for dataset in datasets if (dataset, model) in counts.batched]
+
+
+def _make_line(line: UsageLine, price: Price | None, batched: Sequence[BatchTokens]) -> UsageLine:
+    """The line with its cost; what was paid at the price of batches is counted so."""
+    used = line.used
+    if price is None or used.input_tokens is None or used.output_tokens is None:
+        return line
+    written = used.cache_written_tokens or 0
+    cost = price.cost(
+        used.input_tokens, used.output_tokens, cached_tokens=used.cached_tokens or 0, written_tokens=written
+    )
+    part = sum(one.input_tokens for one in batched) / used.input_tokens if used.input_tokens else 0.0
+    full = sum(price.cost(one.input_tokens, one.output_tokens, cached_tokens=one.cached_tokens) for one in batched)
+    full += price.cost(part * written, 0, written_tokens=part * written) - price.cost(part * written, 0)
+    return replace(line, cost=cost - (1 - price.batch) * min(full, cost))
+
+
+def _count(tokens: float | None, unknown: str = _UNKNOWN) -> str:
+    return unknown if tokens is None else f'{tokens:,.0f}'

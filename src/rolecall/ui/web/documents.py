@@ -1,0 +1,245 @@
+"""The configs that the page was opened with: their datasets, models and rows, and the requests they lead to."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from rolecall.errors import ConfigError, DataError, Problem, RenderError, RolecallError
+from rolecall.experiment.lint.linter import lint_plan
+from rolecall.experiment.opening.entries import Entries, build_entries, media_folders
+from rolecall.experiment.opening.judges import find_judge
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.pairs.judge_pair import JudgePair
+from rolecall.experiment.pairs.pair import Pair, Preview
+from rolecall.experiment.previews.differences import align_lines, request_lines
+from rolecall.insight.run_source import PairRows
+from rolecall.models.http.media import MediaReader
+from rolecall.models.tokenizers.text import replace_lone_surrogates
+from rolecall.models.tokenizers.tokenizer import find_tokenizer
+from rolecall.sources.config.files import load_config
+from rolecall.sources.datasets import Dataset, Row
+from rolecall.ui.views.tokens import count_tokens
+from rolecall.ui.web.prompts_json import cut_text, preview_as_json, row_as_json, tokens_as_json
+
+_PAIRS_KEPT = 12
+_CELL = 200
+_PAGE = 100
+_SEARCH_SECONDS = 0.4
+_LINT_ROWS = 50
+Split = Literal['test', 'train']
+_SHOWN_MEDIA = re.compile(r'image/(png|jpeg|gif|webp|bmp|avif)|audio/[\w.+-]+|video/[\w.+-]+')
+
+
+class ConfigDocument:
+    """One config file, executed when it is opened and again only when asked to reload."""
+
+    def __init__(self, path: Path, config: Mapping[str, Any] | None = None) -> None:
+        self.path = path
+        self.config: Mapping[str, Any] = load_config(path) if config is None else config
+        self.plan: Entries = build_entries(self.config)
+        self._tasks = {replace_lone_surrogates(task.abbr): task for task in self.plan.tasks}
+        self._model_entries = {replace_lone_surrogates(entry.abbr): entry for entry in self.plan.model_entries}
+        # by the names the page knows: URLs hold no lone surrogates
+        self._datasets: dict[str, Dataset] = {}
+        self._pairs: OrderedDict[tuple[str, str | None], PairRows] = OrderedDict()
+        self._findings: dict[tuple[str, str], list[dict[str, Any]]] = {}
+
+    def overview(self) -> dict[str, Any]:
+        """The datasets and models by name, with what the page needs before a row is opened."""
+        return {
+            'path': str(self.path),
+            'name': self.path.stem,
+            'datasets': [
+                {
+                    'abbr': abbr,
+                    'inferencer': task.inferencer.name,
+                    'labels': [str(label) for label in task.labels],
+                    'columns': list(task.reader.input_columns),
+                    'output': task.reader.output_column,
+                }
+                for abbr, task in self._tasks.items()
+            ],
+            'models': [{'abbr': abbr, 'kind': entry.kind} for abbr, entry in self._model_entries.items()],
+        }
+
+    def rows(self, dataset: str, *, after: int = -1, query: str = '', split: Split = 'test') -> dict[str, Any]:
+        """The next rows after a number, those that contain the query. A long search stops and can be continued."""
+        task, data = self.task(dataset), self.dataset(dataset)
+        rows = data.train if split == 'train' else data.test
+        total = len(rows)
+        found: list[dict[str, Any]] = []
+        wanted = query.lower()
+        deadline = time.monotonic() + _SEARCH_SECONDS
+        number = max(after, -1)
+        while len(found) < _PAGE and number + 1 < total and time.monotonic() < deadline:
+            number += 1
+            text = _summarise_row(rows[number], task)
+            if not wanted or wanted in text.lower():
+                found.append({'row': number, 'text': cut_text(text, _CELL)})
+        return {'rows': found, 'total': total, 'after': number if number + 1 < total else None}
+
+    def prompts(self, dataset: str, model: str | None, row: int) -> dict[str, Any]:
+        """Every request of one row, with origins and explanations; those to its judge are about stand-in replies."""
+        pair, previews = self.pair(dataset, model), self.previews(dataset, model, row)
+        return {
+            'prompts': [
+                *(preview_as_json(pair, preview, self.config) for preview in previews),
+                *self.judge_prompts(dataset, model, row),
+            ],
+            'values': row_as_json(previews[0].values if previews else self.dataset(dataset).test[row]),
+            'unworded': '' if previews else self._why_unworded(pair, dataset, row),
+        }
+
+    def _why_unworded(self, pair: Pair, dataset: str, row: int) -> str:
+        """Why a row has no request."""
+        try:
+            pair.check_row(self.dataset(dataset).test[row])
+        except RenderError as error:
+            return str(error)
+        return 'the row has no request.'
+
+    def judge_prompts(
+        self, dataset: str, model: str | None, row: int, *, replies: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """What the dataset's judge receives about the replies to a row; nothing if it has no judge."""
+        return [
+            {**preview_as_json(pair, preview, self.config), 'judge': True}
+            for pair, preview in self._judge_previews(dataset, model, row, replies=replies)
+        ]
+
+    def _judge_previews(
+        self, dataset: str, model: str | None, row: int, *, replies: Sequence[str] | None = None
+    ) -> list[tuple[Pair, Preview]]:
+        rows = self._rows_of(dataset, model)
+        judge = find_judge(rows.pair.task, self.plan.model_entries)
+        found = rows.find(row)
+        if judge is None or found is None:
+            return []
+        pair = JudgePair(rows.pair, judge)
+        return [(pair, preview) for preview in pair.previews(*found, replies=replies)]
+
+    def tokens(self, dataset: str, model: str | None, row: int, number: int) -> dict[str, Any]:
+        """The tokens of one request of a row, if the model's tokenizer is on this machine."""
+        pair, preview = self.find_preview(dataset, model, row, number)
+        entry = pair.model_entry
+        tokenizer = find_tokenizer(entry.entry) if entry is not None else None
+        if tokenizer is None:
+            return {'unknown': True}
+        return tokens_as_json(count_tokens(pair, preview, tokenizer))
+
+    def media(self, dataset: str, model: str | None, row: int, number: int, at: int) -> tuple[str, bytes]:
+        """Type and bytes of a picture, sound or film of a request, if it lies in a folder that the config allows."""
+        _, preview = self.find_preview(dataset, model, row, number)
+        sources = [str(span.text) for span in preview.spans if span.origin.kind == 'media']
+        if not 0 <= at < len(sources):
+            raise DataError(f'the request has no medium {at}.')
+        reader = MediaReader(self.media_folders)
+        kind, content = reader.read(sources[at])
+        if not _SHOWN_MEDIA.fullmatch(kind):
+            raise DataError(f'{sources[at]:.200}: {kind} is not shown in the page.')
+        return kind, content
+
+    @cached_property
+    def media_folders(self) -> tuple[Path, ...]:
+        """The folders whose files rows may name."""
+        return media_folders(self.plan.tasks, base=self.path.parent, allowed=self.config.get('media_folders'))
+
+    def find_preview(self, dataset: str, model: str | None, row: int, number: int) -> tuple[Pair, Preview]:
+        """One request of a row, and the pair it comes from. Requests to the judge follow the others."""
+        pair, previews = self.pair(dataset, model), self.previews(dataset, model, row)
+        if 0 <= number < len(previews):
+            return pair, previews[number]
+        judged = self._judge_previews(dataset, model, row) if number >= 0 else []
+        if not 0 <= number - len(previews) < len(judged):
+            raise DataError(f'row {row} of {dataset} has no request {number}.')
+        return judged[number - len(previews)]
+
+    def findings(self, dataset: str = '', model: str = '') -> list[dict[str, Any]]:
+        """What the linter finds, looking at the first rows of each dataset; or of one dataset with one model."""
+        key = (dataset, model)
+        if key not in self._findings:
+            tasks = (self.task(dataset),) if dataset else self.plan.tasks
+            entry = self.model_entry(model or None) if dataset else None
+            entries = ((entry,) if entry else ()) if dataset else self.plan.model_entries
+            found = lint_plan(
+                self.config, self.plan, Entries(tasks, entries), open_task=self._open_or_reason, limit=_LINT_ROWS
+            )
+            self._findings[key] = [asdict(finding) for finding in found]
+        return self._findings[key]
+
+    def _open_or_reason(self, task: Task) -> Dataset | str:
+        try:
+            return self.dataset(task.abbr)
+        except RolecallError as error:
+            return str(error)
+
+    def task(self, dataset: str) -> Task:
+        """A dataset of the config by its abbr."""
+        dataset = replace_lone_surrogates(dataset)
+        if dataset not in self._tasks:
+            raise ConfigError(Problem('datasets', f'no dataset named {dataset!r}.'))
+        return self._tasks[dataset]
+
+    def model_entry(self, model: str | None) -> ModelEntry | None:
+        """A model of the config by its abbr; None if the config has no models."""
+        if model is None and not self._model_entries:
+            return None
+        found = self._model_entries.get(replace_lone_surrogates(model or ''))
+        if found is None:
+            raise ConfigError(Problem('models', f'no model named {model!r}.'))
+        return found
+
+    def dataset(self, dataset: str) -> Dataset:
+        """The rows of a dataset, opened when first needed."""
+        if dataset not in self._datasets:
+            self._datasets[dataset] = self.task(dataset).open(base=self.path.parent)
+        return self._datasets[dataset]
+
+    def pair(self, dataset: str, model: str | None) -> Pair:
+        """One dataset × model."""
+        return self._rows_of(dataset, model).pair
+
+    def previews(
+        self, dataset: str, model: str | None, row: int, *, replies: Sequence[str] | None = None
+    ) -> list[Preview]:
+        """Every request of one row."""
+        rows = self._rows_of(dataset, model)
+        if rows.find(row) is None:
+            raise DataError(f'{dataset} has no row {row}.')
+        return rows.previews(row, replies=replies)
+
+    def _rows_of(self, dataset: str, model: str | None) -> PairRows:
+        key = (dataset, model)
+        if key not in self._pairs:
+            pair = Pair(self.task(dataset), self.model_entry(model), self.dataset(dataset))
+            self._pairs[key] = PairRows(pair)
+            while len(self._pairs) > _PAIRS_KEPT:
+                self._pairs.popitem(last=False)
+        self._pairs.move_to_end(key)
+        return self._pairs[key]
+
+
+def _summarise_row(row: Row, task: Task) -> str:
+    """The text of a row's input columns (of all columns, if none are named) on one line."""
+    columns = [column for column in task.reader.input_columns if column in row] or list(row)
+    return ' · '.join(' '.join(str(row[column]).split()) for column in columns)
+
+
+def diff_as_json(left: Preview, right: Preview) -> dict[str, Any]:
+    """Two requests aligned, the words that differ marked."""
+    changes = align_lines(request_lines(left), request_lines(right))
+    return {
+        'sides': [
+            {'dataset': one.dataset, 'model': one.model, 'row': one.row, 'mode': one.mode} for one in (left, right)
+        ],
+        'same': all(change.same for change in changes),
+        'changes': [[change.left, change.right] for change in changes],
+    }

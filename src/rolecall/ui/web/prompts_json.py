@@ -1,0 +1,192 @@
+"""A request in the form the page draws: blocks of spans, each with its style, its label and an explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rolecall.core.program import fingerprint
+from rolecall.core.prompts.pieces import Origin
+from rolecall.core.render.spans import Span
+from rolecall.experiment.pairs.judge_pair import JudgePair
+from rolecall.experiment.pairs.pair import Pair, Preview
+from rolecall.experiment.previews.blocks import blocks_of, is_messages
+from rolecall.experiment.previews.facts import facts_of
+from rolecall.sources.config.files import Config
+from rolecall.ui.views.looks import ALL_STYLES, LOOKS, group_of, groups_in, style_of
+from rolecall.ui.views.plain import span_text
+from rolecall.ui.views.tokens import Counted
+from rolecall.ui.web.entry_values import texts_of, write_path
+
+_NUMBERS = {style: number for number, style in enumerate(ALL_STYLES)}
+LEGEND = [[group, look.meaning, _NUMBERS[look.style]] for group, look in LOOKS.items()]
+"""The groups of origins: name, meaning, number of the style."""
+_VALUE = 2000
+CHANGED = 'The config now produces a different prompt; this is what was sent, without origins.'
+NO_CONFIG = 'Open the config of this run with the page to see origins; this is what was sent.'
+_MODEL_KINDS = ('marker', 'default', 'message', 'chat_template')
+
+
+def preview_as_json(pair: Pair, preview: Preview, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything the page shows of one request."""
+    headed = is_messages(preview)
+    places = _Places(pair)
+    return {
+        'dataset': preview.dataset,
+        'model': preview.model,
+        'row': preview.row,
+        'mode': preview.mode,
+        'label': None if preview.label is None else str(preview.label),
+        'turn': preview.turn,
+        'sent': preview.sent,
+        'blocks': [
+            {
+                'heading': block.heading if headed else '',
+                'extra': block.extra,
+                'spans': [_span_as_json(span, places) for span in block.spans if span.text or span.token is not None],
+            }
+            for block in blocks_of(preview)
+        ],
+        'explanations': _explain_spans(places, preview, config),
+        'facts': list(facts_of(preview)),
+        'request': preview.request if preview.request is not None else preview.prompt,
+        'fingerprint': None if preview.request is None else fingerprint(preview.request),
+        'shots': list(preview.shots),
+    }
+
+
+def sent_as_json(preview: Preview, *, changed: bool) -> dict[str, Any]:
+    """A stored request without origins: what was sent, and why its origins are not known."""
+    return {
+        'dataset': preview.dataset,
+        'model': preview.model,
+        'row': preview.row,
+        'mode': '',
+        'label': None,
+        'turn': None,
+        'note': CHANGED if changed else NO_CONFIG,
+        'blocks': [
+            {
+                'heading': block.heading if is_messages(preview) else '',
+                'extra': block.extra,
+                'spans': [{**_span_as_json(span), 'label': ['as sent'], 'group': ''} for span in block.spans],
+            }
+            for block in blocks_of(preview)
+        ],
+        'explanations': {},
+        'facts': [],
+        'request': preview.request,
+    }
+
+
+class _Places:
+    """Finds the part of the config that wrote a span, as exactly as the span's text allows."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        infer = pair.task.entry['infer_cfg']
+        self._infer = f'{pair.task.where}.infer_cfg'
+        self._judge = pair.judge.where if isinstance(pair, JudgePair) else ''
+        self._written = {
+            part: [(f'{self._infer}.{part}{write_path(path)}', text) for path, _, text in texts_of(infer.get(part))]
+            for part in ('prompt_template', 'ice_template')
+        }
+        self._found: dict[tuple[str, str], str] = {}
+
+    def find(self, span: Span) -> str:
+        """The path of the value that wrote a span; of a template's text, the very line where it is the only one."""
+        origin = span.origin
+        if origin.kind in _MODEL_KINDS:
+            entry = self.pair.model_entry
+            part = 'chat_template' if origin.kind == 'chat_template' else 'meta_template'
+            return '' if entry is None else f'{entry.where}.{part}'
+        if self._judge:
+            return self._judge
+        if origin.kind == 'joint':
+            return f'{self._infer}.retriever'
+        has_own = bool(self._written['ice_template']) and origin.shot is not None
+        part = 'ice_template' if has_own else 'prompt_template'
+        if origin.kind != 'text' or not str(span.text).strip():
+            wanted = f'{{{origin.name}}}' if origin.kind in ('field', 'masked', 'unfilled') and origin.name else ''
+        else:
+            wanted = str(span.text)
+        key = (part, wanted)
+        if key not in self._found:
+            paths = [path for path, text in self._written[part] if wanted and wanted in text]
+            self._found[key] = paths[0] if len(paths) == 1 else f'{self._infer}.{part}'
+        return self._found[key]
+
+
+def _span_as_json(span: Span, places: _Places | None = None) -> dict[str, Any]:
+    ((group, names),) = groups_in([Span(' ', span.origin)]).items()
+    return {
+        'text': span_text(span) if span.token is not None else str(span.text),
+        'style': _NUMBERS[style_of(span.origin)],
+        'label': _label_parts(span.origin),
+        'group': group,
+        'name': names[0] if names else '',
+        'inShot': span.origin.shot is not None,
+        'special': span.token is not None,
+        'media': span.origin.kind == 'media',
+        'why': _origin_key(span.origin, places.find(span) if places else ''),
+    }
+
+
+def _label_parts(origin: Origin) -> list[Any]:
+    """The meaning of an origin, the name of its column or role, and the number of its example."""
+    shot = None if origin.shot is None else origin.shot + 1
+    kind = LOOKS[group_of(replace(origin, shot=None))].meaning
+    return [kind, '' if origin.name in ('shots', 'speeches') else origin.name, shot]
+
+
+def _origin_key(origin: Origin, place: str) -> str:
+    return f'{origin.kind}|{origin.name}|{origin.shot}|{origin.role}|{origin.fallback}|{place}'
+
+
+def _explain_spans(places: _Places, preview: Preview, config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    found = {(_origin_key(span.origin, place := places.find(span))): (span.origin, place) for span in preview.spans}
+    return {key: _explain(*one, places.pair, preview, config) for key, one in found.items()}
+
+
+def _explain(origin: Origin, place: str, pair: Pair, preview: Preview, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a span comes from: its place in the config, and the value or training row behind it."""
+    found: dict[str, Any] = {'meaning': LOOKS[group_of(origin)].meaning}
+    if place:
+        found['place'] = place
+        found['file'] = config.locate_nearest(place) if isinstance(config, Config) else ''
+    named = pair.model_entry.entry.get('meta_template') if pair.model_entry is not None else None
+    if origin.kind in ('marker', 'default', 'message') and isinstance(named, str):
+        found['named'] = named
+    if origin.shot is not None and origin.shot < len(preview.shots):
+        number = preview.shots[origin.shot]
+        found['shot'] = {'number': origin.shot + 1, 'row': number, 'values': row_as_json(pair.data.train[number])}
+    elif origin.kind in ('field', 'masked') and origin.name in preview.values:
+        found['value'] = cut_text(preview.values[origin.name], _VALUE)
+    if origin.kind in ('field', 'masked', 'unfilled'):
+        found['column'] = origin.name
+    if origin.kind in ('marker', 'default') and origin.name:
+        found['role'] = origin.name
+    if origin.fallback:
+        found['fallback'] = [origin.role, origin.fallback]
+    return found
+
+
+def row_as_json(row: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a row, long ones cut."""
+    return {str(name): cut_text(value, _VALUE) for name, value in row.items()}
+
+
+def cut_text(value: object, longest: int) -> str:
+    """A value as text of bounded length."""
+    text = value if isinstance(value, str) else str(value)
+    return text if len(text) <= longest else f'{text[:longest]}… ({len(text):,} characters)'
+
+
+def tokens_as_json(counted: Counted) -> dict[str, Any]:
+    """The tokens of a request, each with its style."""
+    tokens: Iterable[list[Any]] = (
+        [token.id, token.as_line(), _NUMBERS[style_of(token.origin)], _label_parts(token.origin), token.crosses]
+        for token in counted.tokens
+    )
+    return {'facts': list(counted.facts()), 'total': counted.total, 'tokens': list(tokens)}

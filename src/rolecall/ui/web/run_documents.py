@@ -1,0 +1,351 @@
+"""The runs that the page was opened with: scores, rows in pages, one row with everything known about it.
+
+Rows are found by key, never by offset, so the millionth costs what the first does.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import DataError, RolecallError, RunError
+from rolecall.experiment.pairs.pair import Preview
+from rolecall.insight.alignment import AlignedRun, align_runs, explain_differences, is_imported
+from rolecall.insight.comparison import Comparison, Difference, compare_runs
+from rolecall.insight.run_source import OneModelRun, Run, StoredRun, find_notices, judge_requests, requests_sent
+from rolecall.runs.run import ask_rows_again
+from rolecall.runs.store.directory import FILE, is_running
+from rolecall.runs.store.labels import Labels, RowKey
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.report.counts import VERDICTS, verdict_of
+from rolecall.ui.report.score_text import OUTCOMES
+from rolecall.ui.web.documents import ConfigDocument
+from rolecall.ui.web.prompts_json import cut_text, preview_as_json, sent_as_json
+from rolecall.ui.web.runs_json import LONGEST_TEXT, as_text, row_cells, row_facts, score_table
+
+_PAGE = 100
+_CHUNK = 500
+_SECONDS = 0.4
+_LIVE_SECONDS = 30
+_FLIPS = 500
+_NUMBERS = (
+    *('dataset', 'model', 'metric', 'left', 'right', 'difference', 'low', 'high', 'p', 'rows', 'compared'),
+    *('different_gold', 'different_requests', 'left_model', 'right_model'),
+)
+_START = ('', '', -1)
+_OTHER_VERDICTS = ('cut', 'labelled', 'disagrees')
+"""Further filters: cut off by max_out_len, with a human label, with a label that differs from the verdict."""
+
+Counterpart = Callable[[Result], 'Result | None']
+"""Finds the same row of another run or model."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Which rows of a run to list."""
+
+    dataset: str = ''
+    model: str = ''
+    outcome: str = ''
+    verdict: str = ''
+    text: str = ''
+    first: int = 0
+    """Rows before this one are left out."""
+    against: Counterpart | None = None
+    """Only rows that are scored differently there."""
+
+    def accepts(self, result: Result) -> bool:
+        """Whether a row is listed. (Dataset and model are matched by the store.)"""
+        if result.row < self.first or (self.outcome and result.outcome != self.outcome):
+            return False
+        if self.verdict in VERDICTS and verdict_of(result) != self.verdict:
+            return False
+        if self.verdict == 'cut' and not _is_cut(result):
+            return False
+        if self.text and self.text.lower() not in _searchable(result):
+            return False
+        return self.against is None or _is_flipped(result, self.against(result))
+
+
+class RunDocument:
+    """One run directory. It is read as it is on disk, so a run in progress shows its newest rows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._reader = RunReader(path)
+        self.run: Run = StoredRun(self._reader)
+        self.labels = Labels(path)
+
+    def summary(self) -> dict[str, Any]:
+        """What the list of runs shows."""
+        cards, pairs = self._reader.scorecards(), self._reader.pairs()
+        return {
+            'name': self.run.title,
+            'path': str(self.path),
+            'created': self._reader.created or self.run.created,
+            'live': self._is_live(),
+            'damage': '; '.join(find_notices(self.run)),
+            'datasets': list(dict.fromkeys(dataset for dataset, _ in pairs)),
+            'models': list(dict.fromkeys(model for _, model in pairs)),
+            'scores': score_table([*cards, *_list_unfinished(cards, pairs)]),
+        }
+
+    def overview(self) -> dict[str, Any]:
+        """The summary, and the names to filter rows by."""
+        return {
+            **self.summary(),
+            'outcomes': list(OUTCOMES.items()),
+            'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
+            'agreement': self.agreement(),
+            'last': {f'{dataset} × {model}': row for dataset, model, row in self._last_rows()},
+        }
+
+    def _last_rows(self) -> Iterator[tuple[str, str, int]]:
+        """The number of each pair's last row, which says how far a run in progress has come."""
+        for dataset, model in self._reader.pairs():
+            if (last := self._reader.last_row(dataset, model)) is not None:
+                yield dataset, model, last
+
+    def agreement(self) -> dict[str, Any] | None:
+        """How often human labels agree with the run's verdicts."""
+        found = self.labels.agreement(self._verdict_at)
+        return None if found is None else asdict(found)
+
+    def _verdict_at(self, key: RowKey) -> str:
+        result = self._reader.result(*key)
+        return '' if result is None else verdict_of(result)
+
+    def rows(self, wanted: RowFilter, after: str = '') -> dict[str, Any]:
+        """The next rows after a key. A long search stops after a while and can be continued from its key.
+
+        `end` is the key of the last row, after which the rows of a run in progress will come.
+        """
+        key: RowKey = _read_key(after) if after else _START
+        found: list[dict[str, Any]] = []
+        deadline = time.monotonic() + _SECONDS
+        while len(found) < _PAGE:
+            results = self._reader.rows_after(
+                key, dataset=wanted.dataset or None, model=wanted.model or None, first=wanted.first, limit=_CHUNK
+            )
+            for result in results:
+                key = (result.dataset, result.model, result.row)
+                if wanted.accepts(result) and self._accepts_label(wanted, result):
+                    found.append(row_cells(result))
+                    if len(found) == _PAGE:
+                        return {'rows': found, 'after': json.dumps(key)}
+            if len(results) < _CHUNK:
+                return {'rows': found, 'after': None, 'end': json.dumps(key) if key != _START else ''}
+            if time.monotonic() > deadline:
+                break
+        return {'rows': found, 'after': json.dumps(key)}
+
+    def row(self, dataset: str, model: str, row: int, config: ConfigDocument | None) -> dict[str, Any]:
+        """One row with its requests, replies and verdict. Origins come from a config that words it the same way."""
+        result = self.find(dataset, model, row)
+        return {
+            **row_cells(result),
+            'label': self.labels.find((dataset, model, row)),
+            'reason': cut_text(result.reason, LONGEST_TEXT),
+            'replies': [cut_text(reply, LONGEST_TEXT) for reply in result.replies],
+            'reasoning': [cut_text(thought, LONGEST_TEXT) for thought in result.reasoning if thought],
+            'prediction': as_text(result.prediction),
+            'extracted': as_text(result.extracted),
+            'gold': as_text(result.gold),
+            'details': json.dumps(result.details, indent=1, ensure_ascii=False, default=str) if result.details else '',
+            'prompts': list(self._prompts(result, config)),
+            'judge': list(self._judgements(result, config)),
+            'facts': list(row_facts(result)),
+            'again': result.outcome != 'ok' and config is not None,
+            'others': [
+                row_cells(other)
+                for name, other_model in self._reader.pairs()
+                if name == dataset and other_model != model
+                if (other := self._reader.result(dataset, other_model, row)) is not None
+            ],
+        }
+
+    def prepare_again(self, dataset: str, model: str, row: int, config: ConfigDocument) -> Callable[[], None]:
+        """What asks a model again about a row that has no answer. It may take long, and can be called in any thread.
+
+        The config must word the row as the run did.
+        """
+        result = self.find(dataset, model, row)
+        if result.outcome == 'ok':
+            raise DataError(f'row {row} of {dataset} × {model} has an answer.')
+        if any(sent.changed for sent in requests_sent(self.run, result, _previews_from(config))):
+            raise DataError(f'{config.path} now produces another prompt for this row, so it is not asked again.')
+
+        def ask() -> None:
+            summary = ask_rows_again(config.config, out=self.path, dataset=dataset, model=model, rows=[row])
+            if why := summary.broken.get(model):
+                raise RunError(why)
+
+        return ask
+
+    def label(self, dataset: str, model: str, row: int, label: str) -> None:
+        """Keep what a person says about a row."""
+        self.find(dataset, model, row)
+        self.labels.add((dataset, model, row), label)
+
+    def find(self, dataset: str, model: str, row: int) -> Result:
+        """One row of the run."""
+        result = self._reader.result(dataset, model, row)
+        if result is None:
+            damage = f'\n{self.run.damage}' if self.run.damage else ''
+            raise DataError(f'{self.path}: no row {row} of {dataset} × {model}.{damage}')
+        return result
+
+    def counterpart(self, model: str) -> Counterpart:
+        """Finds rows of this run by those of another one, or of another model of this one."""
+        return lambda result: self._reader.result(result.dataset, model or result.model, result.row)
+
+    def _accepts_label(self, wanted: RowFilter, result: Result) -> bool:
+        if wanted.verdict not in ('labelled', 'disagrees'):
+            return True
+        label = self.labels.find((result.dataset, result.model, result.row))
+        return bool(label) and (wanted.verdict == 'labelled' or label != verdict_of(result))
+
+    def _prompts(self, result: Result, config: ConfigDocument | None) -> Iterator[dict[str, Any]]:
+        previews = _previews_from(config) if config is not None else None
+        for sent in requests_sent(self.run, result, previews):
+            if sent.origins and config is not None:
+                pair = config.pair(result.dataset, result.model)
+                yield preview_as_json(pair, sent.preview, config.config)
+            else:
+                yield sent_as_json(sent.preview, changed=sent.changed)
+
+    def _judgements(self, result: Result, config: ConfigDocument | None) -> Iterator[dict[str, Any]]:
+        """What a judge was asked about the row, and its replies."""
+        worded = []
+        if config is not None and result.judged:
+            with suppress(RolecallError):
+                worded = config.judge_prompts(result.dataset, result.model, result.row, replies=result.replies)
+        for sent, reply in judge_requests(self.run, result):
+            prompt = next((one for one in worded if one['request'] == sent.preview.request), None)
+            prompt = prompt or {**sent_as_json(sent.preview, changed=bool(worded)), 'judge': True}
+            yield {'prompt': prompt, 'reply': cut_text(reply, LONGEST_TEXT)}
+
+    def _is_live(self) -> bool:
+        """Whether the run is in progress: its lock is held, or, where that cannot be told, it was just written to."""
+        running = is_running(self.path)
+        if running is not None:
+            return running
+        files = [self.path / FILE, self.path / f'{FILE}-wal']
+        newest = max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+        return time.time() - newest < _LIVE_SECONDS
+
+
+def _previews_from(config: ConfigDocument) -> Callable[[Result], list[Preview]]:
+    """The requests of a row as a config words them; none where it has no such dataset, model or row."""
+
+    def previews(result: Result) -> list[Preview]:
+        try:
+            return config.previews(result.dataset, result.model, result.row, replies=result.replies)
+        except RolecallError:
+            return []
+
+    return previews
+
+
+def compare_as_json(left: RunSide, right: RunSide) -> dict[str, Any]:
+    """Two runs, or two models of one run: every difference, and the rows that changed. Opens the runs for itself.
+
+    The rows of a run of another harness are aligned by content: `aligned` has the counterpart of each.
+    """
+    with left.open() as reader_left, right.open() as reader_right:
+        runs = left.run_of(reader_left), right.run_of(reader_right)
+        aligned = None
+        if left.path != right.path and (is_imported(reader_left) or is_imported(reader_right)):
+            aligned = align_runs(
+                reader_left, reader_right, left_model=left.model or None, right_model=right.model or None
+            )
+        found: Comparison = compare_runs(aligned or runs[0], runs[1])
+        originals = {} if aligned is None else _index_originals(aligned)
+        missing = [] if aligned is None else [pair for pair in reader_left.pairs() if pair[0] not in aligned.names]
+        notes = [] if aligned is None else list(explain_differences(aligned, reader_right))
+        return {
+            'left': runs[0].title,
+            'right': runs[1].title,
+            'only_left': [*found.only_left, *(pair for pair in missing if left.model in ('', pair[1]))],
+            'only_right': list(found.only_right),
+            'aligned': None if aligned is None else _aligned_as_json(aligned),
+            'notes': [cut_text(note, LONGEST_TEXT) for note in notes],
+            'differences': [_difference_as_json(one, originals) for one in found.differences],
+        }
+
+
+def _difference_as_json(one: Difference, originals: Mapping[RowKey, Result]) -> dict[str, Any]:
+    flips = [
+        [row_cells(originals.get(_key_of(flip.left), flip.left)), row_cells(flip.right)] for flip in one.flips[:_FLIPS]
+    ]
+    return {**{name: getattr(one, name) for name in _NUMBERS}, 'flipped': len(one.flips), 'flips': flips}
+
+
+def _key_of(result: Result) -> RowKey:
+    return result.dataset, result.model, result.row
+
+
+def _index_originals(aligned: AlignedRun) -> dict[RowKey, Result]:
+    """The left run's rows as it numbers them, by the dataset and number they have in the comparison."""
+    pairs = zip(aligned.results(), aligned.pairs, strict=True)
+    return {_key_of(result): original.result for result, (original, _) in pairs}
+
+
+def _aligned_as_json(aligned: AlignedRun) -> dict[str, dict[str, Any]]:
+    """By dataset of the left run: the right run's name of it, and its number of each row."""
+    found: dict[str, dict[str, Any]] = {name: {'dataset': other, 'rows': {}} for name, other in aligned.names.items()}
+    for left, right in aligned.pairs:
+        found[left.result.dataset]['rows'][left.result.row] = right.result.row
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RunSide:
+    """One side of a comparison: a run, or one model of it."""
+
+    path: Path
+    model: str = ''
+
+    def open(self) -> RunReader:
+        """A reader of its own, so that a long comparison does not keep the page waiting."""
+        return RunReader(self.path)
+
+    def run_of(self, reader: RunReader) -> Run:
+        """The rows to compare."""
+        return OneModelRun(reader, self.model) if self.model else StoredRun(reader)
+
+
+def _is_flipped(result: Result, other: Result | None) -> bool:
+    """Whether two results of a row are scored differently."""
+    return other is not None and (verdict_of(result), result.score) != (verdict_of(other), other.score)
+
+
+def _is_cut(result: Result) -> bool:
+    """Whether a reply of the row was cut off by `max_out_len`."""
+    ended = result.details.get('ended')
+    return isinstance(ended, list | tuple) and 'length' in ended
+
+
+def _list_unfinished(cards: Sequence[Scorecard], pairs: Sequence[tuple[str, str]]) -> Iterator[Scorecard]:
+    scored = {(card.dataset, card.model) for card in cards}
+    return (Scorecard(*pair, 'not finished', None) for pair in pairs if pair not in scored)
+
+
+def _searchable(result: Result) -> str:
+    parts: list[Mapping[str, Any] | object] = [*result.replies, result.extracted, result.gold, result.reason]
+    return '\n'.join(str(part) for part in parts).lower()
+
+
+def _read_key(text: str) -> RowKey:
+    try:
+        dataset, model, row = json.loads(text)
+        return str(dataset), str(model), int(row)
+    except (ValueError, TypeError) as error:
+        raise DataError(f'not a key of a row: {text!r:.60}.') from error
