@@ -25,9 +25,9 @@ from rolecall.core.prompts.template import TEMPLATES
 from rolecall.errors import RolecallError
 from rolecall.experiment.opening.entries import build_entries
 from rolecall.experiment.opening.inferencer_entries import INFERENCER_KINDS
+from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.registry import part_name
-from rolecall.sources.config.files import load_config
 from rolecall.sources.datasets import open_dataset
 
 ROOTS = {'opencompass': 'opencompass/configs/datasets', 'aisbench': 'ais_bench/benchmark/configs/datasets'}

@@ -97,7 +97,7 @@ def load_with_reference() -> Callable[[str], Mapping[str, Any]]:
 
 
 def load_with_rolecall() -> Callable[[str], Mapping[str, Any]]:
-    from rolecall.sources.config.files import load_config
+    from rolecall.experiment.opening.loading import load_config
 
     return lambda path: load_config(path, resolve=_only_read_base)
 

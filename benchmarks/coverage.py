@@ -77,7 +77,7 @@ class Tally:
 
 def entries(root: Path, foreign: Any) -> Iterator[Entry]:
     """Every dataset entry below a folder of config files."""
-    from rolecall.sources.config.files import load_config
+    from rolecall.experiment.opening.loading import load_config
 
     for file in sorted(root.rglob('*.py')):
         if file.name == '__init__.py':

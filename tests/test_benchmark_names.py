@@ -19,7 +19,7 @@ from rolecall.errors import ConfigError, RolecallError
 from rolecall.sources.datasets.folders import find
 from rolecall.ui.cli.main import main
 
-_SAMPLES = Path(rolecall.__file__).parent / 'config' / 'benchmarks' / 'samples'
+_SAMPLES = Path(rolecall.__file__).parent / 'compat' / 'benchmarks' / 'samples'
 
 
 @pytest.fixture(autouse=True)

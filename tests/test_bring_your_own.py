@@ -13,10 +13,10 @@ import rolecall
 from rolecall.core.prompts.template import build_template
 from rolecall.errors import ConfigError
 from rolecall.experiment.opening.inferencer_entries import InferencerEntry
+from rolecall.experiment.opening.loading import load_config
 from rolecall.models.protocol import Reply, Scored
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.evaluate import build_scorer
-from rolecall.sources.config.files import load_config
 from rolecall.sources.datasets import open_dataset
 
 FAKE = """

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from rolecall.core.prompts.template import PromptTemplate
 from rolecall.errors import ConfigError
-from rolecall.sources.config.files import Config, load_config
+from rolecall.experiment.opening.loading import load_config
+from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config
 from rolecall.sources.config.reference import Call, Reference, dotted_name
 from rolecall.sources.retrievers import FixKRetriever
@@ -346,7 +347,7 @@ def test_many_threads_may_load_at_once(tmp_path: Path) -> None:
 def test_loading_imports_no_heavy_package(tmp_path: Path) -> None:
     main = write(tmp_path, {'main.py': FOREIGN})
     code = (
-        'import sys; from rolecall.sources.config.files import load_config; '
+        'import sys; from rolecall import load_config; '
         f'load_config({str(main)!r}).locate("values"); '
         "print({'torch', 'transformers', 'numpy', 'pyarrow', 'datasets', 'jinja2', 'rich'} & set(sys.modules))"
     )

@@ -22,7 +22,7 @@ from web_pages import serve_page  # noqa: E402
 RUN = """
 import json
 from pathlib import Path
-from rolecall.sources.config.files import load_config
+from rolecall.experiment.opening.loading import load_config
 
 examples = Path({examples!r})
 datasets = load_config(examples / 'gsm8k.py')['datasets']

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from rolecall.experiment.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
     from rolecall.experiment.lint.finding import Finding
     from rolecall.experiment.lint.linter import lint_config
+    from rolecall.experiment.opening.loading import load_config
     from rolecall.experiment.pairs.pair import Preview, preview
     from rolecall.insight.gate import gate
     from rolecall.models.model_names import resolve_model
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
     from rolecall.runs.store.results import Result
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.scoring.scorecard import Scorecard
-    from rolecall.sources.config.files import Config, load_config
+    from rolecall.sources.config.files import Config
     from rolecall.sources.config.finder import read_base
     from rolecall.sources.config.printing import format_config
     from rolecall.sources.retrievers import (
@@ -143,7 +144,9 @@ _HOMES = {
         'PPLInferencer',
         'PPLOnlyInferencer',
     ),
-    'rolecall.sources.config.files': ('Config', 'load_config', 'read_base'),
+    'rolecall.experiment.opening.loading': ('load_config',),
+    'rolecall.sources.config.finder': ('read_base',),
+    'rolecall.sources.config.files': ('Config',),
     'rolecall.sources.config.printing': ('format_config',),
     'rolecall.experiment.lint.linter': ('lint_config',),
     'rolecall.models.model_names': ('resolve_model',),

@@ -81,7 +81,7 @@ class Plugin:
 
     def load(self, *, where: str = 'type') -> Any:
         with user_code(f'loading the plugin {self.name!r} ({self.path}, {self.origin})', where=where):
-            return _load(self.path)
+            return load_object(self.path)
 
 
 class Registry(Mapping[str, T]):
@@ -122,7 +122,7 @@ class Registry(Mapping[str, T]):
 
     def __getitem__(self, name: str) -> T:
         declared = self._builtins[name]
-        return _load(declared) if isinstance(declared, str) else declared
+        return load_object(declared) if isinstance(declared, str) else declared
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._builtins)
@@ -312,7 +312,8 @@ def _path_of(given: object) -> str | None:
     return None
 
 
-def _load(path: str) -> Any:
+def load_object(path: str) -> Any:
+    """What `module:attribute` leads to, imported now."""
     module, _, attributes = path.partition(':')
     found: Any = importlib.import_module(module)
     for name in attributes.split('.') if attributes else ():

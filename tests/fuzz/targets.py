@@ -31,6 +31,7 @@ from helpers import API, LM, config, template
 from rolecall import preview
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import RolecallError
+from rolecall.experiment.opening.loading import load_config
 from rolecall.models.anthropic import wire as anthropic
 from rolecall.models.http.body import EventReader, parse_json
 from rolecall.models.http.connection import MALFORMED
@@ -47,7 +48,6 @@ from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.sources.config.files import load_config
 from rolecall.sources.datasets.formats import open_file
 from rolecall.ui.cli.main import main
 from test_runs_store import finish, keep

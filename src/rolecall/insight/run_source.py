@@ -16,6 +16,7 @@ from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.spans import Request, Span, texts_of
 from rolecall.errors import ConfigError, RenderError, RolecallError
 from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
@@ -24,7 +25,7 @@ from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
 from rolecall.runs.store.run_reader import NodeTimes, RunReader
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.sources.config.files import Config, load_config
+from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset, Row, open_dataset
 from rolecall.sources.retrievers import Picked
 

@@ -20,7 +20,6 @@ from typing import IO
 
 from rolecall.errors import did_you_mean
 from rolecall.models.protocol import ModelError
-from rolecall.sources.retrievers.encoders import cache_directory
 
 Progress = Callable[[int, int], None]
 """Called with the bytes downloaded so far and the total."""
@@ -235,3 +234,14 @@ def _size_of(folder: Path) -> int:
 def _last_lines(said: bytes) -> str:
     lines = [line for line in said.decode(errors='replace').splitlines() if line.strip()]
     return '\n'.join(lines[-6:]) or 'no output.'
+
+
+def cache_directory() -> Path:
+    """Where this user's caches live: `ROLECALL_CACHE`, or the place the system has for them."""
+    if chosen := os.environ.get('ROLECALL_CACHE'):
+        return Path(chosen)
+    if sys.platform == 'darwin':
+        return Path.home() / 'Library' / 'Caches' / 'rolecall'
+    if sys.platform == 'win32':
+        return Path(os.environ.get('LOCALAPPDATA', Path.home())) / 'rolecall' / 'cache'
+    return Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache') / 'rolecall'

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RolecallError, RunError
+from rolecall.experiment.opening.loading import load_config
 from rolecall.models.backends import build_model
 from rolecall.models.http.batches import BatchService, find_service
 from rolecall.models.protocol import Model, ModelError
@@ -30,7 +31,6 @@ from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.writer import Store, open_store
 from rolecall.scoring.groups import read_groups
-from rolecall.sources.config.files import load_config
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
 _MOST_READINGS = 5

@@ -10,6 +10,7 @@ from typing import Any
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem
 from rolecall.experiment.inferencers.build import build_inferencer
 from rolecall.experiment.opening.entries import Entries, add_line, build_entries, media_folders
+from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import check_repeats, check_sampling, check_stops
 from rolecall.experiment.opening.tasks import Task
@@ -28,7 +29,7 @@ from rolecall.runs.pair_checks import (
 )
 from rolecall.runs.prepared import Prepared, PreparedPair, Share, guard_model
 from rolecall.runs.scores import build_scores
-from rolecall.sources.config.files import Config, load_config
+from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset, open_dataset
 from rolecall.strings import mask_details
 

@@ -21,6 +21,7 @@ from rolecall.core.render.meta import MetaTemplate
 from rolecall.core.render.renderers import Rendered, Renderer, TextRenderer
 from rolecall.core.render.spans import Request, Span
 from rolecall.errors import Problem, TemplateError
+from rolecall.registry import load_object
 
 WordingLike = Wording | Template | str | Mapping[Any, Any]
 """A wording, a prompt template, or the source of one."""
@@ -88,9 +89,8 @@ class Trace:
         return Trace(request, (*self.spans, *(Span(one.text, one.origin, at) for one in pieces)), self.notes)
 
     def _repr_html_(self) -> str:
-        from rolecall.ui.views.span_html import request_html
-
-        return request_html('', self.request, self.spans)
+        request_html = load_object('rolecall.ui.views.span_html:request_html')
+        return str(request_html('', self.request, self.spans))
 
 
 def _append_text(request: Any, text: str) -> Any:

@@ -16,11 +16,12 @@ from rolecall.experiment.lint.subject import Asked, Looked, Prompt
 from rolecall.experiment.lint.tally import FindingTally, worst_first
 from rolecall.experiment.opening.entries import Entries, build_entries
 from rolecall.experiment.opening.judges import JudgeEntry, find_judge
+from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import Task
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.experiment.pairs.pair import Pair, Preview, match_abbr
-from rolecall.sources.config.files import Config, load_config
+from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.sources.retrievers import Picked

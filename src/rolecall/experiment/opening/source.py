@@ -14,13 +14,14 @@ from rolecall.compat.benchmarks.catalogues import CATALOGUES
 from rolecall.compat.lm_eval import is_task_source
 from rolecall.core.render.renderers import TextRenderer
 from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.opening.model_entries import build_model_entry, model_abbr
 from rolecall.experiment.opening.overrides import Overrides
 from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows
 from rolecall.models.backends import MODEL_KINDS
 from rolecall.models.pull import PACKAGED
 from rolecall.registry import bare_name
-from rolecall.sources.config.files import SHEETS, Config, load_config
+from rolecall.sources.config.files import SHEETS, Config
 from rolecall.sources.config.plain_configs import is_plain_config
 from rolecall.sources.datasets.formats import FORMATS, is_data_file
 from rolecall.strings import count_noun

@@ -22,11 +22,13 @@ from rolecall.core.render.spans import Request, Span
 from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
 from rolecall.experiment.opening.entries import build_entries
 from rolecall.experiment.opening.fitting import CutSide, Step, TokenBudget, fit
+from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.opening.tasks import Task, locate_problems
 from rolecall.experiment.pairs.programs import build_program
-from rolecall.sources.config.files import Config, load_config
+from rolecall.registry import load_object
+from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset, Row, Rows, first
 from rolecall.sources.retrievers import Picked
 
@@ -63,10 +65,9 @@ class Preview:
     """The row itself."""
 
     def _repr_html_(self) -> str:
-        from rolecall.ui.views.span_html import request_html
-
+        request_html = load_object('rolecall.ui.views.span_html:request_html')
         model = f' × {self.model}' if self.model else ''
-        return request_html(f'{self.dataset}{model} · row {self.row}', self.request, self.spans)
+        return str(request_html(f'{self.dataset}{model} · row {self.row}', self.request, self.spans))
 
 
 def preview(

@@ -10,9 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from rolecall.compat.benchmarks import is_benchmark_name
-from rolecall.compat.benchmarks.catalogues import CATALOGUES, find_catalogue_file
-from rolecall.compat.lm_eval import is_task_source
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import LocalPath
 from rolecall.sources.config.execute import Runner
@@ -75,61 +72,14 @@ class Config(Mapping[str, Any]):
         return str(self.path)
 
 
-def load_config(
+def load_config_file(
     path: str | Path,
     *,
     foreign: Literal['reference', 'real'] | None = None,
     roots: Sequence[str | Path] = (),
     resolve: Resolve = resolve,
-    num_fewshot: int | None = None,
-    fewshot_seed: int | None = None,
-    fewshot_as_multiturn: bool = False,
-    system_instruction: str | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    emulate: Literal['lm-eval', 'opencompass'] | None = None,
-    hub: bool = False,
-    data_folder: str | Path | None = None,
 ) -> Config:
-    """Run a config file and return its public names.
-
-    Imports from OpenCompass, AISBench and other packages become rolecall's own parts where `resolve` knows the name,
-    and inert `Reference`s otherwise. With `foreign='real'`, or ROLECALL_FOREIGN=real, loaders, evaluators and
-    postprocessors are the package's own where it is installed. `roots` are further folders to search for
-    `opencompass.configs` and `ais_bench.benchmark.configs`.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, 'gsm8k.py')
-    ...     _ = file.write_text('from opencompass.datasets import GSM8KDataset\\n'
-    ...                         "datasets = [dict(abbr='gsm8k', type=GSM8KDataset)]\\n")
-    ...     load_config(file)['datasets']
-    [{'abbr': 'gsm8k', 'type': opencompass.datasets.GSM8KDataset}]
-
-    A task file of lm-evaluation-harness (`arc_easy.yaml`, a folder of them, or `lm_eval:arc_easy` where the package is
-    installed) is read as it is; the other options are for these, in lm-eval's words. See docs/lm-eval.md.
-
-    The name of a benchmark (`gsm8k`, `mmlu`, …) stands for its config: `emulate` chooses whose wording, `data_folder`
-    says where its rows are, and `hub` lets them be downloaded. See docs/benchmarks.md.
-    """
-    options = {
-        'num_fewshot': num_fewshot,
-        'fewshot_seed': fewshot_seed,
-        'fewshot_as_multiturn': fewshot_as_multiturn,
-        'system_instruction': system_instruction,
-        'emulate': emulate,
-        'hub': hub,
-    }
-    given = {name: value for name, value in options.items() if value is not None and value is not False}
-    if is_task_source(path):
-        return _load_task_files(path, given, overrides)
-    if is_benchmark_name(path):
-        if str(path).startswith(tuple(CATALOGUES)):
-            path = find_catalogue_file(str(path))
-        else:
-            return _load_named(str(path), given, data_folder)
-    if given or overrides:
-        named = ', '.join([*given, *(['overrides'] if overrides else [])])
-        raise ConfigError(Problem(str(path), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
+    """The config in a Python, YAML or JSON file; a Python file is run."""
     if is_plain_config(path):
         return _load_plain_config(Path(path))
     if (suffix := Path(path).suffix.lower()) in _NOT_CONFIGS:
@@ -162,19 +112,6 @@ def _load_plain_config(path: Path) -> Config:
     if problems := list(_shape_problems(config)):
         raise ConfigError(problems)
     return config
-
-
-def _load_task_files(path: str | Path, given: dict[str, Any], overrides: Mapping[str, Any] | None) -> Config:
-    from rolecall.compat.lm_eval.load import load_tasks
-    from rolecall.compat.lm_eval.task import read_options
-
-    return Config(Path(path), load_tasks(path, read_options(given), overrides))
-
-
-def _load_named(names: str, given: dict[str, Any], folder: str | Path | None) -> Config:
-    from rolecall.compat.benchmarks.load import load_benchmarks, read_benchmark_options
-
-    return Config(Path(names), load_benchmarks(names, read_benchmark_options(names, given, folder)))
 
 
 def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:

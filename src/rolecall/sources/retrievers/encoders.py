@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import os
 import sqlite3
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rolecall.errors import DataError
+from rolecall.models.pull import cache_directory
 from rolecall.sources.retrievers.ranking import numpy
 from rolecall.sources.retrievers.retriever import import_extra
 
@@ -141,14 +141,3 @@ def chunks(texts: Iterable[str]) -> Iterator[list[str]]:
     remaining = iter(texts)
     while chunk := list(islice(remaining, CHUNK)):
         yield chunk
-
-
-def cache_directory() -> Path:
-    """Where this user's caches live: `ROLECALL_CACHE`, or the place the system has for them."""
-    if chosen := os.environ.get('ROLECALL_CACHE'):
-        return Path(chosen)
-    if sys.platform == 'darwin':
-        return Path.home() / 'Library' / 'Caches' / 'rolecall'
-    if sys.platform == 'win32':
-        return Path(os.environ.get('LOCALAPPDATA', Path.home())) / 'rolecall' / 'cache'
-    return Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache') / 'rolecall'

@@ -35,8 +35,8 @@ def add_config(commands: Any) -> None:
 def _show(arguments: argparse.Namespace) -> int:
     from rolecall.compat.benchmarks import is_benchmark_name
     from rolecall.compat.lm_eval import is_task_source
+    from rolecall.experiment.opening.loading import load_config
     from rolecall.redaction import mask_config
-    from rolecall.sources.config.files import load_config
     from rolecall.sources.config.plain_configs import is_plain_config
     from rolecall.sources.config.printing import format_config
     from rolecall.strings import printable

@@ -91,10 +91,10 @@ def read_json_or_text(text: str) -> Any:
 def named_model_entry(name: str) -> ModelEntry:
     """The entry of a model by name (`smollm2`, a folder, a GGUF file, …), or of a config's model: 'CONFIG.py:ABBR'."""
     from rolecall.checking import Problems
+    from rolecall.experiment.opening.loading import load_config
     from rolecall.experiment.opening.model_entries import build_model_entry
     from rolecall.experiment.opening.tasks import collect
     from rolecall.models.model_names import resolve_model
-    from rolecall.sources.config.files import load_config
 
     path, _, abbr = name.rpartition(':')
     problems = Problems()

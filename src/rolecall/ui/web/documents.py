@@ -15,6 +15,7 @@ from rolecall.errors import ConfigError, DataError, Problem, RenderError, Roleca
 from rolecall.experiment.lint.linter import lint_plan
 from rolecall.experiment.opening.entries import Entries, build_entries, media_folders
 from rolecall.experiment.opening.judges import find_judge
+from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import Task
 from rolecall.experiment.pairs.judge_pair import JudgePair
@@ -24,7 +25,6 @@ from rolecall.insight.run_source import PairRows
 from rolecall.models.http.media import MediaReader
 from rolecall.models.tokenizers.text import replace_lone_surrogates
 from rolecall.models.tokenizers.tokenizer import find_tokenizer
-from rolecall.sources.config.files import load_config
 from rolecall.sources.datasets import Dataset, Row
 from rolecall.ui.views.tokens import count_tokens
 from rolecall.ui.web.prompts_json import cut_text, preview_as_json, row_as_json, tokens_as_json

@@ -318,7 +318,7 @@ def edited_source(document: ConfigDocument, dataset: str, model: str | None, edi
             'from pathlib import Path',
             '',
             *(['from rolecall import resolve_model'] if names_model else []),
-            'from rolecall.sources.config.files import load_config',
+            'from rolecall import load_config',
             '',
             f'_base = load_config(Path(__file__).parent / {document.path.name!r})',
             *(f'{name} = _base[{name!r}]' for name in _list_names(document)),
