@@ -158,3 +158,42 @@ def test_a_finished_run_is_scored_again_without_the_key(folder: Path, monkeypatc
         server.calls.clear()
         assert rolecall.run('rows.jsonl', model=entry, metric='contains', **options).scores.value() == 25.0
         assert server.calls == []
+
+
+PASSAGE = 'The lighthouse stands on the north cape. It was built by a company of Welsh masons in the year 1871 and painted red.'
+EXTRACTIVE = [{'context': PASSAGE, 'question': 'Who built it?', 'answer': 'a company of Welsh masons'}] * 2
+
+
+def test_answers_in_a_passage_are_noted_and_the_run_goes_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows('squad.jsonl', EXTRACTIVE)
+    ask = ['squad.jsonl', '--answer', 'answer', '--model', 'mine:two']
+    assert main(['run', *ask, '--out', 'out', '-q']) == 0
+    capsys.readouterr()
+    assert main(['lint', *ask]) == 0
+    assert (
+        "info: answer-visible  squad\n  the answers stand in column 'context', a passage to find them in. (2 of 2 rows"
+        in capsys.readouterr().out
+    )
+
+
+def test_a_rule_that_refuses_a_run_is_silenced_as_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows('hints.jsonl', [{**row, 'hint': row['context']} for row in EXTRACTIVE])
+    ask = ['hints.jsonl', '--template', '{hint} {question}', '--answer', 'answer', '--model', 'mine:two']
+    assert '--silence answer-visible' in message(capsys, 'run', *ask)
+    assert main(['run', *ask, '--silence', 'answer-visible', '--out', 'out', '-q']) == 0
+    with RunReader('out') as run:
+        assert run.manifest()['overrides']['silence'] == ['answer-visible']
+    assert "unknown rule 'answer-visibel'" in message(capsys, 'run', *ask, '--silence', 'answer-visibel')
+    options: dict[str, Any] = {'template': '{hint} {question}', 'answer': 'answer', 'model': 'mine:two', 'quiet': True}
+    assert rolecall.run('hints.jsonl', silence='answer-visible', out='python', **options).scores.value() == 0.0
+
+
+def test_one_row_that_is_too_long_is_an_outcome_and_is_counted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows('long.jsonl', [*ROWS, {'question': 'word ' * 3000, 'answer': '1'}])
+    ask = ['run', 'long.jsonl', '--answer', 'answer', '--max-out-len', '2', '--out', 'out']
+    assert main([*ask, '--model', 'smollm2', '--set', 'models.*.max_seq_len=200']) == 0
+    assert '1 row too long' in capsys.readouterr().err
+    with RunReader('out') as run:
+        assert [result.outcome for result in run.results()] == ['ok'] * 4 + ['too_long']

@@ -16,6 +16,8 @@ from rolecall.strings import count_noun
 
 _LINTED_ROWS, _FEWEST_LINTED, _LINTED_REQUESTS = 20, 10, 10_000
 """Rows of each dataset that are linted; where there are many pairs, fewer, so that there are not too many requests."""
+_OF_ROWS = ('row-fails', 'context-overflow')
+"""Rules whose errors are outcomes of single rows."""
 
 
 def lint_prepared(prepared: Prepared) -> Iterator[Finding]:
@@ -42,7 +44,7 @@ def lint_prepared(prepared: Prepared) -> Iterator[Finding]:
 
 def stops_run(finding: Finding) -> bool:
     """Whether an error concerns the whole dataset. A few rows that fail are outcomes of those rows."""
-    return not (finding.rule == 'row-fails' and finding.count < finding.seen)
+    return finding.rule not in _OF_ROWS or finding.count >= finding.seen
 
 
 def refuse_run(errors: Sequence[Finding]) -> ConfigError:

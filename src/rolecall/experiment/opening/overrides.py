@@ -37,6 +37,8 @@ class Overrides:
     n: int | None = None
     settings: tuple[tuple[str, Any], ...] = ()
     """Values by their place (`--set PATH=VALUE`)."""
+    silence: tuple[str, ...] = ()
+    """Lint rules to leave out."""
 
     def __post_init__(self) -> None:
         reader = OptionReader({field.name: getattr(self, field.name) for field in fields(self)})
@@ -59,7 +61,7 @@ class Overrides:
         if not self.given:
             return {}
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != 'settings'}
-        found = {name: value for name, value in given.items() if value is not None}
+        found = {name: value for name, value in given.items() if value not in (None, ())}
         for path, value in self.settings:
             key = path.rpartition('.')[2]
             found[path] = mask_config({key: value})[key]
@@ -79,6 +81,9 @@ class Overrides:
                     with problems.inside(''):
                         entries[i] = step(entries[i], f'{key}[{i}]')
             changed[key] = entries
+        if self.silence:
+            lint = config.get('lint') or {}
+            changed['lint'] = {**lint, 'silence': [*lint.get('silence', ()), *self.silence]}
         problems.found += self._ineffective(changed)
         for path, value in self.settings:
             with problems.inside(''):

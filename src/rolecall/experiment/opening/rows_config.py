@@ -13,7 +13,7 @@ from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.experiment.opening.templates import as_dialogue, unescape
 from rolecall.registry import LocalPath
-from rolecall.sources.datasets.conversions import LETTERS, flatten, spread_choices
+from rolecall.sources.datasets.conversions import LETTERS, PASSAGES, flatten, spread_choices
 from rolecall.sources.datasets.formats import FileOptions, open_file
 from rolecall.sources.datasets.lines import OnError
 from rolecall.strings import count_noun
@@ -34,7 +34,6 @@ _QUESTIONS = (
     *('question', 'prompt', 'input', 'query', 'instruction', 'problem', 'text', 'sentence', 'review', 'passage'),
     *('content', 'utterance', '问题', '题目'),
 )
-_CONTEXTS = ('context', 'passage', 'document', 'article', 'story', 'paragraph', 'text', '上下文', '材料', '文章')
 LISTS = ('choices', 'options')
 """Columns that list the options of their row."""
 _FIELD = re.compile(r'\{([^{}]+)\}')
@@ -262,7 +261,7 @@ def _usual_text(question: str, options: RowsOptions, columns: Mapping[str, Any],
     others = [
         name for name, value in columns.items() if isinstance(value, str) and name not in (question, options.answer)
     ]
-    contexts = [name for name in others if last_part(name) in _CONTEXTS]
+    contexts = [name for name in others if last_part(name) in PASSAGES]
     parts = [f'{{{name}}}' for name in (*contexts, question)]
     if options.choices and all(choice in columns for choice in options.choices):
         parts += [f'{choice}. {{{choice}}}' for choice in options.choices]

@@ -10,6 +10,8 @@ from rolecall.sources.datasets.rows import Row
 __all__: list[str] = []
 
 LETTERS = 'ABCDEFGHIJKLMNOP'
+PASSAGES = ('context', 'passage', 'document', 'article', 'story', 'paragraph', 'text', '上下文', '材料', '文章')
+"""Columns that hold what a question is about."""
 
 
 def drop_columns(row: Row, *columns: str) -> dict[str, Any]:

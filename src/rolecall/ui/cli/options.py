@@ -199,8 +199,11 @@ def open_given(arguments: argparse.Namespace, path: str) -> OpenedConfig:
     return OpenedConfig(made.config, build_entries(made.config), made.base, made.model, made.data)
 
 
-def assemble_given(arguments: argparse.Namespace, path: str, *, default_model: bool = False) -> Assembled:
-    """The config that a command was given, as a file or as rows, with models and overrides."""
+def assemble_given(arguments: argparse.Namespace, path: str, *, asks_models: bool = False) -> Assembled:
+    """The config that a command was given, as a file or as rows, with models and overrides.
+
+    A command that asks models gets the embedded one where none is given.
+    """
     from rolecall.experiment.opening.overrides import Overrides
     from rolecall.experiment.opening.rows_config import RowsOptions
     from rolecall.experiment.opening.set_values import parse_setting
@@ -229,6 +232,7 @@ def assemble_given(arguments: argparse.Namespace, path: str, *, default_model: b
             seed=arguments.seed,
             n=arguments.n,
             settings=tuple(map(parse_setting, arguments.set)),
+            silence=tuple(arguments.silence) if asks_models else (),
         ),
         data={split: file for split, file in arguments.data if split},
         data_folder=next((folder for split, folder in arguments.data if not split), None),
@@ -239,7 +243,7 @@ def assemble_given(arguments: argparse.Namespace, path: str, *, default_model: b
             'hub': arguments.hub,
         },
         models_file=arguments.models,
-        default_model=default_model,
+        default_model=asks_models,
     )
     made = assemble_source(path, options, meta_template=arguments.meta_template, api=arguments.api)
     for note in made.notes:

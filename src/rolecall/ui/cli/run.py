@@ -74,6 +74,7 @@ def add_run(commands: Any) -> None:
     parser.add_argument(
         '--keep-going', action='store_true', help='run what can run; report at the end what could not, and exit with 1'
     )
+    parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
     parser.add_argument('--force', action='store_true', help='run although the linter finds errors')
     parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
     parser.add_argument('--prices', metavar='FILE', help='JSON with US dollars for a million tokens, by model name')
@@ -116,7 +117,7 @@ def _run(arguments: argparse.Namespace) -> int:
     share = _read_share(arguments)
     if share is not None:
         out = out / f'rank-{share.rank}-of-{share.of}'
-    opened = assemble_given(arguments, arguments.config, default_model=True)
+    opened = assemble_given(arguments, arguments.config, asks_models=True)
     code = run_command(
         opened.config,
         again=_repeat_command(out if share is None else out.parent),

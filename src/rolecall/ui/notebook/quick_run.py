@@ -39,6 +39,7 @@ def run(
     seed: int | None = None,
     n: int | None = None,
     settings: Mapping[str, Any] | None = None,
+    silence: str | Sequence[str] = (),
     data: Mapping[str, str] | str | Path | None = None,
     emulate: Literal['lm-eval', 'opencompass'] | None = None,
     download: bool = False,
@@ -54,7 +55,8 @@ def run(
 
     `source` is a config (a file or a dict), a file of rows, a list of rows, or a pandas frame; `model` a name
     (`'smollm2'`, `'openai/gpt-4.1-mini'`), a model entry, a function, or several of these. `settings` changes any value
-    of a config by its place: `{'datasets.*.infer_cfg.inferencer.max_out_len': 64}`. Started again with the same `out`
+    of a config by its place: `{'datasets.*.infer_cfg.inferencer.max_out_len': 64}`; `silence` names lint rules to leave
+    out. Started again with the same `out`
     (default: `runs/NAME`), it resumes.
 
     `source` may also be the name of a benchmark (`'gsm8k'`): `emulate` chooses whose wording, `data` is the folder with
@@ -91,6 +93,7 @@ def run(
             seed=seed,
             n=n,
             settings=tuple((settings or {}).items()),
+            silence=(silence,) if isinstance(silence, str) else tuple(silence),
         ),
         data=data if isinstance(data, Mapping) else {},
         data_folder=data if isinstance(data, str | Path) else None,

@@ -4,7 +4,8 @@
 the examples: an answer of 12 letters and two words or more, or of 20 letters, in one of them is reported at once; a
 shorter one only if a column equals it, or ends with it, in every row, five at least. Options to choose from hold the
 answer by design: numbered or lettered columns, lists, and texts with lettered options are left out. So are tests in
-place of an answer (MBPP), which a prompt may show.
+place of an answer (MBPP), which a prompt may show. Passages (columns called `context`, …) that hold the answer
+are noted, not refused: extractive questions are asked so.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from rolecall.core.render.spans import Span
 from rolecall.experiment.lint.finding import Hit, Rule, excerpt
 from rolecall.experiment.lint.subject import Asked, Looked, Prompt, Subject
 from rolecall.experiment.lint.text_matching import bag, likeness, nearest_name, plain, readable
+from rolecall.sources.datasets.conversions import PASSAGES
 
 _ENOUGH_ROWS = 5
 _LONG, _LONG_PHRASE = 20, 12
 _ALIKE, _DISTINCT_WORDS = 0.9, 8
 _QUOTED_QUESTION = 24
+_TIMES_AS_LONG = 3
+_EXTRACTIVE = 'This is how extractive questions are asked; if the model should know the answer, leave the column out.'
 _OPTION_COLUMN = re.compile(r'^(.*?)([ _-][A-Za-z]|[A-H]|[ _-]?\d+)$')
 _OPTION = re.compile(r'(?<![A-Za-z])\(?([A-H])[).:、．]')
 
@@ -64,9 +68,19 @@ def _visible_in(span: Span, answer: str) -> Iterator[Hit]:
     shown, gold = plain(span.text), plain(answer)
     said = f"column '{name}' shows the gold answer in the prompt, although the output column is hidden."
     if _is_distinctive(gold) and gold in shown and not _lists_options(span.text):
-        yield Hit(said, about=name, example=excerpt(span.text, answer.strip()), weight=1)
+        example = excerpt(span.text, answer.strip())
+        if _is_passage(name, shown, gold):
+            note = f"the answers stand in column '{name}', a passage to find them in."
+            yield Hit(note, about=f'passage {name}', example=example, severity='info', remedy=_EXTRACTIVE)
+        else:
+            yield Hit(said, about=name, example=example, weight=1)
     elif _ends_with(shown, gold):
         yield Hit(said, about=name, example=excerpt(span.text[-80:], answer.strip()), if_all_of=_ENOUGH_ROWS)
+
+
+def _is_passage(name: str, shown: str, gold: str) -> bool:
+    """Whether a text is one to find the answer in: called so, and with several times as much to read."""
+    return name.lower().rpartition('.')[2] in PASSAGES and len(shown) >= _TIMES_AS_LONG * len(gold)
 
 
 def _ends_with(shown: str, gold: str) -> bool:
@@ -183,7 +197,8 @@ LEAK_RULES = (
         name='answer-visible',
         severity='error',
         description='The gold answer stands in the prompt outside the examples, through a column that is not hidden.',
-        remedy='Leave that column out of the template; where the answer must be found in a text, silence this rule.',
+        remedy='Leave that column out of the template; if the answer is to be found there: --silence answer-visible, '
+        "or lint=dict(silence=['answer-visible']) in the config.",
         levels=('dataset',),
         each=visible_answers,
     ),
