@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,8 @@ from typing import Any, Literal, TypedDict
 
 import pytest
 from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rolecall import ChatPrompter, ConfigError, OnlineChatModule, TrainableModule
 from rolecall.apps.chat import BadAnswerError, Event, ModuleError, ToolCallsError
@@ -21,6 +24,7 @@ from rolecall.apps.chat.adapters import ModuleCall
 from rolecall.apps.chat.background import result_of
 from rolecall.apps.chat.call_options import CallOptions
 from rolecall.apps.chat.conversation import Answerer, Conversation
+from rolecall.apps.chat.structured import GrowingJson
 from rolecall.models.llama.json_grammar import json_grammar
 from rolecall.models.protocol import ModelError
 from rolecall.runs.run import run_config
@@ -225,8 +229,8 @@ def test_a_timeout_bounds_fallbacks_too(server: Server) -> None:
 
 def test_a_call_is_refused_that_could_not_be_honoured(server: Server) -> None:
     module = module_of(server)
-    with pytest.raises(ModuleError, match='Streams give text'):
-        module.stream('Hi', returns=Point)
+    with pytest.raises(ModuleError, match=r'values\(\) needs the type of the answer'):
+        list(module.stream('Hi').values())
     with pytest.raises(ModuleError, match="extra_body must not have 'messages'"):
         module('Hi', extra_body={'messages': []})
     with pytest.raises(ModuleError, match='inputs must be a list'):
@@ -485,3 +489,64 @@ def test_a_derived_module_that_is_dropped_is_warned_about(server: Server) -> Non
         with pytest.warns(UserWarning, match=rf'{method}\(\) returns a new module, which is dropped here'):
             exec(f'module.{method}(argument)', scope)
         exec(f'kept = module.{method}(argument)', scope)
+
+
+# Values as they grow
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+        max_leaves=10,
+    ).filter(lambda value: isinstance(value, (dict, list))),
+    cuts=st.lists(st.integers(0, 200)),
+    spaced=st.booleans(),
+    ascii=st.booleans(),
+)
+def test_json_cut_anywhere_is_read_as_far_as_it_goes(value: Any, cuts: list[int], spaced: bool, ascii: bool) -> None:  # noqa: A002
+    text = json.dumps(value, indent=2 if spaced else None, ensure_ascii=ascii)
+    ends = [*sorted({cut for cut in cuts if cut < len(text)}), len(text)]
+    growing, snapshots = GrowingJson(), []
+    for start, end in zip([0, *ends], ends, strict=False):
+        snapshots.append(growing.take(text[start:end]))
+    assert snapshots[-1] == value
+    for snapshot in snapshots:
+        json.dumps(snapshot, ensure_ascii=False).encode()  # no half of a surrogate pair
+
+
+def test_a_value_grows_as_it_is_streamed() -> None:
+    said = json.dumps({'name': 'Ada Lovelace', 'age': 36, 'tags': ['first', 'second']})
+    with serve(said) as server:
+        values = list(module_of(server).stream('Who?', returns=Profile).values())
+        assert values[-1] == Profile('Ada Lovelace', 36, ['first', 'second'])
+        assert {'name': 'Ada'} in values
+        assert {'name': 'Ada Lovelace', 'age': 36, 'tags': ['first']} in values
+
+        async def read() -> list[Any]:
+            return [value async for value in module_of(server).astream('Who?', returns=Profile).values()]
+
+        assert asyncio.run(read()) == values
+
+
+def test_a_value_that_is_not_an_object_grows_too() -> None:
+    with serve('{"answer": ["one", "two"]}') as server:
+        values = list(module_of(server).stream('List.', returns=list[str]).values())
+    assert values[-1] == ['one', 'two']
+    assert ['one'] in values
+
+
+def test_a_streamed_answer_that_does_not_fit_is_an_error_and_not_begun_again() -> None:
+    with serve('{"name": "Ada"}') as server:
+        stream = module_of(server).stream('Who?', returns=Profile)
+        with pytest.raises(BadAnswerError, match='asked for once'):
+            list(stream.values())
+    assert len(server.calls) == 1
+
+
+@dataclass
+class Profile:
+    name: str
+    age: int
+    tags: list[str]

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from rolecall import OnlineChatModule, TrainableModule
-from rolecall.apps.chat import BadAnswerError, Event, ModuleError, NotStartedError, UnfinishedCallError
+from rolecall.apps.chat import (
+    BadAnswerError,
+    CostLimitError,
+    Event,
+    ModuleError,
+    NotStartedError,
+    Tool,
+    ToolContext,
+    UnfinishedCallError,
+)
 from rolecall.models.protocol import ModelError
-from servers import Server, in_order, serve
+from servers import Server, in_order, running, serve
 
 PRICE = {'input': 1.0, 'output': 10.0}
 
@@ -214,8 +227,6 @@ def test_a_context_that_is_too_short_can_count_as_a_failure(second: Server) -> N
     too_long = {'error': {'message': 'maximum context length is 10 tokens', 'code': 'context_length_exceeded'}}
 
     def answer(_: Any) -> Any:
-        from aiohttp import web
-
         return web.json_response(too_long, status=400)
 
     with serve(answer) as first:
@@ -296,3 +307,167 @@ def test_all_models_fail_with_the_error_of_the_last() -> None:
     ):
         module_of(first).with_fallbacks(module_of(last))('Hi')
     assert caught.value.status == 403
+
+
+def test_a_model_that_does_not_begin_in_time_is_followed_by_the_next(till: Till, second: Server) -> None:
+    with serve(pays_once, latency=1.2) as slow:
+        module = module_of(slow).with_tools([till.pay]).with_fallbacks(module_of(second), first_token=0.3)
+        started = time.monotonic()
+        reply = module.reply('Pay 5.')
+        assert time.monotonic() - started < 1.2
+    assert 'no token within 0.3 s (first_token)' in reply.attempts[0].failure
+    assert (reply.text, till.paid) == ('Done: paid 5', [5])
+
+
+def test_a_tool_call_counts_as_the_first_token(till: Till, second: Server) -> None:
+    """A slow stream of a tool call has begun, so it is waited for."""
+    arguments = '{"amount": 5}'
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        response = web.StreamResponse(headers={'Content-Type': 'text/event-stream'})
+        await response.prepare(request)
+        done = any(message['role'] == 'tool' for message in body['messages'])
+        start = {'content': 'Paid.'} if done else {'tool_calls': [{'index': 0, **call_of('pay', '')}]}
+        rest = [] if done else [{'tool_calls': [{'index': 0, 'function': {'arguments': c}}]} for c in arguments]
+        for delta in [start, *rest]:
+            await response.write(f'data: {json.dumps({"choices": [{"index": 0, "delta": delta}]})}\n\n'.encode())
+            await asyncio.sleep(0.05)
+        end = {'choices': [{'index': 0, 'delta': {}, 'finish_reason': 'stop' if done else 'tool_calls'}]}
+        await response.write(f'data: {json.dumps(end)}\n\ndata: [DONE]\n\n'.encode())
+        return response
+
+    with running(handle) as url:
+        module = OnlineChatModule(url, 'toy').with_tools([till.pay])
+        reply = module.with_fallbacks(module_of(second), first_token=0.4).reply('Pay.')
+    assert (reply.text, till.paid, second.calls) == ('Paid.', [5], [])
+
+
+# Approval, dependencies, retries and limits
+
+
+def refuse(context: ToolContext[None]) -> str | bool:
+    return 'more than 3 needs a signature' if context.arguments['amount'] > 3 else True
+
+
+async def refuse_later(context: ToolContext[None]) -> str | bool:
+    return refuse(context)
+
+
+def fail_to_decide(_: ToolContext[None]) -> bool:
+    raise RuntimeError('nobody is at the desk')
+
+
+@pytest.mark.parametrize(
+    ('approve', 'amount', 'result'),
+    [
+        (refuse, 2, 'paid 2'),
+        (refuse, 5, 'Error: the call of pay was not approved: more than 3 needs a signature.'),
+        (refuse_later, 5, 'Error: the call of pay was not approved: more than 3 needs a signature.'),
+        (lambda _: False, 2, 'Error: the call of pay was not approved.'),
+        (lambda _: 1, 2, 'Error: the call of pay was not approved.'),
+        (fail_to_decide, 2, 'Error: RuntimeError: nobody is at the desk'),
+    ],
+)
+def test_a_tool_runs_only_if_it_is_approved(till: Till, approve: Any, amount: int, result: str) -> None:
+    def answer(body: Mapping[str, Any]) -> Any:
+        results = [message['content'] for message in body['messages'] if message['role'] == 'tool']
+        return results[0] if results else calls(call_of('pay', json.dumps({'amount': amount})))
+
+    with serve(answer) as server:
+        module = module_of(server)
+        assert module.with_tools([till.pay], approve=approve)('Pay.') == result
+        assert module.with_tools([Tool(till.pay, approve=approve)], approve=lambda _: True)('Pay.') == result
+    assert till.paid == ([2, 2] if result == 'paid 2' else [])
+
+
+def test_arguments_that_do_not_fit_are_not_put_up_for_approval(till: Till) -> None:
+    def answer(body: Mapping[str, Any]) -> Any:
+        results = [message['content'] for message in body['messages'] if message['role'] == 'tool']
+        return results[0] if results else calls(call_of('pay', '{"amount": "much"}'))
+
+    asked: list[Any] = []
+    with serve(answer) as server:
+        module = module_of(server).with_tools([till.pay], approve=lambda context: bool(asked.append(context)))
+        assert 'amount must be integer' in module('Pay.')
+    assert asked == []
+
+
+def test_dependencies_reach_tools_and_not_the_model(till: Till, second: Server) -> None:
+    def pay(amount: int, context: ToolContext[Till]) -> str:
+        return f'{context.name} {context.call_id}: {context.deps.pay(amount)}'
+
+    module = module_of(second).with_tools([pay])
+    assert module('Pay 5.', deps=till) == 'Done: pay call_1: paid 5'
+    assert module.batch(['Pay 5.'], deps=till) == ['Done: pay call_1: paid 5']
+    assert till.paid == [5, 5]
+    parameters = second.bodies[0]['tools'][0]['function']['parameters']
+    assert list(parameters['properties']) == ['amount']
+    with pytest.raises(ModuleError, match='the tool pay needs dependencies: pass deps=… with the call'):
+        module('Pay 5.')
+
+
+def test_a_model_cannot_set_the_dependencies_of_a_tool(till: Till) -> None:
+    def pay(amount: int, context: ToolContext[Till]) -> str:
+        return context.deps.pay(amount)
+
+    def answer(body: Mapping[str, Any]) -> Any:
+        results = [message['content'] for message in body['messages'] if message['role'] == 'tool']
+        return results[0] if results else calls(call_of('pay', '{"amount": 1, "context": {"deps": 2}}'))
+
+    with serve(answer) as server:
+        assert module_of(server).with_tools([pay])('Pay.', deps=till).startswith("Error: unknown parameter 'context'")
+    assert till.paid == []
+
+
+def test_a_tool_is_retried_and_timed_as_it_says(second: Server) -> None:
+    tries: list[int] = []
+
+    def pay(amount: int) -> str:
+        tries.append(amount)
+        if len(tries) < 3:
+            raise ConnectionError('busy')
+        return 'paid at last'
+
+    module = module_of(second)
+    assert module.with_tools([Tool(pay, retries=2)])('Pay.') == 'Done: paid at last'
+    tries.clear()
+    assert module.with_tools([pay])('Pay.') == 'Done: Error: ConnectionError: busy'
+    tries.clear()
+    assert module.with_tools([Tool(pay, retries=2, timeout=0.1)])('Pay.').startswith(
+        'Done: Error: the tool pay did not'
+    )
+    assert len(tries) == 1
+    copied = pickle.loads(pickle.dumps(Tool(call_of, retries=2, timeout=0.1)))
+    assert (copied.retries, copied.timeout) == (2, 0.1)
+
+
+@pytest.mark.parametrize(
+    ('options', 'sentence'),
+    [
+        ({'retries': -1}, 'retries must be a whole number'),
+        ({'timeout': 0}, 'timeout must be a number of seconds'),
+        ({'approve': 'yes'}, 'approve must be a function of a ToolContext'),
+    ],
+)
+def test_an_option_of_a_tool_that_makes_no_sense_is_refused(till: Till, options: Any, sentence: str) -> None:
+    with pytest.raises(ModuleError, match=sentence):
+        Tool(till.pay, **options)
+
+
+def test_a_call_stops_at_its_limit_of_money(till: Till, second: Server) -> None:
+    def answer(_: Any) -> Any:
+        return calls(call_of('pay', '{"amount": 1}'))
+
+    with serve(answer) as server:
+        module = module_of(server).with_tools([till.pay])
+        with pytest.raises(CostLimitError, match=r'no answer for \$0\.0000\d+; max_cost is \$5e-05') as caught:
+            module('Pay.', max_cost=0.00005)
+    assert caught.value.cost >= 0.00005
+    assert len(server.calls) == len(till.paid) == 2
+    answer_after = module_of(second).with_tools([till.pay])('Go on.', history=caught.value.history, max_cost=1)
+    assert answer_after.startswith('Done')
+    with pytest.raises(ModuleError, match='the price of toy is not known'):
+        module_of(second, price=None)('Hi', max_cost=1)
+    with pytest.raises(ModuleError, match='max_cost must be a number of US dollars above 0'):
+        module_of(second)('Hi', max_cost=0)

@@ -77,6 +77,26 @@ def test_pieces_join_to_the_answer(module: ChatModule) -> None:
     assert module(QUESTION, temperature=0, seed=1) == stream.reply.text
 
 
+def test_an_answer_is_streamed_where_tools_are_offered(local: ChatModule) -> None:
+    def weather(city: str) -> str:
+        """The weather of a city."""
+        return f'Sunny in {city}.'
+
+    stream = (
+        local.prompt('Never call a tool.').with_tools([weather]).stream('Say hello to me and my cat.', temperature=0)
+    )
+    pieces = list(stream)
+    assert ''.join(pieces) == ''.join(m['content'] for m in stream.reply.said if m['role'] == 'assistant')
+    assert len(pieces) > 3
+
+
+def test_a_value_of_the_embedded_model_grows(local: ChatModule) -> None:
+    schema = {'type': 'object', 'properties': {'city': {'type': 'string', 'maxLength': 30}}, 'required': ['city']}
+    values = list(local.stream(QUESTION, returns=schema, temperature=0).values())
+    assert len(values) > 2
+    assert all(values[-1]['city'].startswith(value.get('city', '')) for value in values)
+
+
 def test_a_stop_ends_the_answer(module: ChatModule) -> None:
     stream = module.stream(QUESTION, stop=['France'])
     assert ''.join(stream) == stream.reply.text

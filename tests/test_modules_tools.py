@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from rolecall.apps.chat import ModuleError, background, tool_schema
 from rolecall.apps.chat.hints import BadValueError, schema_of, value_of
 from rolecall.apps.chat.streaming import AnswerFilter
-from rolecall.apps.chat.tool_calls import calls_in
+from rolecall.apps.chat.tool_calls import CallFilter, calls_in
 from rolecall.apps.chat.tools import Tool, Toolbox, ToolResult
 from rolecall.models.llama.decoding import GrowingAnswer, LlamaDecoding
 from rolecall.models.protocol import Reply
@@ -344,6 +344,16 @@ def test_texts_without_calls_are_left_alone(text: str, name: str) -> None:
     assert calls or said == text
 
 
+CALLS = [
+    '<tool_call>{"name": "add", "arguments": {"x": 1}}</tool_call>',
+    '<tool_call>add(1)</tool_call>',
+    '[TOOL_CALLS][{"name": "add", "arguments": {"x": 1}}]',
+    '{"name": "add", "arguments": {"x": 1}}',
+    '```json\n{"name": "add", "arguments": {"x": 1}}\n```',
+    '<|python_tag|>{"name": "add", "parameters": {"x": 1}}',
+]
+
+
 def pieces_of(text: str, cuts: list[int]) -> list[str]:
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     return [text[start:stop] for start, stop in itertools.pairwise(places)]
@@ -369,6 +379,36 @@ def test_pieces_join_to_the_answer_without_its_thoughts(
     # An end of thinking without its beginning is known too late: its thoughts were told already.
     if '</think>' not in text or text.lstrip().startswith('<think>'):
         assert ''.join(told) == whole
+
+
+@given(
+    st.sampled_from(['', ' ', '\n', 'Let me see.', 'a < b ', '[1] is ', '```python\nx\n``` ']),
+    st.text(alphabet='ab<[_tol \n', max_size=12),
+    st.lists(st.sampled_from(CALLS), max_size=2).map(''.join),
+    st.sampled_from(['', ' ', 'done']),
+    st.lists(st.integers(0, 120), max_size=12),
+)
+def test_pieces_join_to_the_answer_without_its_calls(
+    opening: str, text: str, calls: str, rest: str, cuts: list[int]
+) -> None:
+    written = f'{opening}{text}{calls}{rest}'
+    answer, _ = calls_in(written, ['add'])
+    pieces: list[str] = []
+    passing = CallFilter(pieces.append)
+    for piece in pieces_of(written, cuts):
+        passing.take(piece)
+    passing.finish(answer)
+    assert ''.join(pieces) == answer
+
+
+def test_text_with_tools_is_passed_on_as_it_is_written() -> None:
+    for text in ('The sum of two and two is four.', '```python\nprint(4)\n```', 'a < b and [x]'):
+        pieces: list[str] = []
+        passing = CallFilter(pieces.append)
+        for character in text:
+            passing.take(character)
+        assert ''.join(pieces) == text
+        assert len(pieces) > 3
 
 
 class Alphabet:

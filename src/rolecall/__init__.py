@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING, Any
 from rolecall._version import __version__
 
 if TYPE_CHECKING:
-    from rolecall.apps.chat.chat_reply import ChatReply
+    from rolecall.apps.chat.chat_reply import Attempt, ChatReply
     from rolecall.apps.chat.events import Event, Retry, Spent, ToolFailure
     from rolecall.apps.chat.local import TrainableModule
     from rolecall.apps.chat.mcp_tools import McpTools
     from rolecall.apps.chat.module import ChatModule
     from rolecall.apps.chat.module_errors import (
         BadAnswerError,
+        CostLimitError,
         ModuleError,
         NoAnswerError,
         NotStartedError,
         ToolCallsError,
         ToolRoundsError,
+        UnfinishedCallError,
     )
     from rolecall.apps.chat.online import OnlineChatModule
     from rolecall.apps.chat.streaming import AsyncStream, Stream, StreamPiece
-    from rolecall.apps.chat.tools import Tool, tool_schema
+    from rolecall.apps.chat.tools import Tool, ToolContext, tool_schema
     from rolecall.core.program import (
         DialogueProgram,
         Program,
@@ -96,7 +98,7 @@ if TYPE_CHECKING:
     from rolecall.ui.notebook.quick_run import run
 
 _HOMES = {
-    'rolecall.apps.chat.chat_reply': ('ChatReply',),
+    'rolecall.apps.chat.chat_reply': ('Attempt', 'ChatReply'),
     'rolecall.apps.chat.events': (
         'Event',
         'Retry',
@@ -107,18 +109,20 @@ _HOMES = {
     'rolecall.apps.chat.module': ('ChatModule',),
     'rolecall.apps.chat.module_errors': (
         'BadAnswerError',
+        'CostLimitError',
         'ModuleError',
         'NoAnswerError',
         'NotStartedError',
         'ToolCallsError',
         'ToolRoundsError',
+        'UnfinishedCallError',
     ),
     'rolecall.apps.chat.streaming': (
         'AsyncStream',
         'Stream',
         'StreamPiece',
     ),
-    'rolecall.apps.chat.tools': ('Tool', 'tool_schema'),
+    'rolecall.apps.chat.tools': ('Tool', 'ToolContext', 'tool_schema'),
     'rolecall.models.protocol': (
         'Capabilities',
         'Model',
@@ -213,6 +217,7 @@ __all__ = [
     'AlpacaPrompter',
     'ApiRenderer',
     'AsyncStream',
+    'Attempt',
     'BM25Retriever',
     'BadAnswerError',
     'CLPInferencer',
@@ -224,6 +229,7 @@ __all__ = [
     'ChatTemplate',
     'Config',
     'ConfigError',
+    'CostLimitError',
     'DPPRetriever',
     'DataError',
     'DialogueProgram',
@@ -280,11 +286,13 @@ __all__ = [
     'TextRenderer',
     'Tool',
     'ToolCallsError',
+    'ToolContext',
     'ToolFailure',
     'ToolRoundsError',
     'TopkRetriever',
     'Trace',
     'TrainableModule',
+    'UnfinishedCallError',
     'Usage',
     'VaryingProgram',
     'VotekRetriever',

@@ -7,6 +7,7 @@ from rolecall.apps.chat.mcp_tools import McpTools
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import (
     BadAnswerError,
+    CostLimitError,
     ModuleError,
     NoAnswerError,
     NotStartedError,
@@ -16,7 +17,7 @@ from rolecall.apps.chat.module_errors import (
 )
 from rolecall.apps.chat.online import OnlineChatModule
 from rolecall.apps.chat.streaming import AsyncStream, Stream, StreamPiece
-from rolecall.apps.chat.tools import Tool, tool_schema
+from rolecall.apps.chat.tools import Tool, ToolContext, tool_schema
 from rolecall.models.services import SOURCES, ChatSource
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     'ChatModule',
     'ChatReply',
     'ChatSource',
+    'CostLimitError',
     'Event',
     'McpTools',
     'ModuleError',
@@ -39,6 +41,7 @@ __all__ = [
     'StreamPiece',
     'Tool',
     'ToolCallsError',
+    'ToolContext',
     'ToolFailure',
     'ToolRoundsError',
     'TrainableModule',

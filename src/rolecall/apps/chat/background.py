@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from rolecall.apps.chat.module_errors import ModuleError
@@ -98,6 +100,36 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name='rolecall-thread', daemon=True).start()
     return await asyncio.wrap_future(given)
+
+
+async def run_user_code(
+    work: Callable[[], Any], home: asyncio.AbstractEventLoop | None
+) -> tuple[Any, BaseException | None]:
+    """What user code returned, and what it raised, even SystemExit. Async code runs on the loop `home`, if given."""
+    function = work.func if isinstance(work, partial) else work
+    if not any(map(inspect.iscoroutinefunction, (function, getattr(function, '__call__', None)))):  # noqa: B004
+        return await run_in_thread(lambda: _attempt(work))
+    if home is None or home is asyncio.get_running_loop():
+        return await _attempt_async(work)
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_attempt_async(work), home))
+
+
+def _attempt(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return work(), None
+    except BaseException as error:
+        return None, error
+
+
+async def _attempt_async(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return await work(), None
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        return None, error
 
 
 def finish(work: Coroutine[Any, Any, None]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rolecall.apps.chat.module_errors import ModuleError
@@ -43,7 +43,6 @@ _ELSEWHERE = {
     'instruction': 'Set the instruction with module.prompt(…).',
     'llm_chat_history': 'Write history=[…].',
     'chat_history': 'Write history=[…].',
-    'returns': 'Streams give text: call module(…, returns=…) or module.reply(…, returns=…).',
     'stream': 'Call module.stream(…).',
     'stream_output': 'Call module.stream(…).',
     'max_retries': 'Write retries=….',
@@ -64,6 +63,10 @@ class CallOptions:
     timeout: float | None = None
     """Seconds for the whole call: retries, pauses and tools included."""
     retries: int | None = None
+    max_cost: float | None = None
+    """US dollars after which no further request is sent."""
+    deps: Any = None
+    """What tools get as `context.deps`."""
 
 
 def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallOptions:
@@ -76,18 +79,22 @@ def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallOptions:
     rolecall.apps.chat.module_errors.ModuleError: 'llm_chat_history' is not an option of a call. Write history=[…].
     """
     rest = dict(given)
-    timeout, retries = rest.pop('timeout', None), rest.pop('retries', None)
+    timeout, retries, max_cost = (rest.pop(name, None) for name in ('timeout', 'retries', 'max_cost'))
+    deps = rest.pop('deps', None)
     if timeout is not None and not (is_number(timeout) and timeout > 0):
         raise ModuleError(f'timeout must be a number of seconds above 0, got {timeout!r:.60}.')
     if retries is not None and not (is_whole(retries) and retries >= 0):
         raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
+    if max_cost is not None and not (is_number(max_cost) and max_cost > 0):
+        raise ModuleError(f'max_cost must be a number of US dollars above 0, got {max_cost!r:.60}.')
     sent: dict[str, Any] = {}
     if (headers := _pop_mapping('headers', rest, served=served)) is not None:
         sent['extra_headers'] = _check_headers(headers)
     if (body := _pop_mapping('extra_body', rest, served=served)) is not None:
         sent['extra_body'] = _check_body(body)
     sampling = read_sampling(rest)
-    return CallOptions(Sampling(**{**_fields(sampling), 'extra': {**sampling.extra, **sent}}), timeout, retries)
+    whole = replace(sampling, extra={**sampling.extra, **sent})
+    return CallOptions(whole, timeout, retries, max_cost, deps)
 
 
 def _pop_mapping(name: str, options: dict[str, Any], *, served: bool) -> dict[str, Any] | None:
@@ -122,10 +129,6 @@ def _check_json(name: str, value: Any) -> None:
         json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise ModuleError(f'{name} must be data that JSON can carry: {error}.') from None
-
-
-def _fields(sampling: Sampling) -> dict[str, Any]:
-    return {name: getattr(sampling, name) for name in Sampling.__dataclass_fields__}
 
 
 def read_sampling(given: Mapping[str, Any]) -> Sampling:
@@ -175,7 +178,7 @@ def _refuse_unknown(rest: Mapping[str, Any]) -> None:
         if name in _ELSEWHERE:
             raise ModuleError(f'{name!r} is not an option of a call. {_ELSEWHERE[name]}')
         if name not in _PASSED_ON:
-            known = ('timeout', 'retries', 'headers', 'extra_body', 'history', 'tools', 'stop')
+            known = ('timeout', 'retries', 'max_cost', 'deps', 'headers', 'extra_body', 'history', 'tools', 'stop')
             hint = did_you_mean(name, (*known, *_LENGTHS, *_OWN, *_PASSED_ON))
             hint = f'{hint} ' if hint.startswith('Did') else ''
             own = 'A parameter that only this server knows goes into extra_body={…}.'

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 from rolecall.apps.chat.adapters import Adapter, ModuleCall
@@ -23,9 +23,16 @@ from rolecall.apps.chat.chat_reply import (
 from rolecall.apps.chat.events import OnEvent, Retry, Spent, ToolFailure, report
 from rolecall.apps.chat.failover import FailoverPolicy
 from rolecall.apps.chat.hints import BadValueError
-from rolecall.apps.chat.module_errors import BadAnswerError, ModuleError, ToolRoundsError, UnfinishedCallError
+from rolecall.apps.chat.module_errors import (
+    BadAnswerError,
+    CostLimitError,
+    ModuleError,
+    ToolRoundsError,
+    UnfinishedCallError,
+)
 from rolecall.apps.chat.streaming import OnPiece, StreamedCall, StreamPiece
 from rolecall.apps.chat.structured import AnswerType
+from rolecall.apps.chat.tool_calls import CallFilter
 from rolecall.apps.chat.tools import INTERRUPTED, Toolbox
 from rolecall.apps.chat.trimming import TokenBudget, drop_turns_to_fit
 from rolecall.core.prompters.base_prompter import Prompter
@@ -167,7 +174,7 @@ class Conversation:
         except ModelError as failure:
             error = failure
         if self.rounds and not isinstance(error, UnfinishedCallError):
-            self._end_attempt(str(error))
+            self.attempts.append(self._describe_attempt(str(error)))
             raise UnfinishedCallError(error, [*self.before, *self.said], self.attempts) from error
         raise error
 
@@ -178,6 +185,8 @@ class Conversation:
         if self.toolbox is not None:
             for answerer in self.answerers:
                 answerer.line.adapter.check_tool_support(prompter)
+            if self.answerers[0].options.deps is None and (name := self.toolbox.find_tool_with_deps()) is not None:
+                raise ModuleError(f'the tool {name} needs dependencies: pass deps=… with the call.')
         media = find_media(asked)
         if media and not self.line.takes_media:
             raise ModuleError(f'{media[0]}: this model takes text only.')
@@ -196,15 +205,15 @@ class Conversation:
 
     def _turn_to_next(self, why: str) -> None:
         name = self.answerers[self.place].name
-        self._end_attempt(why)
+        self.attempts.append(self._describe_attempt(why))
         self.place += 1
         self.first, self.usages, self.dropped = None, [], []
         self._report('fallback', f'{name} failed ({why}); {self.answerers[self.place].name} is asked.')
 
-    def _end_attempt(self, failure: str = '') -> None:
+    def _describe_attempt(self, failure: str = '') -> Attempt:
         usage = sum_usage(self.usages)
         cost = find_cost(usage, self.line.price) if self.usages else 0.0
-        self.attempts.append(Attempt(self.answerers[self.place].name, usage, cost, failure))
+        return Attempt(self.answerers[self.place].name, usage, cost, failure)
 
     async def _converse(
         self, prompter: Prompter, asked: ModuleCall, earlier: Sequence[Any], media: Sequence[str]
@@ -215,6 +224,7 @@ class Conversation:
         most = self.toolbox.max_rounds if self.toolbox is not None else 0
         tries, settled = 0, len(self.said)
         while True:
+            self._check_cost()
             if self.budget is not None:
                 asked = await self._trim(self.budget, prompter, asked)
             try:
@@ -244,7 +254,7 @@ class Conversation:
             self.said += [answer, {'role': 'user', 'content': complaint}]
 
     def _finish(self, reply: Reply, value: Any) -> ChatReply:
-        self._end_attempt()
+        self.attempts.append(self._describe_attempt())
         usage = sum_usage([attempt.usage for attempt in self.attempts])
         spent = Spent(usage, sum_cost(self.attempts))
         self._report('usage', spent)
@@ -260,6 +270,21 @@ class Conversation:
             value=value,
             attempts=self.attempts,
         )
+
+    def _check_cost(self) -> None:
+        """Raise CostLimitError if the call has cost as much as it may."""
+        most = self.answerers[0].options.max_cost
+        if most is None:
+            return
+        for answerer in self.answerers:
+            if answerer.line.price is None:
+                remedy = "Give it: OnlineChatModule(…, price={'input': 1.0, 'output': 4.0})."
+                raise ModuleError(f'max_cost: the price of {answerer.name} is not known. {remedy}')
+        spent = sum_cost([*self.attempts, self._describe_attempt()])
+        if spent is None:
+            raise ModuleError(f'max_cost: {self.answerers[self.place].name} does not report the tokens of its answers.')
+        if spent >= most:
+            raise CostLimitError(spent, most, [*self.before, *self.said])
 
     async def _trim(self, budget: TokenBudget, prompter: Prompter, asked: ModuleCall) -> ModuleCall:
         """The call with a history that keeps to the token budget, tool rounds so far included."""
@@ -283,19 +308,25 @@ class Conversation:
             self.first = adapter.word(prompter, asked, ()).reads if self.said else reads
         if self.answer is not None and self.line.model.capabilities.json_schema:
             extra = {**extra, 'json_schema': self.answer.schema}
-        # If tool calls are part of the text, the answer is only known once the text is complete.
-        offers = bool(asked.tools or prompter.tools)
-        live = self._pass_on if self.on_piece is not None and not (adapter.writes_calls and offers) else None
+        calls = None
+        if adapter.writes_calls and (asked.tools or prompter.tools):
+            calls = CallFilter(lambda text: self._pass_on(StreamPiece('text', text)))
         self.reads, self.streamed = reads, False
         self._report('request', reads)
         own = _without_forced_choice(sampling.extra) if self.rounds else sampling.extra
         drawn = replace(sampling, extra={**own, **extra})
-        reply = adapter.read_reply(await self._send(request, drawn, live), prompter, asked)
+
+        def take(piece: StreamPiece) -> None:
+            if calls is not None and piece.kind == 'text':
+                calls.take(piece.text)
+            else:
+                self._pass_on(piece)
+
+        reply = await self._send(request, drawn, None if self.on_piece is None else take)
+        reply = adapter.read_reply(reply, prompter, asked)
         self._report('reply', reply)
-        if self.on_piece is not None and live is None:
-            for piece in (StreamPiece('thinking', reply.reasoning), StreamPiece('text', reply.text)):
-                if piece.text:
-                    self._pass_on(piece)
+        if calls is not None and self.on_piece is not None:
+            calls.finish(reply.text)
         self.usages.append(reply.usage)
         return _number_calls(reply, earlier + len(self.said))
 
@@ -308,7 +339,7 @@ class Conversation:
         """Run the calls of a reply. Each gets its result, even if the call is interrupted while tools run."""
         for call in reply.tool_calls:
             self._report('tool_call', call)
-        running = toolbox.start(reply.tool_calls, home=self.home)
+        running = toolbox.start(reply.tool_calls, home=self.home, deps=self.answerers[0].options.deps)
         try:
             await asyncio.gather(*running)
         finally:
@@ -330,7 +361,7 @@ class Conversation:
         except BadValueError as error:
             why = f'{error} (it was cut at its length limit, max_tokens)' if reply.reason == 'length' else str(error)
             self._report('bad_answer', why)
-            if tries == _ASKED_AGAIN:
+            if tries == _ASKED_AGAIN or self.streamed:
                 raise BadAnswerError(reply, why, tries + 1) from None
             return None, self.answer.complaint(why)
 
@@ -354,23 +385,46 @@ class Conversation:
     async def _send(self, request: Request, sampling: Sampling, on_piece: OnPiece | None) -> Reply:
         """Send one request through a run's client. Errors that would end a run only fail this call."""
         line, retries = self.line, self.options.retries
-        model = line.model
-        if on_piece is not None:
+        model, deadline = line.model, None if self._is_last else self.failover.first_token
+        started = asyncio.Event()
+        if on_piece is not None or deadline is not None:
             thinks = isinstance(self.reads, str) and self.reads.rstrip().endswith(THINK[0])
-            model = cast(Model, StreamedCall(line.model, on_piece, begins_thinking=thinks))
+            note = partial(asyncio.get_running_loop().call_soon_threadsafe, started.set)
+
+            def pass_on(piece: StreamPiece) -> None:
+                note()
+                if on_piece is not None:
+                    on_piece(piece)
+
+            model = cast(Model, StreamedCall(model, pass_on, begins_thinking=thinks, on_event=note))
         policy = line.retry_policy
         if retries is not None:
             policy = replace(policy, retries=retries, when_busy=2 * retries)
         client = ConcurrentClient(model, _ONE, policy)
         client.on_retry = self._allow_retry
         try:
-            reply = await client.send(ModelCall('generate', request, sampling))
+            sending = client.send(ModelCall('generate', request, sampling))
+            reply = await (sending if deadline is None else _start_in_time(sending, started, deadline))
         except ModelUnavailableError as error:
             cause = error.__cause__
             if isinstance(cause, ModelError):
                 raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
             raise cause if cause is not None else error from None
         return cast(Reply, reply)
+
+
+async def _start_in_time(sending: Coroutine[Any, Any, T], started: asyncio.Event, seconds: float) -> T:
+    """The reply, if its first token arrives within so many seconds, retries included."""
+    task = asyncio.ensure_future(sending)
+    first = asyncio.ensure_future(started.wait())
+    try:
+        done, _ = await asyncio.wait((task, first), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            raise ModelError(f'no token within {seconds:g} s (first_token)', transient=True)
+        return await task
+    finally:
+        first.cancel()
+        task.cancel()
 
 
 def _without_forced_choice(extra: Mapping[str, Any]) -> Mapping[str, Any]:

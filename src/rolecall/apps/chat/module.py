@@ -24,7 +24,7 @@ from rolecall.apps.chat.failover import ON_ERROR, FailoverCondition, FailoverPol
 from rolecall.apps.chat.module_errors import ModuleError, NoAnswerError, ToolCallsError
 from rolecall.apps.chat.streaming import AsyncStream, OnPiece, Stream
 from rolecall.apps.chat.structured import AnswerType
-from rolecall.apps.chat.tools import TOOL_SECONDS, Tool, Toolbox, tool_schema
+from rolecall.apps.chat.tools import TOOL_SECONDS, Approve, Tool, Toolbox, tool_schema
 from rolecall.apps.chat.trimming import TokenBudget, count_exactly
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.builtin import ChatPrompter, EmptyPrompter
@@ -116,12 +116,14 @@ class ChatModule:
         *,
         max_rounds: int = 8,
         timeout: float | None = TOOL_SECONDS,
+        approve: Approve | None = None,
     ) -> M:
         """A copy with Python functions as tools. They run when the model calls them, until it answers.
 
-        `timeout`: seconds that one call of a tool may take; None sets no limit.
+        `timeout`: seconds that one call of a tool may take; None sets no limit. `approve` is called with a
+        `ToolContext` before a tool runs, and returns True, or False or a reason to refuse.
         """
-        toolbox = Toolbox(functions, max_rounds=max_rounds, timeout=timeout)
+        toolbox = Toolbox(functions, max_rounds=max_rounds, timeout=timeout, approve=approve)
         warn_if_dropped('with_tools')
         return self._with(_toolbox=toolbox)
 
@@ -130,6 +132,7 @@ class ChatModule:
         *modules: ChatModule,
         when: Collection[FailoverCondition] = ON_ERROR,
         retries: int | None = 1,
+        first_token: float | None = None,
     ) -> M:
         """A copy that asks these modules, in turn, if its own model fails. They get this module's prompter and tools.
 
@@ -137,12 +140,13 @@ class ChatModule:
         as a failure: 'error' (unreachable, refuses the request, keeps failing), 'refusal' (a content filter, or the
         model declines), 'too_long' (the context or the answer's length is exhausted), 'bad_value' (the answer does not
         fit `returns`). `retries`: how often a request is sent again before the next model is asked; None keeps each
-        module's own number. The last model always keeps its own.
+        module's own number. `first_token`: seconds within which a model must begin to answer, retries included. Neither
+        holds for the last model.
         """
         wrong = [module for module in modules if not isinstance(module, ChatModule)]
         if wrong:
             raise ModuleError(f'a fallback must be a module, got {wrong[0]!r:.60}.')
-        policy = FailoverPolicy.of(when, retries)
+        policy = FailoverPolicy.of(when, retries=retries, first_token=first_token)
         warn_if_dropped('with_fallbacks')
         flat = [each for module in modules for each in (module, *module._fallbacks)]
         return self._with(_fallbacks=(*self._fallbacks, *flat), _failover=policy)
@@ -214,10 +218,15 @@ class ChatModule:
         """The full reply: text, reasoning, tool calls, usage, and every message in between."""
         return result_of(self._ask_in_time(_Asked(given, history, tools, options, returns)))
 
-    def stream(self, given: Any, /, *, history: History = None, tools: Tools = None, **options: Any) -> Stream:
-        """Stream the answer in pieces. The iterator's `.reply` is the full reply."""
-        begin = self._prepare_stream(given, history, tools, options)
-        return Stream(lambda on_piece: begin(on_piece, None))
+    def stream(
+        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
+    ) -> Stream:
+        """Stream the answer in pieces. The iterator's `.reply` is the full reply.
+
+        With `returns`, `.values()` gives the value as it grows. An answer that does not fit is not asked for again.
+        """
+        begin, answer = self._prepare_stream(_Asked(given, history, tools, options, returns))
+        return Stream(lambda on_piece: begin(on_piece, None), answer)
 
     @overload
     async def acall(
@@ -249,9 +258,11 @@ class ChatModule:
         asked = _Asked(given, history, tools, options, returns, home=home)
         return await asyncio.wrap_future(submit(self._ask_in_time(asked)))
 
-    def astream(self, given: Any, /, *, history: History = None, tools: Tools = None, **options: Any) -> AsyncStream:
+    def astream(
+        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
+    ) -> AsyncStream:
         """Like `stream`, for `async for`."""
-        return AsyncStream(self._prepare_stream(given, history, tools, options))
+        return AsyncStream(*self._prepare_stream(_Asked(given, history, tools, options, returns)))
 
     def __enter__(self: M) -> M:
         return self.start()
@@ -321,12 +332,14 @@ class ChatModule:
         )
 
     def _prepare_stream(
-        self, given: Any, history: History, tools: Tools, options: Mapping[str, Any]
-    ) -> Callable[[OnPiece, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]]:
+        self, asked: _Asked
+    ) -> tuple[
+        Callable[[OnPiece, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]], AnswerType | None
+    ]:
         self._connection()  # fail here rather than at the first piece
-        self._read_options(options)
-        asked = _Asked(given, history, tools, options)
-        return lambda on_piece, home: self._ask_in_time(replace(asked, on_piece=on_piece, home=home))
+        self._read_options(asked.options)
+        answer = None if asked.returns is None else AnswerType.of(asked.returns)
+        return lambda on_piece, home: self._ask_in_time(replace(asked, on_piece=on_piece, home=home)), answer
 
     def _read_options(self, options: Mapping[str, Any]) -> CallOptions:
         return read_call_options({**self._defaults, **options}, served=self._served)

@@ -5,6 +5,7 @@ ModuleError
 ├── NoAnswerError      the model gave no answer (filtered, too long, …); carries the reply
 │   └── ToolCallsError it wants tools to be called
 ├── ToolRoundsError    the model kept calling tools; carries the messages
+├── CostLimitError     the call has cost as much as `max_cost` allows; carries the conversation
 └── BadAnswerError     the answer is not of the type asked for; carries the reply
 
 ModelError
@@ -43,6 +44,16 @@ class ToolRoundsError(ModuleError):
     def __init__(self, rounds: int, said: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(f'no answer after {rounds} rounds of tool calls. Raise max_rounds if it needs more.')
         self.said = tuple(said)
+
+
+class CostLimitError(ModuleError):
+    """No answer for the money that `max_cost` allows. `history` has the conversation, `cost` the dollars spent."""
+
+    def __init__(self, cost: float, most: float, history: Sequence[Any]) -> None:
+        remedy = 'To continue, call again with history=error.history and a higher max_cost.'
+        super().__init__(f'no answer for ${cost:.6f}; max_cost is ${most:g}. {remedy}')
+        self.cost = cost
+        self.history = list(history)
 
 
 class ToolCallsError(NoAnswerError):

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
 from rolecall.apps.chat.background import submit
 from rolecall.apps.chat.chat_reply import ChatReply
 from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.apps.chat.structured import AnswerType, GrowingJson
 from rolecall.core.render.spans import Request
 from rolecall.models.protocol import Model, ModelError, OnText, Reply, Sampling
 from rolecall.models.reasoning import THINK
@@ -42,7 +43,8 @@ class Stream:
         print(piece, end='')
     """
 
-    def __init__(self, begin: Begin) -> None:
+    def __init__(self, begin: Begin, answer: AnswerType | None = None) -> None:
+        self._answer = answer
         self._pieces: queue.SimpleQueue[StreamPiece | None] = queue.SimpleQueue()
         self._future = submit(begin(self._pieces.put))
         self._future.add_done_callback(_signal_end(self._pieces))
@@ -72,6 +74,14 @@ class Stream:
             self._over = True
             if not self._future.cancelled():
                 self._future.result()
+
+    def values(self) -> Iterator[Any]:
+        """The answer as it grows, as plain data; the last one is the value of the type that `returns=` asked for."""
+        growing = GrowingValue(self._answer)
+        for piece in self.pieces():
+            if growing.take(piece):
+                yield growing.value
+        yield self.reply.value
 
     @property
     def reply(self) -> ChatReply:
@@ -105,7 +115,12 @@ class AsyncStream:
         print(piece, end='')
     """
 
-    def __init__(self, begin: Callable[[OnPiece, asyncio.AbstractEventLoop], Coroutine[Any, Any, ChatReply]]) -> None:
+    def __init__(
+        self,
+        begin: Callable[[OnPiece, asyncio.AbstractEventLoop], Coroutine[Any, Any, ChatReply]],
+        answer: AnswerType | None = None,
+    ) -> None:
+        self._answer = answer
         self._begin = begin
         self._pieces: asyncio.Queue[StreamPiece | None] = asyncio.Queue()
         self._future: Future[ChatReply] | None = None
@@ -124,6 +139,14 @@ class AsyncStream:
         """The pieces of the reply with their kinds: `thinking` (where the model shows it) and `text`."""
         while (piece := await self._next_piece()) is not None:
             yield piece
+
+    async def values(self) -> AsyncIterator[Any]:
+        """The answer as it grows, as plain data; the last one is the value of the type that `returns=` asked for."""
+        growing = GrowingValue(self._answer)
+        async for piece in self.pieces():
+            if growing.take(piece):
+                yield growing.value
+        yield (await self.whole()).value
 
     async def _next_piece(self) -> StreamPiece | None:
         if self._over:
@@ -180,13 +203,36 @@ class AsyncStream:
         return future
 
 
+class GrowingValue:
+    """The value of an answer while it is generated."""
+
+    def __init__(self, answer: AnswerType | None) -> None:
+        if answer is None:
+            raise ModuleError('values() needs the type of the answer: module.stream(…, returns=…).')
+        self._answer = answer
+        self._json = GrowingJson()
+        self.value: Any = None
+
+    def take(self, piece: StreamPiece) -> bool:
+        """Whether the value has changed with this piece."""
+        before = self.value
+        if piece.kind == 'text':
+            self.value = self._answer.unwrap(self._json.take(piece.text))
+        return self.value is not None and self.value != before
+
+
 class StreamingModel(Protocol):
     """A model that can stream its answer."""
 
     async def stream(
-        self, request: Request, sampling: Sampling, on_text: OnText, on_thinking: OnText | None = None
+        self,
+        request: Request,
+        sampling: Sampling,
+        on_text: OnText,
+        on_thinking: OnText | None = None,
+        on_event: Callable[[], object] | None = None,
     ) -> Reply:
-        """The reply. `on_text` and `on_thinking` receive its pieces as they arrive."""
+        """The reply. `on_text` and `on_thinking` receive its pieces as they arrive; `on_event` notes other events."""
 
 
 class StreamedCall:
@@ -198,8 +244,16 @@ class StreamedCall:
 
     batch = 1
 
-    def __init__(self, model: Model, on_piece: OnPiece, *, begins_thinking: bool = False) -> None:
+    def __init__(
+        self,
+        model: Model,
+        on_piece: OnPiece,
+        *,
+        begins_thinking: bool = False,
+        on_event: Callable[[], object] | None = None,
+    ) -> None:
         self.name = model.name
+        self._on_event = on_event
         self._model = model
         self._on_piece = on_piece
         self._begins_thinking = begins_thinking
@@ -222,7 +276,7 @@ class StreamedCall:
     async def _stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
         if hasattr(self._model, 'stream'):
             model = cast(StreamingModel, self._model)
-            return await model.stream(request, sampling, on_text, self._pass_thinking_on)
+            return await model.stream(request, sampling, on_text, self._pass_thinking_on, self._on_event)
         [reply] = await self._model.generate([request], sampling)
         if reply.reasoning:
             self._pass_thinking_on(reply.reasoning)

@@ -15,6 +15,7 @@ from rolecall.checking import is_number
 from rolecall.models.http.body import check_depth, parse_json
 
 _ONLY = 'answer'
+_HALF_PAIR = re.compile(r'\\u[dD][89abAB]..\Z')
 _FENCED = re.compile(r'```(?:json)?\s*\n(.*?)```', re.DOTALL)
 
 
@@ -69,10 +70,82 @@ class AnswerType:
         _check(value, self.schema['properties'][_ONLY] if self.wraps else self.schema, 'the answer', self.schema)
         return value
 
+    def unwrap(self, value: Any) -> Any:
+        """The value itself, where it was sent as the field of an object; None while that is empty."""
+        return value.get(_ONLY) if self.wraps and isinstance(value, dict) else value
+
     def complaint(self, why: str) -> str:
         """What a model is told whose answer does not fit."""
         schema = json.dumps(self.schema, ensure_ascii=False)
         return f'This answer cannot be used: {why}. Reply again, with nothing but JSON that fits this schema: {schema}'
+
+
+class GrowingJson:
+    """JSON while it is generated, as the value it has come to so far. Text before it is skipped.
+
+    >>> growing = GrowingJson()
+    >>> [growing.take(piece) for piece in ('{"name": "A', 'da", "ye', 'ars": [1', '8, 3')]
+    [{'name': 'A'}, {'name': 'Ada'}, {'name': 'Ada', 'years': []}, {'name': 'Ada', 'years': [18]}]
+    """
+
+    def __init__(self) -> None:
+        self._text = ''
+        self._open: list[str] = []
+        self._complete, self._closing = 0, ''
+        """How much of the text can be read, and what closes it."""
+        self._state = 'value'
+        self._escaped = 0
+
+    def take(self, piece: str) -> Any:
+        """The value after a further piece; None before it has begun."""
+        for character in piece:
+            if self._open or character in '{[':
+                if not self._open:
+                    self._text, self._state = '', 'value'
+                self._text += character
+                self._read(character)
+        if not self._complete:
+            return None
+        return json.loads(self._text[: self._complete] + self._closing)
+
+    def _read(self, character: str) -> None:
+        if self._state in ('string', 'key'):
+            self._read_string(character)
+        elif character == '"':
+            is_key = self._open[-1] == '}' and self._state != 'after colon'
+            self._state = 'key' if is_key else 'string'
+        elif character in '{[':
+            self._open.append('}' if character == '{' else ']')
+            self._state = 'value'
+            self._note(len(self._text))
+        elif character in ',]}':
+            if self._state != 'ended':
+                self._note(len(self._text) - 1)  # a number or a word ends here
+            self._state = 'value'
+            if character != ',':
+                self._open.pop()
+                self._state = 'ended'
+                self._note(len(self._text))
+        elif character == ':':
+            self._state = 'after colon'
+
+    def _read_string(self, character: str) -> None:
+        if self._escaped:
+            self._escaped = (
+                4 if self._escaped == 5 and character == 'u' else 0 if self._escaped == 5 else self._escaped - 1
+            )
+        elif character == '\\':
+            self._escaped = 1
+        elif character == '"':
+            is_key, self._state = self._state == 'key', 'ended'
+            if not is_key:
+                self._note(len(self._text))
+            return
+        if self._state == 'string' and not self._escaped and not _HALF_PAIR.search(self._text[-6:]):
+            self._note(len(self._text), '"')
+
+    def _note(self, end: int, quote: str = '') -> None:
+        self._complete, self._closing = end, quote + ''.join(reversed(self._open))
 
 
 def _read_json(text: str) -> Any:

@@ -9,17 +9,16 @@ import asyncio
 import inspect
 import json
 import re
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin
 
-from rolecall.apps.chat.background import run_in_thread
+from rolecall.apps.chat.background import run_user_code
 from rolecall.apps.chat.hints import BadValueError, hints_of, hoist_definitions, plain_value, schema_of, value_of
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.structured import check_value
-from rolecall.checking import is_number
+from rolecall.checking import is_number, is_whole
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError, describe_error, did_you_mean
 from rolecall.models.http.body import check_depth, parse_json
@@ -28,6 +27,8 @@ TOOL_SECONDS = 120.0
 """Seconds that one call of a tool may take, unless `with_tools` is given others."""
 _AT_ONCE, _MOST_CALLS = 16, 128
 """Calls of one reply that run at the same time, and at all."""
+_FIRST_PAUSE = 0.2
+"""Seconds before a function that raised is called again; each further pause is twice as long."""
 _NAME = re.compile(r'[A-Za-z_][\w-]{0,63}', re.ASCII)
 _SECTION = re.compile(r'(?:Args|Arguments|Parameters|Params)\s*:?\s*', re.IGNORECASE)
 _OTHER_SECTION = re.compile(r'(?:Returns?|Raises|Yields?|Examples?|Notes?)\s*:?\s*', re.IGNORECASE)
@@ -54,6 +55,29 @@ def tool_schema(function: Callable[..., Any] | Tool) -> dict[str, Any]:
     return (function if isinstance(function, Tool) else Tool(function)).schema
 
 
+D = TypeVar('D')
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext(Generic[D]):
+    """The call that a tool runs in: for approval, and for tools with a parameter of this type. Models do not see it.
+
+    >>> def refund(order: str, context: ToolContext[Database]) -> str:
+    ...     context.deps.refund(order)
+
+    `deps` is the object passed as `module(…, deps=…)`.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    call_id: str
+    deps: D
+
+
+Approve = Callable[[ToolContext[Any]], bool | str | Awaitable[bool | str]]
+"""Whether a call may run. A string is a refusal with its reason, which the model reads."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """One function as a tool. Its schema is read from the function, or given.
@@ -65,11 +89,31 @@ class Tool:
 
     function: Callable[..., Any]
     given: Mapping[str, Any] | None = None
+    approve: Approve | None = None
+    retries: int = 0
+    timeout: float | None = None
 
-    def __init__(self, function: Callable[..., Any], *, schema: Mapping[str, Any] | None = None) -> None:
-        """`schema`: a function as APIs describe it, with `name`, `description` and `parameters` (a JSON Schema)."""
-        object.__setattr__(self, 'function', function)
-        object.__setattr__(self, 'given', None if schema is None else _read_schema(schema))
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        approve: Approve | None = None,
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> None:
+        """`schema`: a function as APIs describe it, with `name`, `description` and `parameters` (a JSON Schema).
+
+        `approve` and `timeout` take precedence over those of `with_tools`. `retries`: how often the function is called
+        again if it raises; only for functions that may safely run twice. A timeout is never retried.
+        """
+        _check_seconds(timeout)
+        if not is_whole(retries, least=0):
+            raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
+        _check_approve(approve)
+        fields = {'function': function, 'given': None if schema is None else _read_schema(schema)}
+        for name, value in {**fields, 'approve': approve, 'retries': retries, 'timeout': timeout}.items():
+            object.__setattr__(self, name, value)
         self._check()
 
     def _check(self) -> None:
@@ -81,7 +125,8 @@ class Tool:
             raise ModuleError(f'the tool {self.name} has positional-only parameters, which models cannot use.')
 
     def __reduce__(self) -> Any:
-        return _rebuild_tool, (self.function, self.given)
+        options: dict[str, Any] = {'approve': self.approve, 'retries': self.retries, 'timeout': self.timeout}
+        return partial(Tool, schema=self.given, **options), (self.function,)
 
     @cached_property
     def name(self) -> str:
@@ -130,9 +175,22 @@ class Tool:
         return {name: value_of(value, self._hints.get(name, Any), name) for name, value in given.items()}
 
     @cached_property
+    def context_parameter(self) -> str | None:
+        """The parameter that takes the `ToolContext`."""
+        if self.given is not None:
+            return None
+        names = [name for name, hint in self._hints.items() if ToolContext in (hint, get_origin(hint))]
+        return next((name for name in names if name != 'return'), None)
+
+    @cached_property
+    def needs_deps(self) -> bool:
+        """Whether the function wants dependencies of some type: `ToolContext[Database]`."""
+        return self.context_parameter is not None and bool(get_args(self._hints[self.context_parameter]))
+
+    @cached_property
     def _bound(self) -> frozenset[str]:
-        """Arguments bound by `functools.partial`. The model never sees them."""
-        names: set[str] = set()
+        """Arguments bound by `functools.partial`, and the context. The model never sees them."""
+        names = {self.context_parameter} if self.context_parameter else set[str]()
         inner = self.function
         while isinstance(inner, partial):
             names |= inner.keywords.keys()
@@ -163,8 +221,14 @@ class Tool:
         return found
 
 
-def _rebuild_tool(function: Callable[..., Any], schema: Mapping[str, Any] | None) -> Tool:
-    return Tool(function, schema=schema)
+def _check_seconds(timeout: float | None) -> None:
+    if timeout is not None and not (is_number(timeout) and timeout > 0):
+        raise ModuleError(f'timeout must be a number of seconds above 0, or None, got {timeout!r:.60}.')
+
+
+def _check_approve(approve: Approve | None) -> None:
+    if approve is not None and not callable(approve):
+        raise ModuleError(f'approve must be a function of a ToolContext, got {approve!r:.60}.')
 
 
 def _read_schema(schema: Any) -> dict[str, Any]:
@@ -179,6 +243,10 @@ def _read_schema(schema: Any) -> dict[str, Any]:
             f'got {parameters!r:.60}.'
         )
     return {**function, 'parameters': dict(parameters)}
+
+
+class NotApprovedError(BadValueError):
+    """A call that the application did not approve. The message is sent to the model."""
 
 
 class ToolResult(NamedTuple):
@@ -199,17 +267,23 @@ class Toolbox:
     """The functions a module can run for its model."""
 
     def __init__(
-        self, functions: Sequence[Callable[..., Any] | Tool], *, max_rounds: int, timeout: float | None = TOOL_SECONDS
+        self,
+        functions: Sequence[Callable[..., Any] | Tool],
+        *,
+        max_rounds: int,
+        timeout: float | None = TOOL_SECONDS,
+        approve: Approve | None = None,
     ) -> None:
         if isinstance(functions, (str, Mapping)) or not isinstance(functions, Sequence):
             raise ModuleError(f'tools must be a list of Python functions, got {functions!r:.60}.')
         if not isinstance(max_rounds, int) or max_rounds < 1:
             raise ModuleError(f'max_rounds must be a whole number of at least 1, got {max_rounds!r:.60}.')
-        if timeout is not None and not (is_number(timeout) and timeout > 0):
-            raise ModuleError(f'timeout must be a number of seconds above 0, or None, got {timeout!r:.60}.')
+        _check_seconds(timeout)
+        _check_approve(approve)
         self.max_rounds = max_rounds
         self._timeout = timeout
-        tools = [one if isinstance(one, Tool) else Tool(one) for one in functions]
+        self._approve = approve
+        tools = [function if isinstance(function, Tool) else Tool(function) for function in functions]
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) != len(functions):
             raise ModuleError('two tools have the same name.')
@@ -219,43 +293,75 @@ class Toolbox:
         """The schemas sent to the model."""
         return [tool.schema for tool in self._tools.values()]
 
+    def find_tool_with_deps(self) -> str | None:
+        """The name of a tool that needs dependencies; None if there is none."""
+        return next((tool.name for tool in self._tools.values() if tool.needs_deps), None)
+
     def start(
-        self, calls: Sequence[Mapping[str, Any]], *, home: asyncio.AbstractEventLoop | None
+        self, calls: Sequence[Mapping[str, Any]], *, home: asyncio.AbstractEventLoop | None, deps: Any = None
     ) -> list[asyncio.Task[ToolResult]]:
         """Run the calls of a reply, some at a time. Async functions run on the loop `home`, others in threads."""
         places = asyncio.Semaphore(_AT_ONCE)
         return [
-            asyncio.ensure_future(
-                self._result_in_time(call['function'], home, places) if number < _MOST_CALLS else _refuse_call()
-            )
+            asyncio.ensure_future(self._result(call, home, places, deps) if number < _MOST_CALLS else _refuse_call())
             for number, call in enumerate(calls)
         ]
 
-    async def _result_in_time(
-        self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None, places: asyncio.Semaphore
+    async def _result(
+        self, call: Mapping[str, Any], home: asyncio.AbstractEventLoop | None, places: asyncio.Semaphore, deps: Any
     ) -> ToolResult:
-        """A result. A tool that takes too long goes on in its thread, but is waited for no longer."""
-        async with places:
-            try:
-                return await asyncio.wait_for(self._result(called, home), self._timeout)
-            except asyncio.TimeoutError:
-                why = f'the tool {called.get("name")!s:.64} did not return within {self._timeout:g} s'
-                return ToolResult(f'Error: {why}.', TimeoutError(f'{why} (with_tools(…, timeout=…))'))
-
-    async def _result(self, called: Mapping[str, Any], home: asyncio.AbstractEventLoop | None) -> ToolResult:
-        name = str(called.get('name'))
+        """The result of a call that fits its tool and is approved."""
+        name = str(call['function'].get('name'))
         tool = self._tools.get(name)
         if tool is None:
             return _fail(BadValueError(f'unknown tool {name!r}. {did_you_mean(name, self._tools)}'))
-        given, function = called.get('arguments'), tool.function
-        if _is_too_deep(given):
+        written = call['function'].get('arguments')
+        if _is_too_deep(written):
             return _fail(BadValueError('the arguments are nested too deeply'))
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, '__call__', None)):  # noqa: B004
-            work = _await_tool(tool, given)
-            if home is None or home is asyncio.get_running_loop():
-                return await work
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
-        return await run_in_thread(lambda: _call_tool(tool, given))
+        async with places:
+            arguments, error = await run_user_code(partial(tool.arguments, written), home)
+            if error is None:
+                context = ToolContext(name, arguments, str(call.get('id')), deps)
+                error = await self._find_objection(tool, context, home)
+            return _fail(error) if error is not None else await self._run_in_time(tool, context, home)
+
+    async def _find_objection(
+        self, tool: Tool, context: ToolContext[Any], home: asyncio.AbstractEventLoop | None
+    ) -> BaseException | None:
+        """Why a call must not run. An approval that fails is none."""
+        approve = tool.approve or self._approve
+        if approve is None:
+            return None
+        verdict, error = await run_user_code(partial(approve, context), home)
+        if error is not None or verdict is True:
+            return error
+        why = f': {verdict}' if isinstance(verdict, str) else ''
+        return NotApprovedError(f'the call of {tool.name} was not approved{why}')
+
+    async def _run_in_time(
+        self, tool: Tool, context: ToolContext[Any], home: asyncio.AbstractEventLoop | None
+    ) -> ToolResult:
+        """A result. A tool that takes too long goes on in its thread, but is waited for no longer."""
+        timeout = self._timeout if tool.timeout is None else tool.timeout
+        try:
+            return await asyncio.wait_for(_run_with_retries(tool, context, home), timeout)
+        except asyncio.TimeoutError:
+            why = f'the tool {tool.name:.64} did not return within {timeout:g} s'
+            return ToolResult(f'Error: {why}.', TimeoutError(f'{why} (with_tools(…, timeout=…))'))
+
+
+async def _run_with_retries(
+    tool: Tool, context: ToolContext[Any], home: asyncio.AbstractEventLoop | None
+) -> ToolResult:
+    hidden = {tool.context_parameter: context} if tool.context_parameter else {}
+    work = partial(tool.function, **context.arguments, **hidden)
+    value, error = await run_user_code(work, home)
+    for attempt in range(tool.retries):
+        if not isinstance(error, Exception):
+            break
+        await asyncio.sleep(_FIRST_PAUSE * 2**attempt)
+        value, error = await run_user_code(work, home)
+    return _write_result(value) if error is None else _fail(error)
 
 
 def _is_too_deep(arguments: Any) -> bool:
@@ -266,30 +372,13 @@ def _is_too_deep(arguments: Any) -> bool:
     return False
 
 
-def _call_tool(tool: Tool, given: Any) -> ToolResult:
+def _write_result(value: Any) -> ToolResult:
     try:
-        return ToolResult(_write_result(tool.function(**tool.arguments(given))))
-    except BaseException as error:  # user code may raise anything, even SystemExit; the model gets the message
-        return _fail(error)
-
-
-async def _await_tool(tool: Tool, given: Any) -> ToolResult:
-    try:
-        return ToolResult(_write_result(await tool.function(**tool.arguments(given))))
-    except (asyncio.CancelledError, GeneratorExit):
-        raise
-    except BaseException as error:  # likewise
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-            raise
-        return _fail(error)
-
-
-def _write_result(value: Any) -> str:
-    try:
-        return text_of(plain_value(value))
+        return ToolResult(text_of(plain_value(value)))
     except RenderError:
         wanted = 'a string, a number, a list, a mapping, a dataclass or a pydantic model'
-        raise BadValueError(f'the tool returned {value!r:.60} ({type(value).__name__}); expected {wanted}') from None
+        what = f'the tool returned {value!r:.60} ({type(value).__name__}); expected {wanted}'
+        return _fail(BadValueError(what))
 
 
 def _fail(error: BaseException) -> ToolResult:

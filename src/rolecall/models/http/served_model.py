@@ -62,7 +62,7 @@ S = TypeVar('S', bound=_Settings)
 Readers = Sequence[tuple[Callable[[Any], str], OnText]]
 
 
-def _ignore(_piece: str) -> None:
+def _drop(_value: object) -> None:
     pass
 
 
@@ -111,18 +111,31 @@ class ServedModel(ABC, Generic[S]):
         return await run_together([self._request_reply(request, sampling) for request in requests])
 
     async def stream(
-        self, request: Request, sampling: Sampling, on_text: OnText, on_thinking: OnText | None = None
+        self,
+        request: Request,
+        sampling: Sampling,
+        on_text: OnText,
+        on_thinking: OnText | None = None,
+        on_event: Callable[[], object] | None = None,
     ) -> Reply:
-        """The reply to one request; `on_text` and `on_thinking` are called with each piece as it arrives."""
+        """The reply to one request; `on_text` and `on_thinking` are called with each piece as it arrives.
+
+        `on_event` is called with every event, those of tool calls included.
+        """
         pieces = StreamRedactor(self._client.redactor, on_text)
-        thoughts = StreamRedactor(self._client.redactor, on_thinking or _ignore)
+        thoughts = StreamRedactor(self._client.redactor, on_thinking or _drop)
 
         def take_text(piece: str) -> None:
             thoughts.finish()  # what is held back of them comes before the text
             pieces.take(piece)
 
         read = self._streaming
-        readers = [(read.read_thinking_delta, thoughts.take), (read.read_delta, take_text)]
+        readers: list[tuple[Callable[[Any], str], OnText]] = [
+            (read.read_thinking_delta, thoughts.take),
+            (read.read_delta, take_text),
+        ]
+        if on_event is not None:
+            readers.append((lambda _event: 'any', lambda _any: _drop(on_event())))
         reply = await self._request_reply(request, sampling, readers)
         thoughts.finish()
         pieces.finish()

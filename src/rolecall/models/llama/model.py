@@ -194,11 +194,16 @@ class LlamaModel(RedactingModel):
         return self._redact(replies)
 
     async def stream(
-        self, request: Request, sampling: Sampling, on_text: OnText, on_thinking: OnText | None = None
+        self,
+        request: Request,
+        sampling: Sampling,
+        on_text: OnText,
+        on_thinking: OnText | None = None,
+        on_event: Callable[[], object] | None = None,
     ) -> Reply:
         """The reply to one request; `on_text` is called in the model's thread with each piece of text.
 
-        Reasoning is part of the text, between tags, so `on_thinking` is not called.
+        Reasoning and tool calls are part of the text, so `on_thinking` and `on_event` are not called.
         """
         decoding = self._settings.decoding(sampling)
         pieces = StreamRedactor(self._redactor, on_text)
