@@ -15,7 +15,7 @@ from typing import Any, Literal, TypedDict
 
 import pytest
 from aiohttp import web
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rolecall import ChatPrompter, ConfigError, OnlineChatModule, TrainableModule
@@ -495,6 +495,7 @@ def test_a_derived_module_that_is_dropped_is_warned_about(server: Server) -> Non
 
 
 @settings(max_examples=200, deadline=None)
+@example(value=['\x07 \U0001f600'], cuts=list(range(30)), spaced=False, ascii=True)
 @given(
     value=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -131,9 +131,7 @@ class GrowingJson:
 
     def _read_string(self, character: str) -> None:
         if self._escaped:
-            self._escaped = (
-                4 if self._escaped == 5 and character == 'u' else 0 if self._escaped == 5 else self._escaped - 1
-            )
+            self._escaped = 4 if character == 'u' else self._escaped - 1
         elif character == '\\':
             self._escaped = 1
         elif character == '"':
