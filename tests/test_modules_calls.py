@@ -229,8 +229,6 @@ def test_a_timeout_bounds_fallbacks_too(server: Server) -> None:
 
 def test_a_call_is_refused_that_could_not_be_honoured(server: Server) -> None:
     module = module_of(server)
-    with pytest.raises(ModuleError, match=r'values\(\) needs the type of the answer'):
-        list(module.stream('Hi').values())
     with pytest.raises(ModuleError, match="extra_body must not have 'messages'"):
         module('Hi', extra_body={'messages': []})
     with pytest.raises(ModuleError, match='inputs must be a list'):
@@ -529,6 +527,11 @@ def test_a_value_grows_as_it_is_streamed() -> None:
             return [value async for value in module_of(server).astream('Who?', returns=Profile).values()]
 
         assert asyncio.run(read()) == values
+
+
+def test_values_of_a_stream_need_the_type_of_the_answer(server: Server) -> None:
+    with pytest.raises(ModuleError, match=r'values\(\) needs the type of the answer'):
+        list(module_of(server).stream('Hi').values())
 
 
 def test_a_value_that_is_not_an_object_grows_too() -> None:
