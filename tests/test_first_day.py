@@ -197,3 +197,77 @@ def test_one_row_that_is_too_long_is_an_outcome_and_is_counted(
     assert '1 row too long' in capsys.readouterr().err
     with RunReader('out') as run:
         assert [result.outcome for result in run.results()] == ['ok'] * 4 + ['too_long']
+
+
+OPTIONS = ['the heart', 'the liver', 'the lung']
+FORMS: dict[str, Any] = {
+    'MedQA': {
+        'question': 'Which?',
+        'options': dict(zip('ABC', OPTIONS, strict=False)),
+        'answer': 'the liver',
+        'answer_idx': 'B',
+    },
+    'ARC': {'question': 'Which?', 'choices': {'text': OPTIONS, 'label': ['1', '2', '3']}, 'answerKey': '2'},
+    'ARC as published': {
+        'question': {
+            'stem': 'Which?',
+            'choices': [{'text': text, 'label': label} for text, label in zip(OPTIONS, 'ABC', strict=False)],
+        },
+        'answerKey': 'B',
+    },
+    'objects': {
+        'question': 'Which?',
+        'options': [{'key': f'{i}', 'text': text} for i, text in enumerate(OPTIONS)],
+        'label': '1',
+    },
+    'nested': {'input': {'question': 'Which?', 'options': OPTIONS}, 'target': {'answer': 1}},
+    'list': {'question': 'Which?', 'choices': OPTIONS, 'answer': 'the liver'},
+}
+ANSWERS = {'ARC': 'answerKey', 'ARC as published': 'answerKey', 'objects': 'label', 'nested': 'target.answer'}
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_options_in_every_usual_form_are_asked_and_scored(
+    form: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows('exam.jsonl', [FORMS[form]] * 4)
+    Path('mine.py').write_text("def two(request):\n    return 'The answer is B.'\n")
+    assert main(['init', '--yes', 'exam.jsonl', '--model', 'mine:two']) == 0
+    assert ('not in the prompt' in capsys.readouterr().err) == (form == 'MedQA')  # answer_idx
+    ask = ['--answer', ANSWERS.get(form, 'answer'), '--model', 'mine:two']
+    for command in (['exam.jsonl', *ask], ['exam.py']):
+        assert main(['view', *command, '--json']) == 0
+        request = json.loads(capsys.readouterr().out)['request']
+        text = request if isinstance(request, str) else request[-1]['content']
+        asks = 'Which?\nA. the heart\nB. the liver\nC. the lung\nAnswer with one of: A, B, C.\nAnswer:'
+        assert text.strip() == asks
+        assert main(['lint', *command]) == 0
+        out = f'out{Path(command[0]).suffix}'
+        assert main(['run', *command, '--out', out, '-q']) == 0
+        with RunReader(out) as run:
+            assert [(card.value, card.scored) for card in run.scorecards()] == [(100.0, 4)]
+        capsys.readouterr()
+
+
+def test_a_template_that_hides_the_options_is_refused_and_both_remedies_work(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows('exam.jsonl', [FORMS['MedQA']] * 4)
+    ask = ['exam.jsonl', '--answer', 'answer', '--model', 'mine:two']
+    refusal = message(capsys, 'run', *ask, '--template', '{question}')
+    assert refusal.startswith(
+        "rolecall: exam (options-hidden)\n  the answer is one of the options in column 'options', and the prompt shows none "
+        'of them.\n  Without --template, --choices A,B,C writes them into the prompt; in a config, '
+    )
+    assert main(['run', *ask, '--choices', 'A,B,C', '--out', 'out', '-q']) == 0
+    changes = ['--set', 'datasets.*.choices_from=options', '--template', '{question} {A} {B} {C}']
+    assert main(['run', *ask, *changes, '--out', 'config', '-q']) == 0
+
+
+def test_a_brace_that_nothing_closes_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ['rows.jsonl', '--answer', 'answer', '--model', 'mine:two', '--out', 'out', '-q']
+    assert message(capsys, 'run', *ask, '--template', r'{question}\n{answer').startswith(
+        'rolecall: rows (unfilled-field)\n'
+        "  the template has '{answer' without a closing brace: it is sent as written.\n  Write {answer}."
+    )
+    assert main(['run', *ask, '--template', r'{question}\n{answer}']) == 0

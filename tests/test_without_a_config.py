@@ -260,7 +260,7 @@ def test_the_command_to_resume_is_the_one_that_was_typed(
 
 
 @pytest.mark.parametrize('answer', [1, '1', 'y', 'B'])
-@pytest.mark.parametrize('options', [['x', 'y', 'z'], {'text': ['x', 'y', 'z'], 'label': ['1', '2', '3']}])
+@pytest.mark.parametrize('options', [['x', 'y', 'z'], {'text': ['x', 'y', 'z'], 'label': ['A', 'B', 'C']}])
 def test_letters_stand_for_the_options_that_a_row_lists(
     answer: Any, options: Any, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 from rolecall.errors import DataError
 from rolecall.experiment.opening.rows_config import (
-    LISTS,
     RowsOptions,
     columns_of,
     dataset_for_rows,
+    find_letters,
+    find_option_list,
     find_question,
     is_conversation,
     last_part,
@@ -37,7 +38,7 @@ _ANSWERS = (
         'category',
         'answers',
     ),
-    *('correct', 'sentiment', 'intent', '答案'),
+    *('answerkey', 'answer_key', 'answer_idx', 'correct_answer', 'correct', 'sentiment', 'intent', '答案'),
 )
 _LOOKED_AT = 500
 _MOST_CHOICES = 10
@@ -64,7 +65,8 @@ def guess_columns(path: Path, encoding: str | None = None) -> Guess:
     """What the columns of a file of rows probably are."""
     rows = [flatten(row) for row in read_first_rows(path, RowsOptions(encoding=encoding), _LOOKED_AT)]
     found = columns_of(rows)
-    columns = tuple(name for name, value in found.items() if not isinstance(value, Mapping) or name in LISTS)
+    inside = f'{find_option_list(found)}.'
+    columns = tuple(name for name, value in found.items() if not isinstance(value, Mapping) and inside not in name)
     if not columns:
         raise DataError(f'{path}: the file has no rows.')
     answer = next((name for known in _ANSWERS for name in columns if last_part(name) == known), None)
@@ -94,9 +96,7 @@ def _find_lettered_options(guess: Guess, golds: Sequence[str]) -> tuple[str, ...
     letters = tuple(letter for letter in LETTERS if letter in guess.columns)
     if len(letters) > 1 and letters == tuple(LETTERS[: len(letters)]) and set(golds) <= set(letters):
         return letters
-    listed = next((name for name in LISTS if name in guess.columns), None)
-    lengths = [len(row[listed]) if isinstance(row.get(listed), list) else 0 for row in guess.rows] if listed else []
-    return tuple(LETTERS[: max(lengths)]) if lengths and min(lengths) > 1 else ()
+    return find_letters(guess.rows, guess.answer)
 
 
 def _find_repeated_answers(golds: Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.experiment.opening.templates import as_dialogue, unescape
 from rolecall.registry import LocalPath
-from rolecall.sources.datasets.conversions import LETTERS, PASSAGES, flatten, spread_choices
+from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, PASSAGES, flatten, read_options, spread_choices
 from rolecall.sources.datasets.formats import FileOptions, open_file
 from rolecall.sources.datasets.lines import OnError
 from rolecall.strings import count_noun
@@ -32,10 +32,8 @@ METRIC_NAMES: Mapping[str, tuple[str, str | None]] = {
 
 _QUESTIONS = (
     *('question', 'prompt', 'input', 'query', 'instruction', 'problem', 'text', 'sentence', 'review', 'passage'),
-    *('content', 'utterance', '问题', '题目'),
+    *('content', 'utterance', 'stem', '问题', '题目'),
 )
-LISTS = ('choices', 'options')
-"""Columns that list the options of their row."""
 _FIELD = re.compile(r'\{([^{}]+)\}')
 _LOOKED_AT = 100
 _MAX_OUT_LEN = 512
@@ -143,9 +141,10 @@ def dataset_for_rows(
     known = read_first_rows(rows, options)
     columns = columns_of(known)
     nested = any(isinstance(value, Mapping) for value in columns.values())
-    listed = _find_options(columns, options)
     if nested:
         known = list(map(flatten, known))
+        columns = columns_of(known)
+    listed = _find_options(columns, options)
     if listed is not None:
         known = [spread_choices(row, listed, options.answer) for row in known]
     columns = columns_of(known)
@@ -166,7 +165,11 @@ def dataset_for_rows(
     fields = [column for column in columns if column in used and column != options.answer]
     if notes is not None and options.template is None:
         shown = (*fields, options.answer, listed)
-        left = [name for name, value in columns.items() if name not in shown and not isinstance(value, Mapping)]
+        left = [
+            name
+            for name, value in columns.items()
+            if name not in shown and not isinstance(value, Mapping) and not name.startswith(f'{listed}.')
+        ]
         notes += [f'not in the prompt: {", ".join(left)} (a template of your own can name them).'] if left else []
     source = (
         {'type': 'File', 'path': str(rows.absolute())} if isinstance(rows, Path) else {'type': 'Rows', 'test': rows}
@@ -178,7 +181,7 @@ def dataset_for_rows(
         'abbr': rows.name.split('.')[0] if isinstance(rows, Path) else name,
         **source,
         **options.file,
-        **({'flatten': True} if nested and any('.' in one for one in (*fields, str(options.answer))) else {}),
+        **({'flatten': True} if nested and '.' in f'{fields} {options.answer} {listed}' else {}),
         **({'choices_from': listed} if listed is not None else {}),
         'reader_cfg': {'input_columns': fields, 'output_column': options.answer},
         'infer_cfg': {'prompt_template': template, 'inferencer': inferencer},
@@ -206,7 +209,28 @@ def _find_options(columns: Mapping[str, Any], options: RowsOptions) -> str | Non
     """The column that lists each row's options, where the choices are letters that stand for them."""
     if not options.choices or options.choices != tuple(LETTERS[: len(options.choices)]) or 'A' in columns:
         return None
-    return next((name for name in LISTS if isinstance(columns.get(name), list | tuple | dict)), None)
+    return find_option_list(columns)
+
+
+def find_option_list(columns: Mapping[str, Any]) -> str | None:
+    """The column that lists the options of each row, in any of the usual forms."""
+    return next((name for name in columns if last_part(name) in OPTION_LISTS and read_options(columns[name])), None)
+
+
+def find_letters(rows: Sequence[Mapping[str, Any]], answer: str | None) -> tuple[str, ...]:
+    """The letters of the options that every row lists, if every answer is one of them.
+
+    >>> find_letters([{'q': 'Which?', 'options': {'A': 'x', 'B': 'y'}, 'answer': 'y'}], 'answer')
+    ('A', 'B')
+    """
+    rows = list(map(flatten, rows))
+    listed = find_option_list(columns_of(rows))
+    if listed is None or answer is None:
+        return ()
+    counts = [len(read_options(row.get(listed)) or ()) for row in rows]
+    golds = [spread_choices(row, listed, answer).get(answer) for row in rows]
+    letters = tuple(LETTERS[: max(counts)])
+    return letters if min(counts) > 1 and all(gold in (*letters, None, '') for gold in golds) else ()
 
 
 def _template(
@@ -219,7 +243,8 @@ def _template(
     perplexity: bool,
 ) -> dict[str, Any]:
     """The entry of the template that was given, or of the usual one for these columns."""
-    question = options.question or find_question(name for name in columns if name != options.answer)
+    candidates = [name for name, value in columns.items() if name != options.answer and not isinstance(value, Mapping)]
+    question = options.question or find_question(candidates)
     messages = next((name for name in (question, 'messages') if name and is_conversation(columns.get(name))), None)
     if options.template is None and messages is not None:
         return {'type': 'RawPromptTemplate', 'messages': [{'expand_column': messages}]}
@@ -265,7 +290,7 @@ def _usual_text(question: str, options: RowsOptions, columns: Mapping[str, Any],
     parts = [f'{{{name}}}' for name in (*contexts, question)]
     if options.choices and all(choice in columns for choice in options.choices):
         parts += [f'{choice}. {{{choice}}}' for choice in options.choices]
-    elif listed := next((name for name in LISTS if options.choices and name in columns), None):
+    elif listed := next((name for name in OPTION_LISTS if options.choices and name in columns), None):
         parts.append(f'{{{listed}}}')
     if options.choices:
         parts += [f'Answer with one of: {", ".join(options.choices)}.', f'Answer:{gap}{{{options.answer}}}']

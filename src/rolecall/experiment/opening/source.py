@@ -17,7 +17,7 @@ from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.opening.model_entries import build_model_entry, model_abbr
 from rolecall.experiment.opening.overrides import Overrides
-from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows
+from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows, find_letters, read_first_rows
 from rolecall.models.backends import MODEL_KINDS
 from rolecall.models.pull import PACKAGED
 from rolecall.registry import bare_name
@@ -100,16 +100,17 @@ def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: So
     problems.raise_all()
     notes: list[str] = []
     models = [*_resolve(options, [], notes), *options.shown]
-    choices = bool(options.rows.choices)
+    rows = Path(source) if isinstance(source, str | Path) else source
+    rows_options = _find_choices(rows, options.rows, notes)
+    choices = bool(rows_options.choices)
     can_weigh = bool(models) and all(bare_name(entry.get('type')) in _GIVE_LOGPROBS for entry in models)
     perplexity = choices and (options.rows.ask == 'perplexity' or (options.rows.ask is None and can_weigh))
     if choices and perplexity and options.rows.ask is None:
         notes.append('choices are compared by log-probability; --ask generate reads them from a generated reply.')
     if options.default_model and options.rows.answer is None:
         notes.append('no answer column is given (--answer): replies are stored, and not scored.')
-    rows = Path(source) if isinstance(source, str | Path) else source
     dialogue = not all(map(_takes_bare_text, models)) if models else False
-    dataset = dataset_for_rows(rows, options.rows, dialogue=dialogue, perplexity=perplexity, notes=notes)
+    dataset = dataset_for_rows(rows, rows_options, dialogue=dialogue, perplexity=perplexity, notes=notes)
     data = dict(options.data)
     if isinstance(rows, Path) and set(data) == {'train'}:
         dataset['data_files'] = {'train': str(Path(data.pop('train')).absolute()), 'test': dataset.pop('path')}
@@ -122,6 +123,16 @@ def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: So
     config = overrides.apply({'models': models, 'datasets': [dataset]})
     overrides_given = {**_given_rows_options(options.rows), **options.overrides.as_dict()}
     return Assembled(config, None, None, data or None, overrides_given, tuple(notes))
+
+
+def _find_choices(rows: Path | Sequence[Mapping[str, Any]], options: RowsOptions, notes: list[str]) -> RowsOptions:
+    """The options with the letters of a column that lists each row's options, where nothing else is asked for."""
+    if options.choices or options.template is not None or options.metric is not None or options.answer is None:
+        return options
+    letters = find_letters(read_first_rows(rows, options), options.answer)
+    if letters:
+        notes.append(f'every row lists its options: asking for one of {", ".join(letters)} (--choices).')
+    return replace(options, choices=letters)
 
 
 def _given_rows_options(options: RowsOptions) -> dict[str, Any]:

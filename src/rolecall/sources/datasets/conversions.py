@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,11 @@ __all__: list[str] = []
 LETTERS = 'ABCDEFGHIJKLMNOP'
 PASSAGES = ('context', 'passage', 'document', 'article', 'story', 'paragraph', 'text', '上下文', '材料', '文章')
 """Columns that hold what a question is about."""
+OPTION_LISTS = ('choices', 'options', '选项')
+"""Columns that list the options of their row."""
+_KEYS = (('label', 'key', 'id', 'letter'), ('text', 'content', 'value', 'option'))
+"""What an option's label and its text are called."""
+_LABEL = re.compile(r'(?:opt?|option|choice)?[ _]?(?:[A-Za-z]|\d{1,2})', re.IGNORECASE)
 
 
 def drop_columns(row: Row, *columns: str) -> dict[str, Any]:
@@ -32,26 +38,59 @@ def label_options(options: list[Any]) -> dict[str, Any]:
     return dict(zip('ABCD', options, strict=True))
 
 
+def read_options(value: Any) -> dict[str, Any] | None:
+    """The options of a question by their labels, in any of the usual forms; None if there are none.
+
+    >>> read_options(['x', 'y']), read_options({'text': ['x', 'y'], 'label': ['1', '2']})
+    ({'A': 'x', 'B': 'y'}, {'1': 'x', '2': 'y'})
+    >>> read_options([{'label': 'A', 'text': 'x'}, {'label': 'B', 'text': 'y'}]), read_options({'A': 'x', 'B': 'y'})
+    ({'A': 'x', 'B': 'y'}, {'A': 'x', 'B': 'y'})
+    """
+    labels: Any = LETTERS
+    if isinstance(value, Mapping) and isinstance(value.get('text'), list | tuple):
+        labels, value = value.get('label') or LETTERS, value['text']
+    elif isinstance(value, list | tuple) and value and all(isinstance(option, Mapping) for option in value):
+        by_kind = [[next((option[key] for key in keys if key in option), None) for option in value] for keys in _KEYS]
+        labels, value = by_kind[0] if None not in by_kind[0] else LETTERS, by_kind[1]
+    elif isinstance(value, Mapping):
+        labels, value = list(value), list(value.values())
+        if not all(_LABEL.fullmatch(str(label)) for label in labels):
+            return None
+    if not isinstance(value, list | tuple) or len(value) < 2:
+        return None
+    if any(isinstance(option, Mapping | list | tuple) or option is None for option in value):
+        return None
+    return dict(zip(map(str, labels), value, strict=False))
+
+
 def spread_choices(row: Row, column: str, answer: str | None) -> dict[str, Any]:
-    """The options of a list column under their letters, and an answer that is an index or an option as its letter.
+    """The options of a column under their letters, and an answer that is a label, an index or an option as its letter.
 
     >>> spread_choices({'q': 'Which?', 'choices': ['x', 'y'], 'answer': 1}, 'choices', 'answer')
     {'q': 'Which?', 'choices': ['x', 'y'], 'answer': 'B', 'A': 'x', 'B': 'y'}
     """
-    given = row.get(column)
-    if isinstance(given, dict):  # {'text': […], 'label': […]}
-        given = given.get('text')
-    if not isinstance(given, list | tuple):
+    options = read_options(row.get(column))
+    if options is None:
         return dict(row)
-    options = dict(zip(LETTERS, given, strict=False))
     gold = row.get(answer) if answer is not None else None
-    if isinstance(gold, str) and gold.strip().isdecimal() and gold not in given:
+    letter = _find_letter(gold, list(options), list(options.values()))
+    return {
+        **row,
+        **({answer: letter} if answer is not None and answer in row else {}),
+        **dict(zip(LETTERS, options.values(), strict=False)),
+    }
+
+
+def _find_letter(gold: Any, labels: list[str], texts: list[Any]) -> Any:
+    """The letter of the option that an answer names by its label, index or text; the answer itself if it names none."""
+    own_labels = labels != list(LETTERS[: len(labels)])
+    if own_labels and str(gold).strip() in labels:
+        return LETTERS[labels.index(str(gold).strip())]
+    if isinstance(gold, str) and gold.strip().isdecimal() and gold not in texts:
         gold = int(gold)
-    if isinstance(gold, int) and not isinstance(gold, bool) and 0 <= gold < len(options):
-        gold = LETTERS[gold]
-    elif gold in given:
-        gold = LETTERS[list(given).index(gold)]
-    return {**row, **({answer: gold} if answer is not None and answer in row else {}), **options}
+    if isinstance(gold, int) and not isinstance(gold, bool) and 0 <= gold < len(texts):
+        return LETTERS[gold]
+    return LETTERS[texts.index(gold)] if gold in texts else gold
 
 
 def flatten(row: Row) -> dict[str, Any]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from rolecall.core.prompts.messages import has_messages
 from rolecall.core.render.spans import Span
 from rolecall.experiment.lint.finding import Hit, Rule, excerpt
 from rolecall.experiment.lint.subject import Asked, Subject
-from rolecall.experiment.lint.text_matching import nearest_name, text_or_none
+from rolecall.experiment.lint.text_matching import nearest_name, plain, text_or_none
+from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, read_options, spread_choices
 from rolecall.strings import count_noun
 
 _LATEX_COMMAND = re.compile(r'\\[A-Za-z]+\*?(\[[^\]]*\])?\{?$')
+_UNCLOSED = re.compile(r'\{([\w.-]+)(?![\w.-])(?=[^{}]*(?:\{|$))')
 _NAME_LIKE = re.compile(r'[\w .-]+')
 _DATASET_WORDS = ('text', 'field', 'unfilled', 'label', 'default', 'message', 'reply', 'media')
 
@@ -38,6 +41,44 @@ def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
                     remedy=f'Did you mean {{{near}}}?' if near else '',
                     severity='error' if near else None,
                 )
+
+
+def unclosed_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Columns of the row behind a brace that nothing closes."""
+    for prompt in asked.spoken:
+        for span in prompt.spans:
+            text = span.text if span.origin.kind == 'text' and isinstance(span.text, str) else ''
+            for field in _UNCLOSED.finditer(text):
+                if field[1] in asked.values:
+                    yield Hit(
+                        f'the template has {field[0]!r} without a closing brace: it is sent as written.',
+                        about=field[0],
+                        example=excerpt(prompt.text, field[0]),
+                        remedy=f'Write {{{field[1]}}}.',
+                        severity='error',
+                    )
+
+
+def hidden_options(subject: Subject, asked: Asked) -> Iterator[Hit]:
+    """Options to choose from, none of which stands in a prompt."""
+    answer = subject.output_column
+    if answer is None or answer not in asked.values or subject.asks == 'whole':
+        return
+    for name, value in asked.values.items():
+        options = read_options(value) if str(name).lower().rpartition('.')[2] in OPTION_LISTS else None
+        texts = {plain(str(option)) for option in (options or {}).values()} - {letter.lower() for letter in LETTERS}
+        if not options or not texts or spread_choices(asked.values, name, answer)[answer] not in LETTERS:
+            continue
+        if not any(text in plain(prompt.text) for prompt in asked.spoken for text in texts):
+            letters = ','.join(LETTERS[: len(options)])
+            yield Hit(
+                f'the answer is one of the options in column {name!r}, and the prompt shows none of them.',
+                about=str(name),
+                example=excerpt(asked.spoken[0].text if asked.spoken else ''),
+                remedy=f'Without --template, --choices {letters} writes them into the prompt; in a config, '
+                f'choices_from={name!r} gives the columns {letters}.',
+                if_all_of=1,
+            )
 
 
 def check_judge_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
@@ -181,7 +222,15 @@ WORDING_RULES = (
         description='The row has no column for a {field} of the template, so the field is sent as written.',
         remedy='Name a column of the rows, or write the braces in another way if they are meant as text.',
         levels=('dataset',),
-        each=unfilled_fields,
+        each=lambda subject, asked: chain(unfilled_fields(subject, asked), unclosed_fields(subject, asked)),
+    ),
+    Rule(
+        name='options-hidden',
+        severity='error',
+        description='The rows list options to choose from, and the prompt shows none of them.',
+        remedy='Name them in the template.',
+        levels=('dataset',),
+        each=hidden_options,
     ),
     Rule(
         name='judge-prompt',
