@@ -292,9 +292,7 @@ def test_known_types_can_be_listed() -> None:
 
 
 def test_the_room_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, rolecall.datasets; print({'numpy', 'pyarrow', 'pandas', 'datasets', 'torch'} & set(sys.modules))"
-    )
+    code = "import sys, rolecall.sources.datasets; print({'numpy', 'pyarrow', 'pandas', 'datasets', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, env={**os.environ})
     assert done.stdout.strip() == 'set()'
 

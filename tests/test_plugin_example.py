@@ -95,7 +95,7 @@ def test_a_lint_rule_of_a_plugin_runs_and_can_be_silenced() -> None:
 
 def test_a_lint_rule_beside_the_config_is_named_by_it_and_blamed_for_what_it_raises(tmp_path: Path) -> None:
     (tmp_path / 'myrules.py').write_text(
-        'from rolecall.lint import Rule\n'
+        'from rolecall.experiment.lint import Rule\n'
         "RAISES = Rule(name='raises', severity='info', description='d', remedy='r', levels=('dataset',),\n"
         '    each=lambda subject, asked: 1 / 0)\n'
     )

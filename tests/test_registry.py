@@ -134,7 +134,7 @@ def test_names_are_short_however_a_part_is_given() -> None:
 
 def test_help_and_builtins_do_not_read_entry_points() -> None:
     program = (
-        'import contextlib, io, sys; from rolecall.ui.cli.main import main; from rolecall.retrievers import build_retriever\n'
+        'import contextlib, io, sys; from rolecall.ui.cli.main import main; from rolecall.sources.retrievers import build_retriever\n'
         "build_retriever({'type': 'ZeroRetriever'})\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main(['--help'])\n"
         "print('importlib.metadata' in sys.modules)"

@@ -138,6 +138,6 @@ def test_without_scipy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_importing_the_room_loads_nothing_heavy() -> None:
-    program = 'import sys, rolecall.retrievers; print({"numpy", "scipy", "torch"} & set(sys.modules))'
+    program = 'import sys, rolecall.sources.retrievers; print({"numpy", "scipy", "torch"} & set(sys.modules))'
     done: Any = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == 'set()'
