@@ -271,3 +271,42 @@ def test_a_brace_that_nothing_closes_is_an_error(folder: Path, capsys: pytest.Ca
         "  the template has '{answer' without a closing brace: it is sent as written.\n  Write {answer}."
     )
     assert main(['run', *ask, '--template', r'{question}\n{answer}']) == 0
+
+
+ENCODED = 'question,answer\n{},2\n'
+
+
+@pytest.mark.parametrize(
+    ('content', 'printed', 'remedy'),
+    [
+        (ENCODED.format('Café élan?').encode('cp1252'), 'name it: --encoding cp1252', ['--encoding', 'cp1252']),
+        (ENCODED.format('多少？').encode('gb18030'), 'name it: --encoding gb18030', ['--encoding', 'gb18030']),
+        (
+            b'\x89PNG\r\n\x1a\n\0\0\0\rIHDR',
+            'this is a binary file, not text.\n  Save the rows as CSV or JSON Lines',
+            None,
+        ),
+        (
+            ENCODED.format('1+1').replace('\n', '\r').encode(),
+            "the lines end in a carriage return alone (CR), as on old Macs.\n  Convert them: tr '\\r' '\\n' < OLD > NEW",
+            [],
+        ),
+        (
+            b'{"question": "1+1", "answer": "2"}\r{"question": "2+2", "answer": "4"}\r',
+            "the lines end in a carriage return alone (CR), as on old Macs.\n  Convert them: tr '\\r' '\\n' < OLD > NEW",
+            [],
+        ),
+    ],
+    ids=['western', 'chinese', 'picture', 'CR in CSV', 'CR in JSON lines'],
+)
+def test_a_file_that_cannot_be_read_is_named_by_its_fault_and_read_after_the_remedy(
+    content: bytes, printed: str, remedy: list[str] | None, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = 'data.jsonl' if content.startswith(b'{') else 'data.csv'
+    Path(name).write_bytes(content)
+    ask = ['view', name, '--answer', 'answer']
+    assert printed in message(capsys, *ask)
+    if remedy == []:
+        subprocess.run(f"mv {name} OLD; tr '\\r' '\\n' < OLD > NEW; mv NEW {name}", shell=True, check=True)
+    if remedy is not None:
+        assert main([*ask, *remedy]) == 0

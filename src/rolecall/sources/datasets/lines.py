@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import os
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -25,7 +26,9 @@ Record: TypeAlias = tuple[int, int, Any]
 """Line number, byte offset, and the record as the format found it."""
 
 _BOM = b'\xef\xbb\xbf'
-_NAME_THE_ENCODING = "If the file has another encoding, name it: --encoding gb18030, or encoding='gb18030' in a config."
+_HIGH_BYTES = re.compile(rb'[\x80-\xff]+')
+_BINARY = re.compile(rb'[\x00-\x08\x0e-\x1a\x1c-\x1f]|^\x89PNG|^\xff\xd8\xff')
+_CONVERT_LINE_ENDS = r"Convert them: tr '\r' '\n' < OLD > NEW"
 _WIDE_BOMS = (b'\xff\xfe', b'\xfe\xff')
 
 
@@ -305,6 +308,10 @@ def _without_bom(line: bytes) -> bytes:
 
 def _explain_error(error: Exception) -> str:
     match error:
+        case UnicodeDecodeError() if _BINARY.search(error.object):
+            return 'this is a binary file, not text.'
+        case ValueError() if _has_carriage_returns(error):
+            return 'the lines end in a carriage return alone (CR), as on old Macs.'
         case json.JSONDecodeError():
             return f'not valid JSON: {error.msg} (column {error.pos + 1}).'
         case UnicodeDecodeError():
@@ -322,10 +329,12 @@ def _remedy(error: Exception) -> str:
     """The remedy for one malformed record."""
     skip = "skip and count such lines: --on-error skip, or on_error='skip' in a config."
     match error:
-        case UnicodeDecodeError():
-            return f'{_NAME_THE_ENCODING} If only some lines are wrong, {skip}'
+        case UnicodeDecodeError() if not _BINARY.search(error.object):
+            return f'{_name_encoding(error.object)} If only some lines are wrong, {skip}'
         case UnicodeError():
             return whole_file_remedy(error)
+        case ValueError() if _has_carriage_returns(error):
+            return _CONVERT_LINE_ENDS
         case json.JSONDecodeError() if '\0' in error.doc:
             return f'It contains NUL characters: if the file is UTF-16, convert it to UTF-8. Otherwise {skip}'
         case _:
@@ -335,12 +344,30 @@ def _remedy(error: Exception) -> str:
 def whole_file_remedy(error: Exception) -> str:
     """The remedy for a file without a single readable row."""
     match error:
+        case ValueError() if _has_carriage_returns(error):
+            return _CONVERT_LINE_ENDS
+        case UnicodeDecodeError() if _BINARY.search(error.object) and not error.object.startswith(_WIDE_BOMS):
+            return 'Save the rows as CSV or JSON Lines, in UTF-8.'
         case UnicodeDecodeError() if not error.object.startswith(_WIDE_BOMS):
-            return _NAME_THE_ENCODING
+            return _name_encoding(error.object)
         case UnicodeError():
             return 'Convert it to UTF-8: UTF-16 is not supported, not even with encoding= or on_error=.'
         case _:
             return 'Correct the file.'
+
+
+def _has_carriage_returns(error: Exception) -> bool:
+    """Whether a record holds several lines, because they end in CR alone."""
+    if isinstance(error, json.JSONDecodeError):
+        return '\r' in error.doc.strip()
+    return 'new-line character' in str(error)
+
+
+def _name_encoding(text: bytes) -> str:
+    """A remedy that names the likely encoding: Chinese characters take two bytes each, accented letters stand alone."""
+    pairs = all(len(run) % 2 == 0 for run in _HIGH_BYTES.findall(text))
+    name = 'gb18030' if pairs else 'cp1252'
+    return f"If the file has another encoding, name it: --encoding {name}, or encoding='{name}' in a config."
 
 
 def _size_and_stamp(descriptor: int) -> tuple[int, tuple[int, int]]:
