@@ -170,3 +170,16 @@ def test_many_rows_stream_through(tmp_path: Path, app: str, run: Run) -> None:
     assert len(lines) == 2000
     assert json.loads(lines[-1])['messages'][-1] == {'role': 'assistant', 'content': '3998'}
     assert said == f'2,000 examples in {target}\n'
+
+
+def test_a_column_that_no_slot_uses_is_named_or_declared_silent(run: Run, tmp_path: Path) -> None:
+    (tmp_path / 'app.py').write_text("from rolecall import ChatPrompter\n\nspeaker = ChatPrompter('In {language}.')\n")
+    data = tmp_path / 'spoken.jsonl'
+    data.write_text(json.dumps({'language': 'French', 'question': 'One and one?', 'answer': 'Deux.'}) + '\n')
+    given = (data, '--prompter', f'{tmp_path / "app.py"}:speaker', '--answer-column', 'answer')
+    with pytest.raises(RolecallError, match='It has: question. Name it: --input-column COLUMN'):
+        sft(*map(str, given))
+    [line], _ = run(*given, '--input-column', 'question')
+    assert line['messages'][1]['content'] == 'One and one?'
+    [line], _ = run(*given, '--input-column', '')
+    assert line['messages'][1] == {'role': 'user', 'content': ''}

@@ -16,6 +16,7 @@ from rolecall.apps.sft.examples import TextExample
 from rolecall.apps.sft.forms import FORMS, Form
 from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
 from rolecall.apps.sft.training_file import SftReport, entries
+from rolecall.core.prompters.model_binder import ModelBinder
 from rolecall.errors import PrompterError
 from rolecall.ui.cli.main import main
 from small_gguf import make_gguf
@@ -210,7 +211,7 @@ def test_an_answer_with_a_tool_call_is_trained_as_the_template_words_it(name: st
     template = chat_template(family)
     call = {**CALL, 'id': 'abcdefghi'}  # as one of the templates wants it
     row = {'input': 'q', 'tools': [TOOL], 'answer': {'role': 'assistant', 'content': '', 'tool_calls': [call]}}
-    side = PrompterSide(ChatPrompter('Add.'), TextAdapter(template))
+    side = PrompterSide(ChatPrompter('Add.'), ModelBinder(template))
     [line] = lines(side, [row], 'prompt-completion')
     asked = template.render(line['prompt'], tools=line['tools'])
     whole = template.render(line['prompt'] + line['completion'], tools=line['tools'], add_generation_prompt=False)
@@ -236,7 +237,7 @@ def test_messages_for_an_api_have_arguments_as_openai_takes_them() -> None:
 
 
 def test_a_tool_call_that_the_model_cannot_write_is_refused() -> None:
-    side = PrompterSide(ChatPrompter('Add.'), TextAdapter(chat_template(CHATML)))
+    side = PrompterSide(ChatPrompter('Add.'), ModelBinder(chat_template(CHATML)))
     row = {'input': 'q', 'tools': [TOOL], 'answer': ANSWER}
     for form in ('text', 'messages', 'prompt-completion', 'sharegpt', 'alpaca'):
         with pytest.raises(RolecallError, match='the answer has a tool call, and this model has no form for one'):
@@ -275,7 +276,7 @@ def test_turns_that_llama_factory_would_drop_are_refused(history: list[Any], rea
 
 
 def test_an_example_of_a_prompter_is_made_once_for_all_forms() -> None:
-    side = PrompterSide(ChatPrompter('Add.'), TextAdapter(chat_template(QWEN_TOOLS)))
+    side = PrompterSide(ChatPrompter('Add.'), ModelBinder(chat_template(QWEN_TOOLS)))
     [(_, teach)] = prompter_examples(side, [{'input': 'q', 'answer': 'x'}], Columns('answer'), form='text')
     example = teach()
     assert isinstance(example, TextExample)

@@ -190,8 +190,8 @@ def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() ->
     [
         (PROMPTERS['chat'], {'input': 'q', 'label': ''}, {}, UntrainableError, "column 'label' is empty"),
         (PROMPTERS['chat'], {'input': 'q', 'lable': 'a'}, {}, PrompterError, "no column 'label'. Did you mean 'lable'"),
-        (PROMPTERS['chat'], {'input': 'q', 'label': 'a'}, {'history': 'hist'}, PrompterError, "no column 'hist'"),
-        (PROMPTERS['chat'], {'input': 'q', 'label': 'a'}, {'tools': 'tols'}, PrompterError, "no column 'tols'"),
+        (PROMPTERS['chat'], {'input': 'q', 'label': 'a'}, {'history': 'hist'}, PrompterError, "no row has a column 'hist'"),
+        (PROMPTERS['chat'], {'input': 'q', 'label': 'a'}, {'tools': 'tols'}, PrompterError, "no row has a column 'tols'"),
         (PROMPTERS['chat'], {'question': 'q', 'label': 'a'}, {'input': 'questoin'}, PrompterError, "no column 'questoin'"),
         (PROMPTERS['alpaca'], {'x': 'q', 'y': 'q', 'label': 'a'}, {'input': 'y'}, PrompterError, "no input for the column"),
         (PROMPTERS['chat'], {'q': 'q', 'label': 'a'}, {}, PrompterError, "no column 'input'"),
@@ -214,3 +214,32 @@ def test_what_cannot_be_trained_on_is_refused(
 ) -> None:
     with pytest.raises(error, match=reason):
         taught(prompter, row, **columns)
+
+
+IN_A_LANGUAGE = ChatPrompter('Answer in {language}.', system='').bind(
+    {'soh': '<u>', 'soa': '<a>', 'eoa': '</a>'}, system=''
+)
+SPOKEN = {'language': 'French', 'question': 'One and one?', 'label': 'Deux.'}
+
+
+def test_a_question_in_a_column_that_is_not_named_is_not_trained_as_an_empty_one() -> None:
+    with pytest.raises(
+        PrompterError, match=r"no column 'input' .* It has: question\. Name it: --input-column"
+    ) as caught:
+        taught(IN_A_LANGUAGE, SPOKEN)
+    assert "--input-column ''" in str(caught.value)
+    assert 'One and one?' in taught(IN_A_LANGUAGE, SPOKEN, input='question').text
+    assert 'One and one?' not in taught(IN_A_LANGUAGE, SPOKEN, input='').text
+    silent = {'language': 'French', 'label': 'Deux.'}  # the slots are all there is
+    assert taught(IN_A_LANGUAGE, silent).asked == IN_A_LANGUAGE.generate_prompt({'language': 'French'})
+
+
+def test_a_history_may_be_missing_in_some_rows_and_an_input_may_not() -> None:
+    prompter, columns = PROMPTERS['chat'], Columns('label', history='before')
+    rows = [{**ROW, 'before': [['a', 'b']]}, ROW]
+    report = SftReport()
+    lines = list(entries(prompter_examples(prompter, rows, columns, form='messages'), report, form='messages'))
+    assert [len(line['messages']) for line in lines] == [5, 3]
+    mixed = [{'language': 'French', 'label': 'x'}, {'language': 'French', 'input': 'q', 'label': 'x'}]
+    with pytest.raises(PrompterError, match="row 0 has no column 'input', which other rows have"):
+        list(prompter_examples(IN_A_LANGUAGE, mixed, Columns('label'), form='text'))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from rolecall.apps.chat.chat_reply import Message
@@ -13,16 +13,10 @@ from rolecall.apps.chat.placeholders import Placeholders, holds
 from rolecall.apps.chat.thinking import ThinkingPolicy
 from rolecall.apps.chat.tool_calls import calls_in
 from rolecall.core.prompters.base_prompter import Prompter
-from rolecall.core.prompters.frame_renderer import read_turn
-from rolecall.core.prompters.history import check_history, describe_tools_in_words, origin_of
-from rolecall.core.prompters.special_tokens import DEFAULT_TOKENS
+from rolecall.core.prompters.model_binder import ModelBinder, PromptArguments
 from rolecall.core.prompters.tracing import encode_trace, has_special_token
 from rolecall.core.prompters.vendors import restore_blocks, restore_fields
-from rolecall.core.prompts.script import Script, Turn
-from rolecall.core.prompts.wording import Mode
-from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.core.render.renderers import Rendered
 from rolecall.core.render.spans import Request
 from rolecall.models.local_engine import separate_thinking
 from rolecall.models.protocol import Reply, Usage
@@ -156,13 +150,12 @@ class TextAdapter:
         tokenizer: Callable[[], Tokenizer | None] = lambda: None,
     ) -> None:
         self.thinking = thinking
-        self._template = template
+        self._binder = ModelBinder(template)
         self._tokenizer = tokenizer
-        self._bound = lru_cache(maxsize=32)(self._bind)
 
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
         asked, said = _filter_thinking(asked, said, self.thinking)
-        bound, given = self.address(prompter, asked, said)
+        bound, given = self._address(prompter, asked, said)
         text: str = bound.generate_prompt(*given)
         tokenizer = self._tokenizer()
         tokens = [] if tokenizer is None else [token for token in tokenizer.special_tokens if token in text]
@@ -171,7 +164,7 @@ class TextAdapter:
         if holds((asked.input, asked.history, said), tokens):
             placeholders = Placeholders.for_tokens(tokens, unused_in=text)
             hidden = replace(asked, input=placeholders.insert(asked.input), history=placeholders.insert(asked.history))
-            other, called = self.address(prompter, hidden, placeholders.insert(said))
+            other, called = self._address(prompter, hidden, placeholders.insert(said))
             trace = other.trace(*called)
             signed = str(trace.request)
             if placeholders.are_lost_in(trace) and placeholders.restore(signed) == text:
@@ -182,12 +175,13 @@ class TextAdapter:
         ids = encode_trace(trace, special=tokenizer.encode, plain=partial(tokenizer.encode, special=False))
         return AdaptedRequest(list(ids), {}, text)
 
-    def address(
+    def _address(
         self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]
-    ) -> tuple[Prompter, tuple[Any, Any, Any]]:
+    ) -> tuple[Prompter, PromptArguments]:
         """The prompter bound to this model, and its arguments."""
-        bound = self._bound(prompter) if not said else self._bind(prompter, said)
-        return bound, (asked.input, self._word_history(prompter, asked.history), asked.tools)
+        if said:
+            self.check_tool_support(prompter)
+        return self._binder.address(prompter, (asked.input, asked.history, asked.tools), said)
 
     def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
         reply = reply if reply.reasoning else separate_thinking(reply)
@@ -216,47 +210,7 @@ class TextAdapter:
                 'a prompter that is already bound to a model cannot continue after a tool result. '
                 'Pass the unbound prompter to the module.'
             )
-        if self._template is None:
+        if self._binder.template is None:
             raise ModuleError(
                 'this model has no chat template, so tool results cannot be written. Use a model that has one.'
             )
-
-    def _word_history(self, prompter: Prompter, history: Any) -> Any:
-        """The history, with tool calls described in words if the chat template does not support them."""
-        if not history or prompter.model is not None or self._takes_tools:
-            return history
-        check_history(history)
-        return describe_tools_in_words(history)
-
-    def _bind(self, prompter: Prompter, said: Sequence[Message] = ()) -> Prompter:
-        if said:
-            self.check_tool_support(prompter)
-        if prompter.model is not None:
-            return prompter
-        own = self._word_history(prompter, prompter.history)
-        if own is not prompter.history:
-            prompter = replace(prompter, history=own)
-        if self._template is None:
-            return prompter.bind(DEFAULT_TOKENS)
-        if not said:
-            return prompter.bind(ChatRenderer(self._template))
-        more = said if self._takes_tools else describe_tools_in_words(said)
-        turns = [
-            read_turn(dict(message), replace(origin_of(message, i), name=f'said[{i}]'))
-            for i, message in enumerate(more)
-        ]
-        return prompter.bind(_ContinuingRenderer(self._template, said=tuple(turns)))
-
-    @property
-    def _takes_tools(self) -> bool:
-        return self._template is not None and self._template.supports_tools
-
-
-@dataclass(frozen=True)
-class _ContinuingRenderer(ChatRenderer):
-    """Renders a chat template with further messages after the prompt."""
-
-    said: tuple[Turn, ...] = ()
-
-    def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
-        return super().render(replace(script, items=(*script.items, *self.said)), mode, prefill=prefill)

@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
 from rolecall.apps.sft.examples import (
     MessagesExample,
     TextExample,
@@ -28,6 +27,7 @@ from rolecall.apps.sft.training_programs import Aim, end_of_turn
 from rolecall.core.program.answer_turn import MessagesRenderer
 from rolecall.core.prompters import Prompter
 from rolecall.core.prompters.call_inputs import Label, read_label
+from rolecall.core.prompters.model_binder import ModelBinder, PromptArguments
 from rolecall.core.prompters.tool_specs import read_tools
 from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.renderers import ApiRenderer, TextRenderer
@@ -40,9 +40,6 @@ from rolecall.models.tokenizers.chat_files import find_chat_template
 from rolecall.models.tokenizers.tokenizer import Tokenizer, model_folder
 from rolecall.sources.datasets import Row, first
 
-Asked = tuple[Any, Any, Any]
-"""Input, history and tools."""
-
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -50,8 +47,9 @@ class Columns:
 
     answer: str
     input: str | None = None
-    """None: the column `input`, if present."""
+    """None: the column `input`. Empty: the user says nothing beyond the slots."""
     history: str | None = None
+    """May be missing in a row, like `tools`."""
     tools: str | None = None
 
 
@@ -62,9 +60,9 @@ class PrompterSide:
     model entry.
     """
 
-    def __init__(self, prompter: Prompter, adapter: TextAdapter | None = None, *, abbr: str = '') -> None:
+    def __init__(self, prompter: Prompter, binder: ModelBinder | None = None, *, abbr: str = '') -> None:
         self.prompter = replace(prompter, show=False)
-        self._adapter = adapter
+        self._binder = binder
         self._abbr = abbr
         self._messages_form = lru_cache(maxsize=8)(_bind_messages)
 
@@ -79,7 +77,7 @@ class PrompterSide:
         template = renderer.template if isinstance(renderer, ChatRenderer) else None
         if template is None and prompter.model is None:
             _check_files(entry)
-        return cls(prompter, TextAdapter(template))
+        return cls(prompter, ModelBinder(template))
 
     @property
     def is_chat(self) -> bool:
@@ -103,7 +101,7 @@ class PrompterSide:
             raise ConfigError(Problem('tokenizer', what, f"{remedy}prompter.bind(ChatTemplate.from_file('{where}'))."))
         return PromptEncoder(tokenizer, begins=not isinstance(self._bound.model, ChatRenderer))
 
-    def example(self, asked: Asked, answer: Label, form: Form, aim: Aim) -> TrainingExample:
+    def example(self, asked: PromptArguments, answer: Label, form: Form, aim: Aim) -> TrainingExample:
         """The example of one row."""
         bound, given = self._address(asked)
         if takes_messages(form, chat=self.is_chat):
@@ -117,12 +115,10 @@ class PrompterSide:
     def _bound(self) -> Prompter:
         return self._address((None, None, None))[0]
 
-    def _address(self, asked: Asked) -> tuple[Prompter, Asked]:
-        if self._adapter is None:
-            return self.prompter, asked
-        return self._adapter.address(self.prompter, ModuleCall(*asked), ())
+    def _address(self, asked: PromptArguments) -> tuple[Prompter, PromptArguments]:
+        return (self.prompter, asked) if self._binder is None else self._binder.address(self.prompter, asked)
 
-    def _messages(self, bound: Prompter, asked: Asked, answer: Label, aim: Aim) -> MessagesExample:
+    def _messages(self, bound: Prompter, asked: PromptArguments, answer: Label, aim: Aim) -> MessagesExample:
         if isinstance(bound.model, ChatRenderer):
             side = self._messages_form(bound)
             request: Any = side.generate_prompt(*asked)
@@ -155,51 +151,64 @@ def prompter_examples(
     [{'text': 'Add.\\n\\n\\n\\n\\n<u>\\n1+1\\n<a>\\n2</a>', 'spans': [[21, 26]]}]
     """
     side = prompter if isinstance(prompter, PrompterSide) else PrompterSide(prompter)
-    if columns.answer in side.prompter.slots or columns.answer == (columns.input or 'input'):
+    present: set[str] = set()
+    silent: int | None = None
+    if columns.answer in side.prompter.slots or columns.answer == ('input' if columns.input is None else columns.input):
         raise PrompterError(f'the answer column {columns.answer!r} is an input of the prompter: it would be shown.')
     for number, row in enumerate(rows if limit is None else first(rows, limit)):
+        present |= row.keys()
+        if 'input' not in row and silent is None:
+            silent = number
         yield f'row {number}', _prompter_example(side, row, columns, form, aim or Aim())
+    if silent is not None and columns.input is None and 'input' in present and 'input' not in side.prompter.slots:
+        raise PrompterError(
+            f"row {silent} has no column 'input', which other rows have: it was taken for an empty one."
+        )
+    for name in (columns.history, columns.tools):  # may be missing in a row, but not in all
+        if present and name is not None and name not in present:
+            raise PrompterError(f'no row has a column {name!r}. {did_you_mean(name, map(str, present))}')
 
 
 def _prompter_example(
     side: PrompterSide, row: Row, columns: Columns, form: Form, aim: Aim
 ) -> Callable[[], TrainingExample]:
     def teach() -> TrainingExample:
-        _check_columns(row, columns)
+        for name in (columns.answer, columns.input):
+            if name and name not in row:
+                raise PrompterError(f'the row has no column {name!r}. {did_you_mean(name, map(str, row))}')
         answer = read_label(row[columns.answer])
         if answer is None or (isinstance(answer, str) and not answer.strip()):
             raise UntrainableError('the answer is missing', f'column {columns.answer!r} is empty')
-        asked = (
-            _input(side.prompter, row, columns),
-            row[columns.history] if columns.history else None,
-            row[columns.tools] if columns.tools else None,
-        )
-        return side.example(asked, answer, form, aim)
+        history, tools = (row.get(name) if name else None for name in (columns.history, columns.tools))
+        return side.example((_input(side.prompter, row, columns), history, tools), answer, form, aim)
 
     return teach
 
 
-def _check_columns(row: Row, columns: Columns) -> None:
-    """Reject a row that lacks a named column."""
-    for name in (columns.answer, columns.input, columns.history, columns.tools):
-        if name is not None and name not in row:
-            raise PrompterError(f'the row has no column {name!r}. {did_you_mean(name, map(str, row))}')
-
-
 def _input(prompter: Prompter, row: Row, columns: Columns) -> Any:
     """The row as input of a prompter: its slots and the user's message; text alone is a string, as modules get it."""
-    given = {slot: row[slot] for slot in prompter.slots if slot in row}
-    spoken = columns.input or 'input'
-    is_slot = 'input' in prompter.slots
-    takes_input = '{input}' in prompter.template or is_slot
-    if columns.input is not None and not takes_input:
+    values = {slot: row[slot] for slot in prompter.slots if slot in row}
+    spoken = 'input' if columns.input is None else columns.input
+    takes_input = '{input}' in prompter.template or 'input' in prompter.slots
+    if columns.input and not takes_input:
         raise PrompterError(f'the prompter has no input for the column {columns.input!r}; it only has slots.')
     if takes_input and spoken in row:
-        given['input'] = row[spoken]
-    elif takes_input and not prompter.slots:
-        raise PrompterError(f'the row has no column {spoken!r} for the input. It has: {", ".join(map(str, row))}.')
-    alone = given.get('input') if len(given) == 1 else None
-    return alone if isinstance(alone, str) else given
+        values['input'] = row[spoken]
+    elif takes_input and columns.input is None:
+        _check_input_is_empty(prompter, row, columns)
+    alone = values.get('input') if len(values) == 1 else None
+    return alone if isinstance(alone, str) else values
+
+
+def _check_input_is_empty(prompter: Prompter, row: Row, columns: Columns) -> None:
+    """Raise if a row without the column `input` may have the user's message elsewhere: it would be trained as empty."""
+    used = {*prompter.slots, columns.answer, columns.history, columns.tools}
+    others = [str(name) for name in row if name not in used]
+    if others or not prompter.slots:
+        remedy = 'Name it: --input-column COLUMN (in Python input=…)'
+        silent = "; or --input-column '' if the prompter's slots are all the user says" if prompter.slots else ''
+        has = ', '.join(others or map(str, row))
+        raise PrompterError(f"the row has no column 'input' for the user's message. It has: {has}. {remedy}{silent}.")
 
 
 def _bind_messages(bound: Prompter) -> Prompter:
@@ -224,7 +233,7 @@ def _with_json(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**call, 'function': {**call['function'], 'arguments': json.dumps(arguments or {}, ensure_ascii=False)}}
 
 
-def _text(prompter: Prompter, asked: Asked, answer: Label, aim: Aim) -> TextExample:
+def _text(prompter: Prompter, asked: PromptArguments, answer: Label, aim: Aim) -> TextExample:
     request = as_text(prompter.generate_prompt(*asked))
     whole = prompter.trace(*asked, answer)
     text = as_text(whole.request)
