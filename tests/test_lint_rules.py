@@ -201,6 +201,8 @@ QUIET: list[tuple[str, dict[str, Any]]] = [
     ('output-column-missing', config(test=[], reader={'input_columns': ['q'], 'output_column': 'gold'})),
     ('row-fails', config(DIALOGUE, TRAIN[0], model={**API, 'type': 'HuggingFacewithChatTemplate', 'chat_template': STRICT_CHAT})),
     ('unfilled-field', config('Reply as {a: TEXT}. {q}')),
+    ('options-hidden', config('{q}', {'q': 'Which?', 'options': ['red', 'blue'], 'a': 7})),
+    ('options-hidden', config('{q}', {'q': 'Which?', 'options': ['red', 'blue'], 'a': ['B']})),
     ('options-hidden', config('{q} red?', {'q': 'Which?', 'options': ['red', 'blue'], 'a': 'B'})),
     ('options-hidden', config('{q}', {'q': 'Which?', 'options': {'verbose': 1, 'mode': 'x'}, 'a': 'B'})),
     ('answer-visible', config('{q} {a}', *rows(5, q='Which one is {i}?', a='the number called {i}'))),

@@ -67,7 +67,7 @@ def hidden_options(subject: Subject, asked: Asked) -> Iterator[Hit]:
     for name, value in asked.values.items():
         options = read_options(value) if str(name).lower().rpartition('.')[2] in OPTION_LISTS else None
         texts = {plain(str(option)) for option in (options or {}).values()} - {letter.lower() for letter in LETTERS}
-        if not options or not texts or spread_choices(asked.values, name, answer)[answer] not in LETTERS:
+        if not options or not texts or spread_choices(asked.values, name, answer)[answer] not in list(LETTERS):
             continue
         if not any(text in plain(prompt.text) for prompt in asked.spoken for text in texts):
             letters = ','.join(LETTERS[: len(options)])
