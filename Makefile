@@ -109,6 +109,7 @@ faults: $(STAMP)
 format: $(STAMP)
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
+	$(PY) tools/house.py write
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .coverage

@@ -1,12 +1,13 @@
 """Draws the rooms of the house and what imports what, from the source and the import contract.
 
-`python tools/rooms.py` writes docs/images/rooms.svg, which CONTRIBUTING.md shows.
+`tools/house.py write` puts the picture into docs/images/rooms.svg, which CONTRIBUTING.md shows.
 """
 
 from __future__ import annotations
 
 import ast
 import html
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -19,8 +20,8 @@ else:
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / 'src' / 'rolecall'
 PICTURE = ROOT / 'docs' / 'images' / 'rooms.svg'
-WIDTH, ROW, BOX, GAP = 1000, 118, 44, 14
-WAY = ('cli', 'runs', 'pairs', 'inferencers', 'runs', 'models')
+WIDTH, ROW, BOX, GAP = 1000, 96, 44, 14
+WAY = ('ui', 'runs', 'experiment', 'runs', 'models')
 """The rooms that one row of a generation run passes on its way to the socket (benchmarks/row_path.py measures it)."""
 
 
@@ -29,12 +30,15 @@ def read_layers() -> list[tuple[str, list[str]]]:
     contracts = tomllib.loads((ROOT / 'pyproject.toml').read_text())['tool']['importlinter']['contracts']
     layers = next(contract for contract in contracts if contract['type'] == 'layers')['layers']
     lines = (ROOT / 'pyproject.toml').read_text().splitlines()
-    found = []
+    drawn: list[tuple[str, list[str]]] = []
     for layer in layers:
-        [line] = [line for line in lines if line.strip().startswith(f'"{layer}"')]
-        rooms = [part.strip(' ()').removeprefix('rolecall.') for part in layer.split(':')]
-        found.append((line.partition('#')[2].strip(), rooms))
-    return found
+        [line] = [line for line in lines if line.strip().startswith(f'"{layer}",')]
+        rooms, sentence = re.findall(r'\w+', layer), line.partition('#')[2].strip()
+        if sentence or not drawn:
+            drawn.append((sentence, rooms))
+        else:  # the floor: a sentence for all that stands below it
+            drawn[-1][1].extend(rooms)
+    return drawn
 
 
 def count_imports() -> Counter[tuple[str, str]]:
@@ -116,13 +120,3 @@ _PAGE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}
 {body}
 </svg>
 """
-
-
-def main() -> int:
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    PICTURE.write_text(draw())
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

@@ -69,11 +69,6 @@ class Trainer:
         self._steps = count_steps(len(rows), settings)
         self.done = 0
 
-    @property
-    def trained_weights(self) -> int:
-        """How many numbers are trained."""
-        return sum(one.numel() for one in self._weights.values())
-
     def steps(self) -> Iterator[Step]:
         """Train to the end, from wherever the state is; one update for each item."""
         with _memory_errors(self._torch):

@@ -88,12 +88,6 @@ class Batch(ctypes.Structure):
     )
 
 
-class Candidate(ctypes.Structure):
-    """`llama_token_data`."""
-
-    _fields_ = (('id', ctypes.c_int32), ('logit', ctypes.c_float), ('p', ctypes.c_float))
-
-
 class Candidates(ctypes.Structure):
     """`llama_token_data_array`."""
 
