@@ -310,3 +310,60 @@ def test_a_file_that_cannot_be_read_is_named_by_its_fault_and_read_after_the_rem
         subprocess.run(f"mv {name} OLD; tr '\\r' '\\n' < OLD > NEW; mv NEW {name}", shell=True, check=True)
     if remedy is not None:
         assert main([*ask, *remedy]) == 0
+
+
+SEVEN = """
+models:
+- mine:two
+- smolm2
+- {abbr: api, type: OpenAI, path: x, temperatur: 0.5}
+datasets:
+- abbr: one
+  type: File
+  path: rowz.jsonl
+  reader_cfg: {input_columns: [question], output_column: answer}
+  infer_cfg:
+    prompt_templat: {type: PromptTemplate, template: "{question}"}
+  eval_cfg: {evaluator: {type: AccEvaluatr}}
+- abbr: two
+  type: Fil
+  path: rows.jsonl
+  reader_cfg: {input_columns: [question], output_column: answer, test_range: "[0:2"}
+  infer_cfg: {prompt_template: {type: PromptTemplate, template: "{question}"}}
+- abbr: three
+  type: File
+  path: rows.jsonl
+  reader_cfg: {input_columns: [question], output_column: answer}
+  infer_cfg: {prompt_template: {type: PromptTemplate, template: "{question} {qestion}"}}
+"""
+MENDS = {
+    'smolm2': 'mine:two',
+    'abbr: api, type: OpenAI, path: x, temperatur: 0.5': 'abbr: m, type: "mine:two"',
+    'rowz': 'rows',
+    'prompt_templat:': 'prompt_template:',
+    'AccEvaluatr': 'AccEvaluator',
+    'Fil\n': 'File\n',
+    '[0:2"': '[0:2]"',
+    ' {qestion}': '',
+}
+
+
+def test_all_faults_of_a_config_are_reported_in_one_round(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path('seven.yaml').write_text(SEVEN)
+    printed = message(capsys, 'run', 'seven.yaml', '--out', 'out')
+    for fault in (
+        "seven.yaml:4: models[1]\n  unknown model 'smolm2'.\n  Did you mean 'smollm2'?",
+        "seven.yaml:5: models[2].temperatur\n  unknown option.\n  Did you mean 'temperature'?",
+        'seven.yaml:7: datasets[0]\n  rowz.jsonl: no such file or folder.',
+        "seven.yaml:11: datasets[0].infer_cfg\n  unknown key 'prompt_templat'.\n  Did you mean 'prompt_template'?",
+        "seven.yaml:13: datasets[0].eval_cfg.evaluator\n  unknown metric 'AccEvaluatr'.\n  Did you mean 'AccEvaluator'?",
+        "seven.yaml:15: datasets[1].type\n  unknown dataset 'Fil'.\n  Did you mean 'File'?",
+        "seven.yaml:17: datasets[1].reader_cfg.test_range\n  '[0:2' is not a range",
+        'three (unfilled-field)\n  the template has the field {qestion}',
+    ):
+        assert fault in printed
+    mended = SEVEN.replace('- smolm2\n', '')
+    for fault, mend in MENDS.items():
+        mended = mended.replace(fault, mend)
+    Path('mended.yaml').write_text(mended)
+    assert main(['run', 'mended.yaml', '--out', 'out', '-q']) == 0

@@ -46,10 +46,11 @@ def test_without_it_nothing_runs_and_everything_is_told_in_few_words(config: Pat
     with pytest.raises(ConfigError) as refused:
         run_config(config, out=tmp_path / 'run')
     problems = refused.value.problems
-    assert len(problems) == 2
+    assert len(problems) == 3
     assert 'data/part0.jsonl: no such file' in problems[0].what
     assert 'The same holds for 109 more, to datasets[109].' in problems[0].remedy
     assert "unknown metric 'AccEvalutor'" in problems[1].what
+    assert 'row-fails' in problems[2].where  # of a dataset without other problems
     assert not (tmp_path / 'run').exists()
 
 

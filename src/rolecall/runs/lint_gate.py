@@ -18,6 +18,7 @@ _LINTED_ROWS, _FEWEST_LINTED, _LINTED_REQUESTS = 20, 10, 10_000
 """Rows of each dataset that are linted; where there are many pairs, fewer, so that there are not too many requests."""
 _OF_ROWS = ('row-fails', 'context-overflow')
 """Rules whose errors are outcomes of single rows."""
+_CHECKED_BEFORE = ('duplicate-abbr',)
 
 
 def lint_prepared(prepared: Prepared) -> Iterator[Finding]:
@@ -47,9 +48,20 @@ def stops_run(finding: Finding) -> bool:
     return finding.rule not in _OF_ROWS or finding.count >= finding.seen
 
 
+def find_lint_problems(prepared: Prepared) -> list[Problem]:
+    """What would stop the run of the pairs that can be asked, for a config that has other problems, too."""
+    findings = lint_prepared(prepared) if prepared.pairs else ()
+    errors = [finding for finding in findings if finding.severity == 'error' and finding.rule not in _CHECKED_BEFORE]
+    return [_as_problem(finding) for finding in errors if stops_run(finding)]
+
+
+def _as_problem(finding: Finding) -> Problem:
+    return Problem(f'{finding.where} ({finding.rule})', finding.message, finding.remedy)
+
+
 def refuse_run(errors: Sequence[Finding]) -> ConfigError:
     """The error of a run that is not begun."""
-    found = [Problem(f'{one.where} ({one.rule})', one.message, one.remedy) for one in errors]
+    found = [_as_problem(finding) for finding in errors]
     what = f'{count_noun(len(errors), "error")} found before the run; nothing was sent.'
     remedy = 'Correct the config, or run it as it is with --force (force=True).'
     return ConfigError([*found, Problem('lint', what, remedy)])

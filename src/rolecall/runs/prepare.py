@@ -7,18 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem
 from rolecall.experiment.inferencers.build import build_inferencer
-from rolecall.experiment.opening.entries import Entries, add_line, build_entries, media_folders
+from rolecall.experiment.opening.entries import Entries, add_line, build_entries, dataset_keys, media_folders
 from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import check_repeats, check_sampling, check_stops
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import Task, build_task
 from rolecall.experiment.pairs.pair import Pair, Picking, match_abbr
 from rolecall.experiment.pairs.shared_prefix import find_shared_prefix
 from rolecall.models.protocol import Model
 from rolecall.redaction import find_secrets
 from rolecall.runs.client.client_options import check_client_options
+from rolecall.runs.lint_gate import find_lint_problems
 from rolecall.runs.pair_checks import (
     check_cluster,
     check_columns,
@@ -53,11 +55,15 @@ def prepare(
     """
     loaded = load_config(config) if isinstance(config, (str, Path)) else config
     unusable: list[Problem] = []
-    plan = build_entries(loaded, skipped=unusable if keep_going else None)
+    plan = build_entries(loaded, skipped=unusable)
     problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
-    if not plan.model_entries:
+    if not plan.model_entries and not unusable:
         problems.append(Problem('models', 'the config has no models.', 'Add models=[dict(…)].'))
-    tasks, model_entries = match_abbr(plan.tasks, dataset, 'dataset'), match_abbr(plan.model_entries, model, 'model')
+    try:
+        tasks = match_abbr(plan.tasks, dataset, 'dataset')
+        model_entries = match_abbr(plan.model_entries, model, 'model')
+    except ConfigError as error:
+        raise ConfigError([*unusable, *error.problems]) from error
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
     folders = media_folders(tasks, base=base, allowed=loaded.get('media_folders'), data=data)
@@ -82,6 +88,10 @@ def prepare(
             else:
                 problems += _find_scoring_problems(task, model_entry, plan.model_entries)
                 problems += _find_inferencer_problems(task, model_entry)
+    for task in _find_stand_ins(loaded, plan):
+        _open(task, base, data, problems)
+        for model_entry in plan.model_entries[:1]:
+            problems += _find_scoring_problems(task, model_entry, plan.model_entries)
     guards['share_prefixes'] = _find_shared(pairs)
     for who in {id(one.model): one.model for one in pairs}.values():
         guard_model(who, {'share_prefixes': guards['share_prefixes']})
@@ -89,13 +99,31 @@ def prepare(
         guard_model(judge.model, guards)
     found = _merge_same(list(dict.fromkeys(problems)))
     problems = [*_merge_same(unusable), *(add_line(problem, loaded) for problem in found)]
-    if problems and not (keep_going and pairs):
-        raise ConfigError(problems)
     used = Entries(
         tuple(task for task in tasks if any(one.pair.task is task for one in pairs)),
         tuple(entry for entry in model_entries if any(one.model_entry is entry for one in pairs)),
     )
-    return Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems), share, guards)
+    prepared = Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems), share, guards)
+    if problems and not (keep_going and pairs):
+        raise ConfigError([*problems, *find_lint_problems(prepared)])
+    return prepared
+
+
+def _find_stand_ins(config: Mapping[str, Any], plan: Entries) -> Iterator[Task]:
+    """Datasets with problems, worded anew, so that their rows and scoring are checked in the same round."""
+    built = {task.where for task in plan.tasks}
+    wording = {'prompt_template': {'type': 'PromptTemplate', 'template': '-'}}
+    for key in dataset_keys(config):
+        for i, entry in enumerate(config[key]):
+            where = f'{key}[{i}]'
+            if where not in built and isinstance(entry, Mapping):
+                reader = entry.get('reader_cfg')
+                column = reader.get('output_column') if isinstance(reader, Mapping) else None
+                column = column if isinstance(column, str) else None
+                entry = {**entry, 'infer_cfg': wording, 'reader_cfg': {'output_column': column}}
+                stand_in = build_task(entry, where, Problems())
+                if stand_in is not None:
+                    yield stand_in
 
 
 def _find_shared(pairs: Sequence[PreparedPair]) -> tuple[tuple[Sequence[Any], str], ...]:

@@ -32,7 +32,7 @@ class Entries:
 def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = None) -> Entries:
     """Understand a config in the documents' syntax. All its problems are reported together, those of a file with lines.
 
-    With `skipped`, entries that have problems are left out, and their problems added to it, as long as any are left.
+    With `skipped`, entries that have problems are left out, and their problems added to it.
 
     >>> plan = build_entries(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
     ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {q}')))]))
@@ -45,7 +45,7 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     judges = _find_default_judges(config, problems)
     for key in dataset_keys(config):
         tasks += collect(_add_judges(config[key], judges), key, problems, build_task)
-    model_entries = collect(_resolve_names(config.get('models'), problems), 'models', problems, build_model_entry)
+    model_entries = collect(config.get('models'), 'models', problems, build_model_entry, resolve=_resolve_name)
     if not tasks and not problems.found:
         problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
     for task in tasks:
@@ -53,7 +53,7 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
             with problems.inside(f'{task.where} × {model_entry.where}'):
                 _check_pair(task, model_entry)
     problems.found = [add_line(problem, config) for problem in problems.found]
-    if skipped is not None and tasks and model_entries:
+    if skipped is not None:
         skipped += problems.found
     else:
         problems.raise_all()
@@ -136,17 +136,10 @@ def _takes_judge(kind: object) -> bool:
     return False
 
 
-def _resolve_names(models: object, problems: Problems) -> object:
-    """The list of models, with entries in place of names (`models=['smollm2']`)."""
-    if not isinstance(models, list | tuple) or not any(isinstance(one, str) for one in models):
-        return models
+def _resolve_name(name: str) -> Mapping[str, Any]:
     from rolecall.models.model_names import resolve_model
 
-    entries: list[object] = []
-    for i, one in enumerate(models):
-        with problems.inside(f'models[{i}]'):
-            entries.append(resolve_model(one, where='') if isinstance(one, str) else one)
-    return entries
+    return resolve_model(name, where='')
 
 
 def _check_pair(task: Task, model_entry: ModelEntry) -> None:

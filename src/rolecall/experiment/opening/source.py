@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -259,18 +260,16 @@ def _task_options_given(options: SourceOptions) -> list[str]:
 
 
 def _own_models(config: Mapping[str, Any], models_file: str | None) -> list[Any]:
-    """The models of the config; those that it names are entries from here on."""
+    """The models of the config; those that it names are entries from here on, unless the name is unknown."""
     written = config.get('models') if models_file is None else load_config(models_file).get('models')
     entries: list[Any] = list(written) if isinstance(written, list | tuple) else []
     if not any(isinstance(one, str) for one in entries):
         return entries
     from rolecall.models.model_names import resolve_model
 
-    problems = Problems()
     for i, one in enumerate(entries):
-        with problems.inside(f'models[{i}]'):
+        with contextlib.suppress(ConfigError):  # reported with all other problems when the entries are built
             entries[i] = resolve_model(one, where='') if isinstance(one, str) else one
-    problems.raise_all()
     return entries
 
 

@@ -192,9 +192,14 @@ def _picks_shots(retriever: Retriever) -> bool:
 
 
 def collect(
-    entries: object, where: str, problems: Problems, build: Callable[[Mapping[str, Any], str, Problems], T | None]
+    entries: object,
+    where: str,
+    problems: Problems,
+    build: Callable[[Mapping[str, Any], str, Problems], T | None],
+    *,
+    resolve: Callable[[str], Mapping[str, Any]] | None = None,
 ) -> list[T]:
-    """Understand each entry of a list of dicts."""
+    """Understand each entry of a list of dicts; with `resolve`, names stand for entries."""
     if entries is None:
         return []
     if isinstance(entries, (str, Mapping)) or not isinstance(entries, (list, tuple)):
@@ -202,7 +207,10 @@ def collect(
         return []
     built = []
     for i, entry in enumerate(entries):
-        if isinstance(entry, Mapping):
+        if isinstance(entry, str) and resolve is not None:
+            with problems.inside(f'{where}[{i}]'):
+                built.append(build(resolve(entry), f'{where}[{i}]', problems))
+        elif isinstance(entry, Mapping):
             built.append(build(entry, f'{where}[{i}]', problems))
         else:
             problems.add(f'{where}[{i}]', f'expected a dict, got {describe_value(entry)}.')
