@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -18,7 +18,7 @@ from aiohttp import web
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rolecall import ChatPrompter, ConfigError, OnlineChatModule, TrainableModule
+from rolecall import ChatPrompter, ConfigError, McpTools, OnlineChatModule, RolecallError, TrainableModule
 from rolecall.apps.chat import BadAnswerError, Event, ModuleError, ToolCallsError
 from rolecall.apps.chat.adapters import ModuleCall
 from rolecall.apps.chat.background import result_of
@@ -554,3 +554,40 @@ class Profile:
     name: str
     age: int
     tags: list[str]
+
+
+# First contact
+
+
+@pytest.mark.parametrize(
+    ('use', 'sentence'),
+    [
+        (lambda: OnlineChatModule('smollm2'), r"It is a model on this machine: use TrainableModule\('smollm2'\)"),
+        (lambda: OnlineChatModule('gpt-4o'), r"It is a model: write OnlineChatModule\('openai/gpt-4o'\)"),
+        (lambda: OnlineChatModule('claude-sonnet-4-5'), r"OnlineChatModule\('anthropic/claude-sonnet-4-5'\)"),
+        (lambda: OnlineChatModule('openai', stream='yes'), "stream must be True or False, got 'yes'"),
+        (lambda: OnlineChatModule('openai', price='cheap'), r"Write price=\{'input': 1.0, 'output': 4.0\}"),
+        (lambda: TrainableModule('/nope/model').start(), 'folder not found: /nope/model'),
+        (lambda: TrainableModule('./nope').start(), r'folder not found: \./nope'),
+        (lambda: TrainableModule('/nope/model.gguf').start(), r'file not found: /nope/model\.gguf'),
+        (lambda: TrainableModule(None), 'model must be a name, a file or a folder'),  # type: ignore[arg-type]
+        (lambda: TrainableModule('smollm2').tune([], 5), 'output must be a folder, got 5'),  # type: ignore[arg-type]
+        (lambda: LOCAL.batch(5), 'inputs must be a list with one input for each call, got 5'),  # type: ignore[arg-type]
+        (lambda: LOCAL.batch(['a'], on_progress=5), 'on_progress must be a function'),  # type: ignore[arg-type]
+        (lambda: LOCAL.with_fallbacks(LOCAL, when=5), 'when must be a list of conditions, got 5'),  # type: ignore[arg-type]
+        (lambda: LOCAL.with_token_budget(9, count=str)('Hi'), "count must return a whole number of tokens, got '"),  # type: ignore[arg-type]
+        (lambda: McpTools(5), 'an MCP server is a command or a URL, got 5'),  # type: ignore[arg-type]
+        (lambda: ChatPrompter('x').pre_hook(5), 'a pre_hook must be a function'),  # type: ignore[arg-type]
+    ],
+)  # fmt: skip
+def test_a_misuse_is_an_error_that_says_what_to_write(use: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(RolecallError, match=sentence):
+        use()
+
+
+LOCAL = OnlineChatModule('http://127.0.0.1:9/v1', 'toy')
+
+
+def test_the_names_that_errors_suggest_work() -> None:
+    assert OnlineChatModule('openai/gpt-4o', api_key='k').model == 'gpt-4o'
+    assert OnlineChatModule('anthropic/claude-sonnet-4-5', api_key='k').source == 'anthropic'

@@ -309,7 +309,8 @@ def test_without_a_source_the_first_key_in_the_environment_decides(monkeypatch: 
     ('options', 'sentence'),
     [
         ({'source': 'opnai'}, "unknown source 'opnai'. Did you mean 'openai'"),
-        ({'source': 'gpt-4o'}, "write model='gpt-4o'"),
+        ({'source': 'gpt-4o'}, r"write OnlineChatModule\('openai/gpt-4o'\)"),
+        ({'source': 'acme-7b'}, "write model='acme-7b'"),
         ({'source': 'http://h/v1', 'base_url': 'http://g/v1'}, 'given twice'),
         ({'source': 'openai', 'retries': -1}, 'retries must be a whole number'),
         ({'source': 'openai', 'temprature': 0}, "Did you mean 'temperature'"),

@@ -105,3 +105,19 @@ ALIASES: Mapping[str, str] = {
     'google': 'gemini',
     'llama.cpp': 'llamacpp',
 }
+
+MODEL_FAMILIES: Mapping[str, str] = {
+    **dict.fromkeys(('gpt-', 'chatgpt-', 'o1', 'o3', 'o4'), 'openai'),
+    **dict.fromkeys(('mistral-', 'ministral-', 'codestral', 'magistral-', 'pixtral-'), 'mistral'),
+    'claude-': 'anthropic',
+    'deepseek-': 'deepseek',
+    'gemini-': 'gemini',
+    'grok-': 'xai',
+    'glm-': 'glm',
+    'qwen': 'qwen',
+    'kimi-': 'kimi',
+    'moonshot-': 'kimi',
+    'doubao-': 'doubao',
+    'llama3': 'ollama',
+}
+"""How the names of models begin, and the service that has them."""

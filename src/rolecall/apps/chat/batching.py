@@ -20,10 +20,12 @@ async def answer_all(
     return_errors: bool,
 ) -> list[Any]:
     """What `ask` gives for each input. The first error ends the batch, unless errors are returned in its place."""
-    if isinstance(inputs, (str, Mapping)):
+    if isinstance(inputs, (str, Mapping)) or not isinstance(inputs, Iterable):
         raise ModuleError(f'inputs must be a list with one input for each call, got {inputs!r:.60}.')
     if not is_whole(concurrency, least=1):
         raise ModuleError(f'concurrency must be a whole number of at least 1, got {concurrency!r:.60}.')
+    if on_progress is not None and not callable(on_progress):
+        raise ModuleError(f'on_progress must be a function of two numbers, got {on_progress!r:.60}.')
     inputs = list(inputs)
     places, done = asyncio.Semaphore(concurrency), 0
 

@@ -41,8 +41,8 @@ class FailoverPolicy:
     ) -> FailoverPolicy:
         """The policy, with its conditions checked."""
         names = get_args(FailoverCondition)
-        if isinstance(when, str):
-            raise ModuleError(f"when must be a list of conditions, got {when!r:.60}. Write when=['{when:.60}'].")
+        if not isinstance(when, (list, tuple, set, frozenset)):
+            raise ModuleError(f'when must be a list of conditions, got {when!r:.60}. Write when=[{when!r:.60}].')
         for name in when:
             if name not in names:
                 raise ModuleError(f'when: {name!r:.60} is not a condition. {did_you_mean(str(name), names)}')

@@ -69,6 +69,8 @@ class TrainableModule(ChatModule):
     _served = False
 
     def __init__(self, model: str | Path, *, engine: Engine | None = None, **options: Any) -> None:
+        if not isinstance(model, (str, Path)) or not str(model):
+            raise ModuleError(f"model must be a name, a file or a folder such as 'smollm2', got {model!r:.60}.")
         if engine is not None and engine not in _TYPES:
             raise ModuleError(f'engine must be one of {", ".join(_TYPES)}, got {engine!r:.60}.')
         reader = OptionReader(options, _NAME)
@@ -119,6 +121,8 @@ class TrainableModule(ChatModule):
         from rolecall.apps.sft.prompter_examples import Columns
         from rolecall.apps.tuning import TuneSettings, tune
 
+        if not isinstance(output, (str, Path)):
+            raise ModuleError(f'output must be a folder, got {output!r:.60}.')
         result = tune(
             self._local.training_entry,
             rows,
@@ -202,6 +206,8 @@ class _LocalModel:
                 template = _template_in_gguf(model_path(self._path))
                 self._begin(template)
                 return
+            if self._path.startswith(('/', '.', '~')) and not os.path.exists(os.path.expanduser(self._path)):
+                raise DataError(f'folder not found: {self._path}.')
             template = _template_in_folder(self._folder())
             model = self._begin(template, guess=True)
             found = template or _template_in_folder(self._folder())  # a hub model is only downloaded now

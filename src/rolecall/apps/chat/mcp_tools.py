@@ -44,7 +44,7 @@ class McpTools:
         only: Sequence[str] | None = None,
         timeout: float = 30.0,
     ) -> None:
-        words = shlex.split(server) if isinstance(server, str) else list(server)
+        words = shlex.split(server) if isinstance(server, str) else list(server) if isinstance(server, Sequence) else []
         if not words or not all(isinstance(word, str) for word in words):
             raise ModuleError(f'an MCP server is a command or a URL, got {server!r:.60}.')
         self._url = words[0] if len(words) == 1 and words[0].startswith(('http://', 'https://')) else None

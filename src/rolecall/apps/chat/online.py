@@ -18,7 +18,8 @@ from rolecall.models.anthropic import model as anthropic
 from rolecall.models.openai import model as openai
 from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model
-from rolecall.models.services import ALIASES, SOURCES, ChatSource
+from rolecall.models.pull import PACKAGED
+from rolecall.models.services import ALIASES, MODEL_FAMILIES, SOURCES, ChatSource
 from rolecall.redaction import drop_url_secrets, find_secrets, is_secret_name
 from rolecall.runs.client.retry import RetryPolicy
 
@@ -76,6 +77,11 @@ class OnlineChatModule(ChatModule):
             source = None
         elif source is not None and '/' in source:
             source, model = _split_name(source, model)
+        if not isinstance(stream, bool):
+            raise ModuleError(f'stream must be True or False, got {stream!r:.60}.')
+        if not isinstance(options.get('price'), (Mapping, type(None))):
+            what = f'price must be a mapping, got {options["price"]!r:.60}.'
+            raise ModuleError(f"{what} Write price={{'input': 1.0, 'output': 4.0}} (US dollars for a million tokens).")
         if base_url is not None and not (isinstance(base_url, str) and base_url.strip()):
             raise ModuleError(f'base_url must be the URL of a server, or None for the default, got {base_url!r:.60}.')
         found = ChatSource('custom', base_url) if source is None and base_url is not None else find_source(source)
@@ -153,11 +159,19 @@ def find_source(name: str | None) -> ChatSource:
     word = name.strip().lower()
     source = SOURCES.get(ALIASES.get(word, word))
     if source is None:
-        hint = did_you_mean(word, [*SOURCES, *ALIASES])
-        if not hint.startswith('Did'):
-            hint = f"{hint} For a model name, write model='{name}'."
-        raise ModuleError(f"unknown source '{name}'. {hint}")
+        raise ModuleError(f"unknown source '{name}'. {_suggest_source(name, word)}")
     return source
+
+
+def _suggest_source(name: str, word: str) -> str:
+    """What to write in place of a source that does not exist."""
+    if word in PACKAGED or word.endswith('.gguf'):
+        return f"It is a model on this machine: use TrainableModule('{name}')."
+    vendor = next((vendor for start, vendor in MODEL_FAMILIES.items() if word.startswith(start)), None)
+    if vendor is not None:
+        return f"It is a model: write OnlineChatModule('{vendor}/{name}')."
+    hint = did_you_mean(word, [*SOURCES, *ALIASES])
+    return hint if hint.startswith('Did') else f"{hint} For a model name, write model='{name}'."
 
 
 def _leave_secrets_out(made_with: Mapping[str, Any]) -> dict[str, Any]:

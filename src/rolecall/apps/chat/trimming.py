@@ -46,10 +46,16 @@ class TokenBudget:
             )
         return max(1, context - (sampling.max_out_len or context // _ANSWER_SHARE))
 
+    def _count(self, text: str) -> int:
+        tokens = self.count(text) if self.count is not None else None
+        if not is_whole(tokens):
+            raise ModuleError(f'count must return a whole number of tokens, got {tokens!r:.60}.')
+        return int(tokens)
+
     async def measure(self, model: Model, request: Request, sampling: Sampling) -> int:
         """The tokens of a request: exactly if possible, otherwise by the tokenizer or the given function."""
         if self.count is not None:
-            return _count_texts(request, sampling, self.count)
+            return _count_texts(request, sampling, self._count)
         exact = await count_exactly(model, request, sampling)
         if exact is not None:
             return exact

@@ -115,6 +115,8 @@ class Prompter:
 
     def pre_hook(self: Self, hook: Hook) -> Self:
         """A copy with a function that changes (input, history, tools, label) before they are used."""
+        if not callable(hook):
+            raise PrompterError(f'a pre_hook must be a function of (input, history, tools, label), got {hook!r:.60}.')
         return replace(self, hooks=(*self.hooks, hook))
 
     @property
