@@ -72,9 +72,11 @@ def draw() -> str:
         files = [*(SOURCE / room).rglob('*.py')] or [SOURCE / f'{room}.py']
         lines = sum(len(path.read_text().splitlines()) for path in files)
         many = f'{len(files)} files, ' if len(files) > 1 else ''
+        inner = sorted(path.parent.name for path in (SOURCE / room).glob('*/__init__.py'))
+        inside = f' · {", ".join(inner)}' if inner else ''
         body.append(f'<rect class="room" x="{x:.0f}" y="{y}" width="{width:.0f}" height="{BOX}" rx="6"/>')
         body.append(f'<text class="name" x="{x + width / 2:.0f}" y="{y + 19}">{room}</text>')
-        body.append(f'<text class="size" x="{x + width / 2:.0f}" y="{y + 35}">{many}{lines:,} lines</text>')
+        body.append(f'<text class="size" x="{x + width / 2:.0f}" y="{y + 35}">{many}{lines:,} lines{inside}</text>')
     body += _draw_way([places[room] for room in WAY])
     height = 20 + len(layers) * ROW
     return _PAGE.format(width=WIDTH, height=height, body='\n'.join(body))
