@@ -13,6 +13,7 @@ import pytest
 
 import rolecall
 from rolecall import ConfigError, RunReader
+from rolecall.sources.datasets.conversions import spread_choices
 from rolecall.ui.cli.main import main
 from servers import serve
 
@@ -367,3 +368,14 @@ def test_all_faults_of_a_config_are_reported_in_one_round(folder: Path, capsys: 
         mended = mended.replace(fault, mend)
     Path('mended.yaml').write_text(mended)
     assert main(['run', 'mended.yaml', '--out', 'out', '-q']) == 0
+
+
+@pytest.mark.parametrize('answer', ['7', 7, ['x'], '', None])
+def test_an_answer_that_is_none_of_the_options_is_left_alone(
+    answer: Any, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {'question': 'Which?', 'choices': OPTIONS, 'answer': answer}
+    assert spread_choices(row, 'choices', 'answer')['answer'] == answer
+    write_rows('exam.jsonl', [row] * 4)
+    main(['lint', 'exam.jsonl', '--template', '{question}', '--answer', 'answer', '--json'])
+    assert 'options in column' not in capsys.readouterr().out

@@ -86,10 +86,9 @@ def _find_letter(gold: Any, labels: list[str], texts: list[Any]) -> Any:
     own_labels = labels != list(LETTERS[: len(labels)])
     if own_labels and str(gold).strip() in labels:
         return LETTERS[labels.index(str(gold).strip())]
-    if isinstance(gold, str) and gold.strip().isdecimal() and gold not in texts:
-        gold = int(gold)
-    if isinstance(gold, int) and not isinstance(gold, bool) and 0 <= gold < len(texts):
-        return LETTERS[gold]
+    index = int(gold) if isinstance(gold, str) and gold.strip().isdecimal() and gold not in texts else gold
+    if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < len(texts):
+        return LETTERS[index]
     return LETTERS[texts.index(gold)] if gold in texts else gold
 
 
