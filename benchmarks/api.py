@@ -1,9 +1,10 @@
 """An evaluation over an API, whole command timed, against a bare aiohttp loop in the same run.
 
-    python benchmarks/api.py [--requests 2000] [--latency 0.2] [--concurrency 64]
+    python benchmarks/api.py [--requests 2000] [--latency 0.2] [--concurrency 64] [--datasets 57]
 
 A server on loopback answers after the latency. Measured: wall time of the whole command, time from the first request to
 the last (as the server sees it), CPU seconds of the client per 1,000 requests; then requests per second at no latency.
+With several datasets, rolecall's rows are spread over as many files, as those of MMLU are; the bare loop knows of none.
 The server runs in a process of its own; client and server share the machine's cores, for both clients alike.
 """
 
@@ -50,13 +51,13 @@ sys.exit(run_command(sys.argv[1], out=sys.argv[2]))
 CONFIG = """
 models = [dict(abbr='toy', type='OpenAI', path='toy', base_url={url!r}, key='none', concurrency={at_once})]
 datasets = [dict(
-    abbr='sums', type='File', path={rows!r},
+    abbr=f'sums-{{part}}', type='File', path={rows!r} + f'.{{part}}.jsonl',
     reader_cfg=dict(input_columns=['i'], output_column='answer'),
     infer_cfg=dict(
         prompt_template=dict(type='PromptTemplate', template=dict(round=[
             dict(role='HUMAN', prompt='What is {{i}} plus {{i}}?'), dict(role='BOT', prompt='{{answer}}')])),
         inferencer=dict(type='GenInferencer', max_out_len=16)),
-    eval_cfg=dict(evaluator=dict(type='AccEvaluator')))]
+    eval_cfg=dict(evaluator=dict(type='AccEvaluator'))) for part in range({datasets})]
 """
 
 
@@ -104,7 +105,17 @@ def timed(command: list[str]) -> tuple[float, float]:
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def compare(latency: float, count: int, at_once: int, repeats: int) -> dict[str, dict[str, float]]:
+def write_config(folder: Path, url: str, count: int, at_once: int, datasets: int) -> Path:
+    """A config whose datasets have so many rows together."""
+    rows, config = folder / 'rows', folder / 'config.py'
+    for part in range(datasets):
+        lines = (json.dumps({'i': i, 'answer': str(2 * i)}) + '\n' for i in range(part, count, datasets))
+        Path(f'{rows}.{part}.jsonl').write_text(''.join(lines))
+    config.write_text(CONFIG.format(url=url, at_once=at_once, rows=str(rows), datasets=datasets))
+    return config
+
+
+def compare(latency: float, count: int, at_once: int, repeats: int, datasets: int) -> dict[str, dict[str, float]]:
     """The best of several runs of both clients, in turn."""
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.Process(target=serve, args=(latency, theirs), daemon=True)
@@ -112,9 +123,7 @@ def compare(latency: float, count: int, at_once: int, repeats: int) -> dict[str,
     url = ours.recv()
     best: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        rows, config = Path(folder, 'rows.jsonl'), Path(folder, 'config.py')
-        rows.write_text(''.join(json.dumps({'i': i, 'answer': str(2 * i)}) + '\n' for i in range(count)))
-        config.write_text(CONFIG.format(url=url, at_once=at_once, rows=str(rows)))
+        config = write_config(Path(folder), url, count, at_once, datasets)
         for repeat in range(repeats):
             commands = {
                 'bare aiohttp': [sys.executable, '-c', BARE, url, str(count), str(at_once)],
@@ -151,14 +160,16 @@ def main() -> None:
     parser.add_argument('--requests', type=int, default=2000)
     parser.add_argument('--latency', type=float, default=0.2)
     parser.add_argument('--concurrency', type=int, default=64)
+    parser.add_argument('--datasets', type=int, default=1)
     parser.add_argument('--repeats', type=int, default=3)
-    given = parser.parse_args()
-    ideal = -(-given.requests // given.concurrency) * given.latency
-    print(f'{os.cpu_count()} cores, {given.requests:,} requests, {given.concurrency} at once, best of {given.repeats}')
-    print(f'\nlatency {given.latency * 1000:.0f} ms (ideal {ideal:.2f} s)')
-    shown(compare(given.latency, given.requests, given.concurrency, given.repeats), given.requests)
+    options = parser.parse_args()
+    count, at_once, repeats, datasets = options.requests, options.concurrency, options.repeats, options.datasets
+    ideal = -(-count // at_once) * options.latency
+    print(f'{os.cpu_count()} cores, {count:,} requests, {datasets} datasets, {at_once} at once, best of {repeats}')
+    print(f'\nlatency {options.latency * 1000:.0f} ms (ideal {ideal:.2f} s)')
+    shown(compare(options.latency, count, at_once, repeats, datasets), count)
     print('\nno latency')
-    shown(compare(0.0, given.requests, given.concurrency, given.repeats), given.requests)
+    shown(compare(0.0, count, at_once, repeats, datasets), count)
 
 
 if __name__ == '__main__':

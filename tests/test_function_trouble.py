@@ -6,7 +6,6 @@ import asyncio
 import math
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,14 @@ import pytest
 from helpers import human, template
 from rolecall import ConfigError
 from rolecall.errors import RunError
+from rolecall.experiment.inferencers.generation import GenInferencer
 from rolecall.experiment.opening.sampling import check_repeats, check_sampling
 from rolecall.models.function import build
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.runs import run_config
-from rolecall.runs.client.concurrent_client import build_client
-from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.retry import RetryPolicy
-from rolecall.runs.engine import Engine
-from rolecall.runs.job import Job
-from rolecall.runs.store.writer import Store
+from rolecall.runs.pair_run import PairRun
+from rolecall.runs.run_scorer import RunScorer
 from test_runs import config, dataset, questions, rows_of
 
 BAD = 'Question 2?'
@@ -178,38 +175,23 @@ def test_a_function_that_takes_too_long_is_given_up_after_its_time(tmp_path: Pat
 # -- the engine --------------------------------------------------------------------------------------------------------
 
 
-class Cancelled:
-    """An inferencer whose rows are cancelled by somebody."""
-
-    async def infer(self, words: Any, row: Any, picked: Any, ask: Any) -> Any:
-        raise asyncio.CancelledError
+async def cancelled(*_: Any, **__: Any) -> Any:
+    raise asyncio.CancelledError
 
 
-def job(rows: Callable[[], Any], inferencer: Any) -> Job:
-    model = build({'type': asked}, name='mine')
-    client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())
-    return Job('demo', client, None, inferencer, rows, lambda row: None)  # type: ignore[arg-type]  # nothing is worded
+def test_a_row_that_is_cancelled_by_nobody_here_does_not_get_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GenInferencer, 'infer', cancelled)
+    monkeypatch.setattr(PairRun, 'single', None)
+    with pytest.raises(RunError, match='row 0 was cancelled'):
+        run_config(config({'abbr': 'mine', 'type': asked}, dataset(questions(1), '{question}')), out=tmp_path)
 
 
-def test_a_row_that_is_cancelled_by_nobody_here_does_not_get_lost(tmp_path: Path) -> None:
-    async def run() -> None:
-        with closing(Store(tmp_path)) as store:
-            await Engine(store).run([job(lambda: [(0, {}, None)], Cancelled())])
-
-    with pytest.raises(RunError, match='demo × mine: row 0 was cancelled'):
-        asyncio.run(run())
-
-
-def test_a_scoring_that_is_cancelled_by_nobody_here_is_told(tmp_path: Path) -> None:
-    async def done(_job: Job) -> None:
-        raise asyncio.CancelledError
-
-    async def run() -> None:
-        with closing(Store(tmp_path)) as store:
-            await Engine(store, done=done).run([job(list, Cancelled())])
-
-    with pytest.raises(RunError, match='demo × mine: its scoring was cancelled'):
-        asyncio.run(run())
+def test_a_scoring_that_is_cancelled_by_nobody_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RunScorer, 'score', cancelled)
+    with pytest.raises(RunError, match='mine: its scoring was cancelled'):
+        run_config(config({'abbr': 'mine', 'type': asked}, dataset(questions(1), '{question}')), out=tmp_path)
 
 
 # -- what a function returns -------------------------------------------------------------------------------------------

@@ -27,12 +27,15 @@ from rolecall.errors import RunError
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
 from rolecall.runs import plan_run, run_config
+from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.concurrent_client import build_client
 from rolecall.runs.client.limiter import Limits
+from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.client.retry import RetryPolicy
-from rolecall.runs.engine import Engine
-from rolecall.runs.job import Job
+from rolecall.runs.engine import Asking
+from rolecall.runs.finished_rows import keep_rows
 from rolecall.runs.listener import NullListener
+from rolecall.runs.pair_run import PairRun
 from rolecall.runs.prepare import prepare
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE
@@ -392,13 +395,19 @@ class Local:
     async def close(self) -> None: ...
 
 
+async def ask_all(client: ModelClient, pair: PairRun, store: Store, choose_rows: Any) -> None:
+    async for asked, rows in Asking(CachedClient(client, store), [pair], store=store, choose_rows=choose_rows).rows():
+        keep_rows(asked, rows, store, NullListener())
+    await client.close()
+    await store.wait_until_saved()
+
+
 def run_local(model: Local, written: dict[str, Any], out: Path) -> list[Result]:
     store = Store(out)
-    ready = replace(prepare(written).pairs[0], model=model)  # type: ignore[type-var]
+    ready = replace(prepare(written).pairs[0], model=model)
     client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())  # type: ignore[arg-type]
-    job = Job('demo', client, ready.pair, ready.inferencer, ready.pair.rows, ready.gold)
     try:
-        asyncio.run(Engine(store).run([job]))
+        asyncio.run(ask_all(client, ready, store, lambda pair: pair.pair.rows()))
         return list(store.results('demo', 'local'))
     finally:
         store.close()
@@ -492,12 +501,12 @@ def test_rows_on_their_way_are_bounded(tmp_path: Path) -> None:
     ready = prepare(config(toys.model(), dataset(questions(500), '{question}'))).pairs[0]
     client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())  # type: ignore[arg-type]
 
-    def rows() -> Any:
-        for number, row, picked in ready.pair.rows():
+    def rows(pair: PairRun) -> Any:
+        for number, row, picked in pair.pair.rows():
             taken.append(number - sum(map(len, model.batches)))
             yield number, row, picked
 
-    asyncio.run(Engine(store).run([Job('demo', client, ready.pair, ready.inferencer, rows, ready.gold)]))
+    asyncio.run(ask_all(client, ready, store, rows))
     store.close()
     assert max(taken) <= client.window + model.batch
 

@@ -54,9 +54,8 @@ def test_text_that_is_not_unicode_and_values_that_json_cannot_hold_cost_no_other
 
 
 def test_one_entry_that_cannot_be_written_spoils_no_other(tmp_path: Path) -> None:
-    store = Store(tmp_path)
     told: list[str] = []
-    store.when_unsaved = told.append
+    store = Store(tmp_path, tell=told.append)
     finish(store, Result('d', 'm', 0, 'ok'), Result('d', 'm', 2**70, 'ok'), Result('d', 'm', 1, 'ok'))
     assert [row.row for row in store.results('d', 'm')] == [0, 1]
     assert len(told) == 1

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored, Usage
+from rolecall.runs.manifest import hide_secrets
 from rolecall.runs.result_files import export_results, result_lines
 from rolecall.runs.store.codec import as_stored, pack_scored, read_reply, unpack_scored, write_reply
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.lookup import Failure
-from rolecall.runs.store.manifest import hide_secrets
 from rolecall.runs.store.results import Result, SettledMarks
 from rolecall.runs.store.row_codec import decode_result, encode_result
 from rolecall.runs.store.run_reader import RunReader
@@ -118,8 +118,6 @@ def test_whatever_ends_the_thread_that_writes_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception, told: str
 ) -> None:
     store = Store(tmp_path)
-    stopped: list[bool] = []
-    store.when_broken = lambda: stopped.append(True)
     finish(store, ROW)
 
     def fail(put: str, entries: object) -> list[str]:
@@ -127,8 +125,7 @@ def test_whatever_ends_the_thread_that_writes_ends_the_run(
 
     async def write() -> None:
         store.add_result(replace(ROW, row=1), then=lambda: None)
-        while not stopped:
-            await asyncio.sleep(0)
+        await store.broken
         monkeypatch.undo()
         store.add_result(replace(ROW, row=2), then=lambda: None)
         await store.wait_until_saved()
@@ -143,14 +140,12 @@ def test_whatever_ends_the_thread_that_writes_ends_the_run(
 
 def test_a_callback_that_raises_ends_the_run_and_what_was_gathered_is_kept(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    stopped: list[bool] = []
-    store.when_broken = lambda: stopped.append(True)
+    called: list[bool] = []
 
     async def write() -> None:
         store.add_result(ROW, then=lambda: [][0])
-        while not stopped:
-            await asyncio.sleep(0)
-        store.add_result(replace(ROW, row=1), then=lambda: stopped.append(False))
+        await store.broken
+        store.add_result(replace(ROW, row=1), then=lambda: called.append(True))
         await store.wait_until_saved()
 
     with pytest.raises(IndexError):
@@ -158,7 +153,7 @@ def test_a_callback_that_raises_ends_the_run_and_what_was_gathered_is_kept(tmp_p
     store.close()
     with RunReader(tmp_path) as archive:
         assert [result.row for result in archive.results()] == [0, 1]
-    assert stopped == [True]
+    assert not called
 
 
 @pytest.mark.parametrize(
@@ -283,8 +278,6 @@ def test_a_full_disk_stops_the_run_and_corrupts_nothing(tmp_path: Path) -> None:
     finish(store, ROW)
     pages = store._transactions.connection.execute('PRAGMA page_count').fetchone()[0]
     store._transactions.connection.execute(f'PRAGMA max_page_count={pages}')
-    told: list[str] = []
-    store.when_broken = lambda: told.append('broken')
     safe: list[int] = []
 
     async def write() -> None:
@@ -295,7 +288,8 @@ def test_a_full_disk_stops_the_run_and_corrupts_nothing(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r'disk is full.*\nFinished rows are kept'):
         asyncio.run(write())
     store.close()
-    assert (told, safe) == (['broken'], [])
+    assert not safe
+    assert store.failure is not None
     store = Store(tmp_path)
     assert finish(store, Result('d', 'm', 1, 'ok')) == [1]
     store.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import glob
-import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -24,13 +23,12 @@ from rolecall.runs.batches.snapshot import Snapshot
 from rolecall.runs.batches.submission import find_created
 from rolecall.runs.engine import run_blocking
 from rolecall.runs.listener import NullListener, RunListener
+from rolecall.runs.pair_run import Prepared
 from rolecall.runs.prepare import prepare
-from rolecall.runs.prepared import Prepared
 from rolecall.runs.run import Run, RunSummary
 from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.writer import Store, open_store
-from rolecall.scoring.groups import read_groups
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 5.0, 60.0
 _MOST_READINGS = 5
@@ -84,7 +82,7 @@ def collect_run(
     if not (Path(directory) / FILE).is_file():
         raise RunError(f'{directory}: no run here ({FILE} is missing).')
     listener = progress or NullListener()
-    with open_store(directory) as store, closing(BatchLedger(store.directory)) as ledger:
+    with open_store(directory, tell=listener.on_message) as store, closing(BatchLedger(store.directory)) as ledger:
         collector = _Collector(store, ledger, listener, config)
         try:
             return run_blocking(collector.collect(wait=wait, cancel=cancel, submit=submit, every=every))
@@ -191,9 +189,7 @@ class _Collector:
     def _find_model(self, batch: BatchRecord) -> Model:
         prepared = self._prepare()
         if prepared is not None:
-            judges = (judge.model for one in prepared.pairs for judge in one.scores.judges)
-            models = (*prepared.models.values(), *judges)
-            for model in models:
+            for model in (*prepared.models.values(), *(judge.model_entry.model for judge in prepared.judges)):
                 service = find_service(model)
                 if model.name == batch.model and service is not None and service.server == batch.server:
                     return model
@@ -241,9 +237,5 @@ class _Collector:
             summary.unfinished = self._unprepared
             return
         deferrals = Deferrals(self._ledger, submits=submit, tell=self._listener.on_message)
-        run = Run(prepared, self._store, self._listener, (), deferrals=deferrals)
-        began = time.monotonic()
-        await run.ask_and_score()
-        run.scorer.average(read_groups(prepared.config))
-        summary.run = run.summarise(RunPlan(()), (), (), seconds=time.monotonic() - began)
+        summary.run = await Run(prepared, self._store, self._listener, deferrals=deferrals).execute(RunPlan(()))
         summary.unanswered, summary.unsubmitted = deferrals.unanswered, deferrals.unsubmitted

@@ -12,7 +12,7 @@ from rolecall.experiment.opening.fitting import cannot_exceed
 from rolecall.experiment.pairs.pair import stand_in_reply
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
 from rolecall.runs.client.cache import RequestKeys
-from rolecall.runs.prepared import PreparedPair
+from rolecall.runs.pair_run import PairRun
 from rolecall.runs.run_plan import Costs, PlannedPair
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.run_reader import RunReader
@@ -24,7 +24,7 @@ _ASKED_OF_VENDOR = 50
 """Requests whose tokens the vendor's endpoint counts, of each pair; the others are estimated."""
 
 
-def asks_further(prepared: PreparedPair) -> bool:
+def asks_further(prepared: PairRun) -> bool:
     """Whether what is asked depends on replies or scores: a search, windows, answers scored without their context."""
     inferencer = prepared.inferencer
     return getattr(inferencer, 'normalizing_str', None) is not None or getattr(inferencer, 'asks_further', False)
@@ -33,7 +33,7 @@ def asks_further(prepared: PreparedPair) -> bool:
 class KnownReplies:
     """What is known of the requests of a pair, less what is asked again."""
 
-    def __init__(self, prepared: PreparedPair, known: RunReader | None, rerun: Collection[str]) -> None:
+    def __init__(self, prepared: PairRun, known: RunReader | None, rerun: Collection[str]) -> None:
         self._known = known if known is not None and known.anything else None
         ended = self._known.outcomes(prepared.dataset, prepared.model.name) if self._known and rerun else {}
         self._again = {row: outcome for row, outcome in ended.items() if outcome in rerun}
@@ -60,7 +60,7 @@ class KnownReplies:
 class CountingClient:
     """The `Asker` of a plan: it adds up what would be sent and answers with the stored reply, or a stand-in."""
 
-    def __init__(self, prepared: PreparedPair, memory: KnownReplies, sent: set[Hashable], costs: Costs) -> None:
+    def __init__(self, prepared: PairRun, memory: KnownReplies, sent: set[Hashable], costs: Costs) -> None:
         self._prepared = prepared
         self._count_remotely = getattr(prepared.model, 'count_remotely', None) if costs.ask_vendor else None
         self._asked: list[tuple[int, int]] = []

@@ -1,15 +1,15 @@
-"""The engine of a run: rows in, results into the store, as many at once as the model takes and no more in memory.
+"""The engine of a run: pairs in, finished rows out, as many at once as the model takes and no more in memory.
 
-A row is asked about by its inferencer, through an `Ask` that knows every request that was finished before. So going on
-with a run is running it again: what is known is not sent, and what changed is.
+A row is asked about by its inferencer, through a `RowClient` that knows every request that was finished before. So
+resuming a run is running it again: what is known is not sent, and what changed is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -22,191 +22,175 @@ from rolecall.experiment.opening.fitting import Step
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import ModelError
 from rolecall.runs.client.cache import CachedClient, RequestDeferred, RowClient
-from rolecall.runs.client.model_client import ModelCall, ModelClient
+from rolecall.runs.client.model_client import ModelCall
 from rolecall.runs.client.retry import ModelUnavailableError
-from rolecall.runs.job import FinishedRow, Job, NumberedRow, make_result, make_scorable, says_the_same
-from rolecall.runs.listener import NullListener, RunListener
+from rolecall.runs.finished_rows import FinishedRow
+from rolecall.runs.pair_run import PairRun
 from rolecall.runs.store.writer import Store
-from rolecall.scoring.scorecard import Verdict
 from rolecall.sources.retrievers import Picked
 
 T = TypeVar('T')
+NumberedRow = tuple[int, Row, Picked]
 _ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long')
 _GROUPS_AT_ONCE = 3
 
 
-class Engine:
-    """Runs jobs. Models behind servers are asked side by side, models in this process one after the other."""
+class Asking:
+    """Asks one model about the rows of its pairs, one pair after the other without a pause between them.
+
+    A pair whose model was given up, or whose run was stopped, does not become `is_asked`.
+    """
 
     def __init__(
         self,
-        store: Store,
+        cache: CachedClient,
+        pairs: Iterable[PairRun],
         *,
+        store: Store,
+        choose_rows: Callable[[PairRun], Iterable[NumberedRow]],
         rerun: Collection[str] = (),
-        listener: RunListener | None = None,
-        done: Callable[[Job], Awaitable[None]] | None = None,
-        done_later: Callable[[Job], Awaitable[None]] | None = None,
-        open_cache: Callable[[ModelClient, str], CachedClient] | None = None,
     ) -> None:
+        self._cache = cache
+        self.client = cache.client
+        self._pairs = pairs
         self._store = store
-        self._open_cache = open_cache or (lambda client, dataset: CachedClient(client, store))
+        self._choose_rows = choose_rows
         self._rerun = tuple(rerun)
-        self._listener = listener or NullListener()
-        self._done = done
-        self._done_later = done_later
-        self._rows: set[asyncio.Future[None]] = set()
-        self._stopping = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: Counter[PairRun] = Counter()
+        """Tasks under way for each pair, and one for a pair whose rows are still being started."""
+        self._finished: deque[tuple[PairRun, list[FinishedRow] | None]] = deque()
+        """Rows to give out; None after the last ones of a pair."""
+        self._wake_up: asyncio.Future[None] | None = None
         self._error: BaseException | None = None
-        self.broken: dict[str, str] = {}
-        """Models that could not be asked to the end, with why."""
-        self.deferred: Counter[str] = Counter()
-        """Rows of each model that wait for a batch."""
-        store.when_broken = self.stop
-        store.when_unsaved = self._listener.on_message
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the run was stopped before its end."""
-        return self._stopping
+        self._stopping = False
+        self.broken = ''
+        """Why the model could not be asked to the end."""
 
     def stop(self) -> None:
-        """Start nothing more and drop what is under way. What is finished is kept."""
+        """Start nothing more and drop what is under way."""
         self._stopping = True
-        for task in tuple(self._rows):
+        for task in tuple(self._tasks):
             task.cancel()
 
-    async def run(self, jobs: Sequence[Job]) -> None:
-        """Run every job; a job is reported to `done` when all its rows are safe."""
-        clients = {id(job.client): job.client for job in jobs}
-        ours = [client for client in clients.values() if client.model.batch > 1]
-        queues = [[client] for client in clients.values() if client.model.batch <= 1] + ([ours] if ours else [])
-        ends = await asyncio.gather(*(self._run_clients(queue, jobs) for queue in queues), return_exceptions=True)
-        for client in clients.values():
-            await client.close()
-        await self._store.wait_until_saved()
-        for error in (self._error, *ends):
-            if error is not None:
-                raise error
-
-    async def _run_clients(self, clients: Sequence[ModelClient], jobs: Sequence[Job]) -> None:
-        """Every job of these models, one after the other. What goes wrong here stops the other models, too."""
+    async def rows(self) -> AsyncGenerator[tuple[PairRun, list[FinishedRow]], None]:
+        """Finished rows by pair, in the order in which they finish. The last ones of a pair come with `is_asked`."""
+        loop = asyncio.get_running_loop()
+        starting = loop.create_task(self._start_rows())
+        starting.add_done_callback(self._signal)
         try:
-            for client in clients:
-                for job in jobs:
-                    if job.client is client and client.model.name not in self.broken and not self._stopping:
-                        await self._run_job(job, self._open_cache(client, job.dataset))
-                await client.close()  # what it holds, the next model may need
-        except BaseException:
+            while True:
+                while self._finished:
+                    pair, rows = self._finished.popleft()
+                    pair.is_asked = rows is None
+                    yield pair, rows or []
+                if starting.done() and not self._tasks:
+                    break
+                self._wake_up = loop.create_future()
+                await self._wake_up
+        finally:
             self.stop()
-            raise
+            starting.cancel()
+            await asyncio.wait({starting, *self._tasks})
+        if not starting.cancelled() and (error := starting.exception()) is not None:
+            self._error = self._error or error
+        if self._error is not None:
+            raise self._error
 
-    async def _run_job(self, job: Job, cached: CachedClient) -> None:
-        self._listener.on_pair_start(job.dataset, job.model, job.total, lambda: job.client.activity)
-        again = self._store.rows_by_outcome(job.dataset, job.model, self._rerun) if self._rerun else {}
-        places = asyncio.Semaphore(job.client.window)
-        groups = asyncio.Semaphore(_GROUPS_AT_ONCE)
-        own: set[asyncio.Task[None]] = set()
-        count, waiting = 0, self.deferred[job.model]
-        rows = iter(job.rows())
-        try:
-            while group := list(islice(rows, self._group_size(job))):
+    def _signal(self, _task: object = None) -> None:
+        if self._wake_up is not None and not self._wake_up.done():
+            self._wake_up.set_result(None)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._stopping or bool(self.broken)
+
+    async def _start_rows(self) -> None:
+        """Start a task for every row, or group of rows, as places become free."""
+        places, groups = asyncio.Semaphore(self.client.window), asyncio.Semaphore(_GROUPS_AT_ONCE)
+        for pair in self._pairs:
+            if self._is_over:
+                return
+            self._open[pair] += 1
+            names = (pair.dataset, pair.model.name)
+            again = self._store.rows_by_outcome(*names, self._rerun) if self._rerun else {}
+            cache = self._cache.for_dataset(pair.dataset)
+            rows = iter(self._choose_rows(pair))
+            while group := list(islice(rows, self._group_size(pair))):
                 await self._store.wait_for_room()
                 room = places if len(group) == 1 else groups
                 await room.acquire()
-                if self._stopping or job.model in self.broken:
-                    break
+                if self._is_over:
+                    return
                 if len(group) > 1:
-                    work, what = self._ask_group(job, cached, group), f'rows from {group[0][0]}'
+                    work, about = self._ask_group(pair, cache, group), f'rows from {group[0][0]}'
                 else:
-                    [(number, row, picked)] = group
+                    [row] = group
+                    number = row[0]
                     ask = RowClient(
-                        cached,
+                        cache,
                         retry_failed=number in again,
                         retry_all=again.get(number) in _ALL_AGAIN,
-                        check=_find_check(job, number, row, picked),
+                        check=_find_check(pair, *row),
                     )
-                    work, what = self._row(job, ask, number, row, picked), f'row {number}'
+                    work, about = self._ask_row(pair, ask, *row), f'row {number}'
                 task = asyncio.get_running_loop().create_task(work)
-                for tasks in (own, self._rows):
-                    tasks.add(task)
-                task.add_done_callback(partial(self._row_ended, own, room, f'{job.dataset} × {job.model}: {what}'))
-                count = group[-1][0] + 1
-                if count % 64 == 0 or len(group) > 1:
+                self._open[pair] += 1
+                self._tasks.add(task)
+                task.add_done_callback(partial(self._end_task, pair, room, about))
+                if (group[-1][0] + 1) % 64 == 0 or len(group) > 1:
                     await asyncio.sleep(0)
-        finally:
-            if own:
-                await asyncio.wait(own)
-        await self._store.wait_until_saved()
-        if not self._stopping and job.model not in self.broken:
-            if job.is_whole:
-                self._store.drop_rows_from(job.dataset, job.model, count if job.total is None else job.total)
-            if self.deferred[job.model] == waiting:
-                await self._conclude(job, self._done)
+            self._close(pair)
 
-    def _group_size(self, job: Job) -> int:
+    def _group_size(self, pair: PairRun) -> int:
         """How many rows are asked about together. Rows that are asked again go one by one."""
-        return 1 if self._rerun or job.single is None else job.client.group
+        return 1 if self._rerun or pair.single is None else self.client.group
 
-    async def conclude_later(self, jobs: Sequence[Job]) -> None:
-        """Report jobs that had to wait for others to `done_later`, after all have run."""
-        for job in jobs:
-            if not self._stopping:
-                await self._conclude(job, self._done_later)
-
-    async def _conclude(self, job: Job, done: Callable[[Job], Awaitable[None]] | None) -> None:
-        """Report a finished job. That may take calls of its own (a judge), which a stopped run drops, too."""
-        if done is None:
-            return
-        task = asyncio.ensure_future(done(job))
-        self._rows.add(task)
-        await asyncio.wait([task])
-        self._rows.discard(task)
-        if (error := self._error_of(f'{job.dataset} × {job.model}: its scoring', task)) is not None:
-            raise error
-
-    def _row_ended(
-        self, own: set[asyncio.Task[None]], places: asyncio.Semaphore, what: str, task: asyncio.Task[None]
-    ) -> None:
-        places.release()
-        own.discard(task)
-        self._rows.discard(task)
-        if (error := self._error_of(what, task)) is not None:
+    def _end_task(self, pair: PairRun, room: asyncio.Semaphore, about: str, task: asyncio.Task[None]) -> None:
+        room.release()
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() and not self._stopping:  # nothing may get lost
+            error = RunError(f'{pair.name}: {about} was cancelled, and not by the run.')
+        if error is not None:
             self._error = self._error or error
             self.stop()
+        self._close(pair)
 
-    def _error_of(self, what: str, task: asyncio.Future[None]) -> BaseException | None:
-        """What went wrong in a task. That one is cancelled is right only when everything is: nothing may get lost."""
-        if not task.cancelled():
-            return task.exception()
-        return None if self._stopping else RunError(f'{what} was cancelled, and not by the run.')
+    def _close(self, pair: PairRun) -> None:
+        self._open[pair] -= 1
+        if not self._open[pair]:
+            del self._open[pair]
+            if not self._is_over:
+                self._finished.append((pair, None))
+        self._signal()
 
-    async def _row(self, job: Job, ask: RowClient, number: int, row: Row, picked: Picked) -> None:
+    async def _ask_row(self, pair: PairRun, ask: RowClient, number: int, row: Row, picked: Picked) -> None:
         try:
-            prediction = await infer_row(job.inferencer, job.pair, row, picked, ask)
+            prediction = await infer_row(pair.inferencer, pair.pair, row, picked, ask)
         except ModelUnavailableError as error:
-            self._give_up(job, error)
-            return
+            self.broken = self.broken or str(error)
         except RequestDeferred:
-            self.deferred[job.model] += 1
-            return
-        self._keep(job, [FinishedRow(ask, number, row, picked, prediction)])
+            pair.deferred += 1
+        else:
+            self._finished.append((pair, [FinishedRow(ask, number, row, picked, prediction)]))
 
-    async def _ask_group(self, job: Job, cached: CachedClient, rows: Sequence[NumberedRow]) -> None:
+    async def _ask_group(self, pair: PairRun, cache: CachedClient, rows: Sequence[NumberedRow]) -> None:
         """Ask about rows together: known replies are looked up at once, and new requests go out in one call."""
-        inferencer = job.single
+        inferencer = pair.single
         if inferencer is None:
             raise TypeError('these rows are not asked about once')
         concluded: dict[int, Prediction] = {}
         steps: dict[int, Step] = {}
-        asks = [RowClient(cached, check=_find_check(job, *one)) for one in rows]
+        asks = [RowClient(cache, check=_find_check(pair, *row)) for row in rows]
         keys: list[str] = []
         calls: list[ModelCall] = []
         for place, (_, row, picked) in enumerate(rows):
             try:
-                job.pair.check_row(row)
-                step = steps[place] = only_step(job.pair, row, picked)
-            except TooLong as found:
-                concluded[place] = _too_long(found)
+                pair.pair.check_row(row)
+                step = steps[place] = only_step(pair.pair, row, picked)
+            except TooLong as error:
+                concluded[place] = _too_long(error)
             except RenderError as error:
                 concluded[place] = Prediction(None, 'failed', str(error))
             else:
@@ -214,9 +198,9 @@ class Engine:
                 keys.append(key)
                 calls.append(call)
         try:
-            answers = await cached.answer_group(keys, calls)
+            answers = await cache.answer_group(keys, calls)
         except ModelUnavailableError as error:
-            self._give_up(job, error)
+            self.broken = self.broken or str(error)
             return
         for (place, step), answer in zip(steps.items(), answers, strict=True):
             if answer is None:
@@ -225,72 +209,49 @@ class Engine:
                 concluded[place] = inferencer.conclude(step, asks[place].end_call(*answer))
             except ModelError as error:
                 concluded[place] = Prediction(None, 'failed', str(error))
-        self._keep(job, [FinishedRow(asks[place], *rows[place], concluded[place]) for place in sorted(concluded)])
-        left = [one for place, one in enumerate(rows) if place not in concluded]
-        await wait_for_all(self._row(job, RowClient(cached, check=_find_check(job, *one)), *one) for one in left)
-
-    def _give_up(self, job: Job, error: ModelUnavailableError) -> None:
-        if job.model not in self.broken:
-            self.broken[job.model] = str(error)
-            self._listener.on_message(str(error))
-
-    def _keep(self, job: Job, finished: Sequence[FinishedRow]) -> None:
-        """Store rows with their verdicts, unless they are stored and say the same; tell of each once it is on disk."""
-        new: list[FinishedRow] = []
-        for one in finished:
-            known = None if one.ask.sent else self._store.result(job.dataset, job.model, one.number)
-            if known is not None and says_the_same(known, make_result(job, one, make_scorable(job, one))):
-                self._listener.on_row(known, asked=False)
-            else:
-                new.append(one)
-        if not new:
-            return
-        self._store.add_fields(job.dataset, job.model, [(one.number, one.row) for one in new])
-        scorable = [make_scorable(job, one) for one in new]
-        verdicts: Sequence[Verdict | None] = job.mark(scorable) or [None] * len(new)
-        results = [make_result(job, *one) for one in zip(new, scorable, verdicts, strict=True)]
-        sent = [one.ask.sent > 0 for one in new]
-
-        def tell() -> None:
-            for result, asked in zip(results, sent, strict=True):
-                self._listener.on_row(result, asked=asked)
-
-        self._store.add_results(results, then=tell)
+        finished = [FinishedRow(asks[place], *rows[place], concluded[place]) for place in sorted(concluded)]
+        self._finished.append((pair, finished))
+        self._signal()
+        left = [row for place, row in enumerate(rows) if place not in concluded]
+        await wait_for_all(self._ask_row(pair, RowClient(cache, check=_find_check(pair, *row)), *row) for row in left)
 
 
 async def infer_row(inferencer: Inferencer, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
     """The conclusion for a row; where it cannot be asked about, the outcome says why."""
     try:
-        if pair is not None:  # a job may have no pair
-            pair.check_row(row)
+        pair.check_row(row)
         return await inferencer.infer(pair, row, picked, ask)
-    except TooLong as found:
-        return _too_long(found)
+    except TooLong as error:
+        return _too_long(error)
     except ModelUnavailableError:
         raise
     except (ModelError, RenderError) as error:
         return Prediction(None, 'failed', str(error), replies=tuple(ask.said))
 
 
-def _too_long(found: TooLong) -> Prediction:
-    return Prediction(None, 'too_long', found.step.too_long, shots_dropped=found.step.shots_dropped)
+def _too_long(error: TooLong) -> Prediction:
+    return Prediction(None, 'too_long', error.step.too_long, shots_dropped=error.step.shots_dropped)
 
 
-def _find_check(job: Job, number: int, row: Row, picked: Picked) -> Callable[[Request, Sequence[str]], None] | None:
+def _find_check(
+    pair: PairRun, number: int, row: Row, picked: Picked
+) -> Callable[[Request, Sequence[str]], None] | None:
     """Rows 0, 1, 2, 4, 8, … are compared with their previews as they are handed to the model.
 
     An inferencer of the user's own may send what it likes.
     """
-    if number & (number - 1) or job.pair is None or job.pair.task.inferencer.own is not None:
+    if number & (number - 1) or pair.pair.task.inferencer.own is not None:
         return None
-    return partial(_check_shown, job, number, row, picked)
+    return partial(_check_shown, pair, number, row, picked)
 
 
-def _check_shown(job: Job, number: int, row: Row, picked: Picked, request: Request, replies: Sequence[str]) -> None:
-    previews = job.pair.previews(number, row, picked, replies=replies)
+def _check_shown(
+    pair: PairRun, number: int, row: Row, picked: Picked, request: Request, replies: Sequence[str]
+) -> None:
+    previews = pair.pair.previews(number, row, picked, replies=replies)
     if not any(preview.sent and preview.request == request for preview in previews):
         raise RunError(
-            f'{job.dataset} × {job.model}, row {number}: the request to send is not the one that a preview shows.\n'
+            f'{pair.name}, row {number}: the request to send is not the one that a preview shows.\n'
             'This is a bug in rolecall, so the run stops here. Please report it with the config.'
         )
 
@@ -301,18 +262,18 @@ def run_blocking(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    came: list[T] = []
-    failed: list[BaseException] = []
+    results: list[T] = []
+    errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            came.append(asyncio.run(work))
+            results.append(asyncio.run(work))
         except BaseException as error:  # handed on to the caller below
-            failed.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run, name='rolecall-run')
     thread.start()
     thread.join()
-    if failed:
-        raise failed[0]
-    return came[0]
+    if errors:
+        raise errors[0]
+    return results[0]

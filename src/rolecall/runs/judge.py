@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from rolecall.core.program import fingerprint
 from rolecall.errors import RenderError
 from rolecall.experiment.opening.judges import JudgeEntry
+from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.models.protocol import Model, ModelError
 from rolecall.runs.client.cache import CachedClient, RequestDeferred, RowClient
@@ -15,27 +17,66 @@ from rolecall.runs.client.retry import ModelUnavailableError
 from rolecall.runs.used_tokens import Used
 
 
-class Opinion(str):
+class JudgeClients:
+    """The clients of a run's judges: that of a model of the run, where it is the judge."""
+
+    def __init__(
+        self,
+        judges: Iterable[JudgeEntry],
+        caches: Iterable[CachedClient],
+        *,
+        connect: Callable[[ModelEntry], CachedClient],
+        rerun: Collection[str],
+    ) -> None:
+        """`caches`: those of the run's models; `connect` opens one for another model."""
+        self._rerun = rerun
+        self._counted: set[int] = set()
+        self._caches = {id(cache.client.model): cache for cache in caches}
+        own: dict[str, CachedClient] = {}
+        for judge in judges:
+            model = judge.model_entry.model
+            if id(model) not in self._caches:
+                key = fingerprint('', model=dict(model.identity))
+                if key not in own:
+                    own[key] = connect(judge.model_entry)
+                self._caches[id(model)] = own[key]
+        self.own = [cache.client for cache in own.values()]
+        """Clients that only judge."""
+
+    def build(self, judge: JudgeEntry) -> Judge:
+        """A judge for one pair."""
+        cache = self._caches[id(judge.model_entry.model)].for_dataset('')
+        return Judge(judge, cache, rerun=self._rerun, counted=self._counted)
+
+
+class JudgeReply(str):
     """A judge's reply, with the judge's name and the fingerprint of the request it answers."""
 
     judge: str
     fingerprint: str
 
-    def __new__(cls, words: str, judge: str, fingerprint: str) -> Opinion:
-        opinion = super().__new__(cls, words)
-        opinion.judge, opinion.fingerprint = judge, fingerprint
-        return opinion
+    def __new__(cls, words: str, judge: str, fingerprint: str) -> JudgeReply:
+        reply = super().__new__(cls, words)
+        reply.judge, reply.fingerprint = judge, fingerprint
+        return reply
 
 
 class Judge:
-    """Asks a judge about answers, once it has a client. Failed questions are counted by reason."""
+    """Asks a judge about the answers of one pair. Failed questions are counted by reason."""
 
-    def __init__(self, judge_entry: JudgeEntry, model: Model) -> None:
-        self.judge_entry = judge_entry
-        self.model = model
-        self.client: CachedClient | None = None
-        self.rerun: Collection[str] = ()
-        """Outcomes after which it is asked again; otherwise stored replies are used."""
+    def __init__(
+        self, judge_entry: JudgeEntry, client: CachedClient, *, rerun: Collection[str], counted: set[int]
+    ) -> None:
+        """`rerun`: outcomes after which it is asked again; otherwise stored replies are used.
+
+        `counted`: questions whose tokens are counted. The judges of a run share it: equal questions are sent once.
+        """
+        self._entry = judge_entry
+        self._client = client
+        self._rerun = rerun
+        self._counted = counted
+        self._sampling = sampling_of({}, judge_entry.model_entry.entry)
+        self.model: Model = judge_entry.model_entry.model
         self.failures: Counter[str] = Counter()
         """Why it gave no reply, and how often."""
         self.broken: str | None = None
@@ -44,16 +85,8 @@ class Judge:
         """Questions that wait for a batch."""
         self.used = Used(0)
         """The tokens of its replies, stored ones included."""
-        self.counted: set[int] = set()
-        """Questions whose tokens are counted. The judges of a run share it: equal questions are sent once."""
-        self._sampling = sampling_of({}, self.entry)
 
-    @property
-    def entry(self) -> Mapping[str, Any]:
-        """The judge's model entry in the config."""
-        return self.judge_entry.model_entry.entry
-
-    async def __call__(self, values: Mapping[str, Any]) -> Opinion:
+    async def __call__(self, values: Mapping[str, Any]) -> JudgeReply:
         """The judge's reply; `ModelError` if there is none."""
         try:
             return await self._ask(values)
@@ -68,25 +101,23 @@ class Judge:
             self.failures[str(error)] += 1
             raise ModelError(str(error)) from error
 
-    async def _ask(self, values: Mapping[str, Any]) -> Opinion:
-        if self.client is None:
-            raise ModelError(f'{self.model.name}: a judge can only be asked during a run.')
-        step = self.judge_entry.step(values)
+    async def _ask(self, values: Mapping[str, Any]) -> JudgeReply:
+        step = self._entry.step(values)
         if step.too_long:
             raise ModelError(f'{self.model.name}: {step.too_long}')
         [(_, request)] = step.requests
-        ask = RowClient(self.client, retry_failed='failed' in self.rerun)
+        ask = RowClient(self._client, retry_failed='failed' in self._rerun)
         reply = await ask.generate(request, self._sampling)
-        if reply.outcome in self.rerun and not ask.sent:
-            ask = RowClient(self.client, retry_all=True)
+        if reply.outcome in self._rerun and not ask.sent:
+            ask = RowClient(self._client, retry_all=True)
             reply = await ask.generate(request, self._sampling)
         self._count_tokens(ask)
         if reply.outcome != 'ok':
             raise ModelError(f'{self.model.name}: {reply.outcome}: {reply.reason}')
-        return Opinion(reply.text, self.model.name, ask.fingerprints[0])
+        return JudgeReply(reply.text, self.model.name, ask.fingerprints[0])
 
     def _count_tokens(self, ask: RowClient) -> None:
         question = int(ask.fingerprints[0][:16], 16)  # a number takes half the memory of a text
-        if question not in self.counted:
-            self.counted.add(question)
+        if question not in self._counted:
+            self._counted.add(question)
             self.used.add(Used.of(ask))

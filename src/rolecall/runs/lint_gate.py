@@ -10,7 +10,7 @@ from rolecall.experiment.lint.linter import lint_plan
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import Task
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.runs.prepared import Prepared
+from rolecall.runs.pair_run import Prepared
 from rolecall.sources.datasets import Dataset
 from rolecall.strings import count_noun
 

@@ -11,13 +11,13 @@ from rolecall.core.render.renderers import ApiRenderer
 from rolecall.core.render.spans import Request
 from rolecall.errors import DataError, Problem, RenderError, did_you_mean
 from rolecall.experiment.inferencers.inferencer import Inferencer
+from rolecall.experiment.opening.comparisons import Comparison
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.sampling import find_option, sampling_of
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Capabilities
-from rolecall.runs.rivals import read_given_answers
-from rolecall.runs.scores import Scores
+from rolecall.runs.opponents import read_given_answers
 from rolecall.sources.retrievers import Picked
 
 _LOOKED_AT = 1000
@@ -67,17 +67,17 @@ def check_columns(pair: Pair) -> Iterator[Problem]:
         return
 
 
-def check_opponents(pair: Pair, scores: Scores, base: Path | None) -> Iterator[Problem]:
+def check_opponents(pair: Pair, comparison: Comparison | None, base: Path | None) -> Iterator[Problem]:
     """Opponents whose answers are not there: a column that no row has, a file that cannot be read."""
     where = 'eval_cfg.evaluator.against'
-    for one in scores.comparison.opponents if scores.comparison is not None else ():
+    for opponent in comparison.opponents if comparison is not None else ():
         try:
-            if one.path is not None:
-                read_given_answers(one.path, pair.task.abbr, base)
-            elif one.column is not None:
-                seen = [set(row) for row in islice(pair.data.test, _LOOKED_AT)]
-                if seen and not any(one.column in columns for columns in seen):
-                    yield Problem(where, f'no row has the column {one.column!r}.', did_you_mean(one.column, seen[0]))
+            if opponent.path is not None:
+                read_given_answers(opponent.path, pair.task.abbr, base)
+            elif (column := opponent.column) is not None:
+                rows = [set(row) for row in islice(pair.data.test, _LOOKED_AT)]
+                if rows and not any(column in columns for columns in rows):
+                    yield Problem(where, f'no row has the column {column!r}.', did_you_mean(column, rows[0]))
         except DataError as error:
             yield Problem(where, str(error))
 

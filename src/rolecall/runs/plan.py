@@ -20,8 +20,8 @@ from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model, ModelError, Sampling
 from rolecall.runs.counting_client import CountingClient, KnownReplies, asks_further
 from rolecall.runs.engine import infer_row, run_blocking
+from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.runs.prepare import prepare
-from rolecall.runs.prepared import Prepared, PreparedPair
 from rolecall.runs.run_plan import Costs, PlannedPair, RunPlan
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
@@ -53,19 +53,19 @@ def plan_run(
 
 def refuse_unready(prepared: Prepared, *, out: str | Path, rerun: Collection[str] = ()) -> None:
     """Raise for models and judges that have requests to send and lack a key, a package or their weights."""
-    lacking: list[tuple[PreparedPair, Problem]] = []
-    for prepared_pair in prepared.pairs:
-        judge_cfg = f'{prepared_pair.pair.task.where}.eval_cfg.evaluator.judge_cfg'
-        models = [(prepared_pair.model_entry.where, prepared_pair.model)]
-        models += [(judge_cfg, judge.model) for judge in prepared_pair.scores.judges]
+    lacking: list[tuple[PairRun, Problem]] = []
+    for pair in prepared.pairs:
+        judge_cfg = f'{pair.pair.task.where}.eval_cfg.evaluator.judge_cfg'
+        models = [(pair.model_entry.where, pair.model)]
+        models += [(judge_cfg, judge.model_entry.model) for judge in pair.judges]
         lacking += [
-            (prepared_pair, Problem(where, f'{model.name}: {reason}', 'Nothing was sent or stored.'))
+            (pair, Problem(where, f'{model.name}: {reason}', 'Nothing was sent or stored.'))
             for where, model in models
             if (reason := _find_lacking_part(model)) is not None
         ]
     if lacking:
         planned = make_plan(prepared, out=out, rerun=rerun).pairs
-        waiting = {(pair.dataset, pair.model) for pair in planned if pair.requests > pair.cached}
+        waiting = {(line.dataset, line.model) for line in planned if line.requests > line.cached}
         problems = [problem for pair, problem in lacking if (pair.dataset, pair.model.name) in waiting]
         if problems:
             raise ConfigError(dict.fromkeys(problems))
@@ -128,7 +128,7 @@ async def _plan_pairs(
 
 
 async def _plan_pair(
-    prepared: PreparedPair,
+    prepared: PairRun,
     client: CountingClient,
     config: Prepared,
     rows: _SharedRows,
@@ -155,7 +155,7 @@ async def _plan_pair(
     return _price(prepared, replace(plan, left_out=left_out, to_judge=_count_questions(prepared, total, config)), costs)
 
 
-def _find_plain_sampling(prepared: PreparedPair) -> Sampling | None:
+def _find_plain_sampling(prepared: PairRun) -> Sampling | None:
     """How answers are sampled, where each row is one request and no reply matters for what is asked."""
     inferencer = prepared.inferencer
     plain = type(inferencer) is GenInferencer and inferencer.samples == 1 and not prepared.pair.waits
@@ -184,7 +184,7 @@ class _SharedRows:
         self._kept = kept or None
 
 
-def _estimate(prepared: PreparedPair, rows: int) -> PlannedPair:
+def _estimate(prepared: PairRun, rows: int) -> PlannedPair:
     """The plan by the first row alone, where looking at all would take long or run the user's own inferencer."""
     requests = 0
     for row in islice(prepared.pair.data.test, 1):
@@ -197,27 +197,27 @@ def _estimate(prepared: PreparedPair, rows: int) -> PlannedPair:
     return PlannedPair(prepared.dataset, prepared.model.name, rows, rows * requests * times, exact=False)
 
 
-def _count_questions(prepared: PreparedPair, rows: int, config: Prepared) -> int:
+def _count_questions(prepared: PairRun, rows: int, config: Prepared) -> int:
     """How many questions a judge is asked at most: one for each answer, or for each order of each comparison.
 
     The questions about two models of the run are the same from either side, unless this side always stands first.
     """
-    judges = prepared.scores.judges
-    if not judges or not prepared.scores.scorer.needs_judge:
+    judges = prepared.judges
+    if not judges or not prepared.scorer.needs_judge:
         return 0
     asked = _samples(prepared) * len(judges)
-    if (comparison := prepared.scores.comparison) is not None:
+    if (comparison := prepared.comparison) is not None:
         own = prepared.model.name
         names = [one.model.name for one in config.pairs if one.dataset == prepared.dataset]
         before = names[: names.index(own)] if comparison.order != 'first' else []
         counted = {name for name in before if any(one.name == own for one in comparison.against(name))}
         opponents = [one for one in comparison.against(own) if one.name not in counted]
         asked *= len(opponents) * (2 if comparison.order == 'both' else 1)
-    once = judges[0].judge_entry.whole_dialogue
+    once = judges[0].whole_dialogue
     return asked * sum(once or _count_turns(prepared, row) for row in first(prepared.pair.data.test, rows))
 
 
-def _count_turns(prepared: PreparedPair, row: Mapping[str, Any]) -> int:
+def _count_turns(prepared: PairRun, row: Mapping[str, Any]) -> int:
     """How many turns of a row a model answers; none if the row cannot be worded, for then it fails."""
     try:
         return prepared.pair.turns(row)
@@ -225,12 +225,12 @@ def _count_turns(prepared: PreparedPair, row: Mapping[str, Any]) -> int:
         return 0
 
 
-def _samples(prepared: PreparedPair) -> int:
+def _samples(prepared: PairRun) -> int:
     samples: int = getattr(prepared.inferencer, 'samples', 1)
     return samples
 
 
-def _price(prepared: PreparedPair, plan: PlannedPair, costs: Costs) -> PlannedPair:
+def _price(prepared: PairRun, plan: PlannedPair, costs: Costs) -> PlannedPair:
     """The plan with what it costs at most, where tokens and price are known."""
     sampling: Sampling | None = getattr(prepared.inferencer, 'sampling', None)
     out = plan.requests * sampling.max_out_len if sampling is not None and sampling.max_out_len else None

@@ -29,8 +29,8 @@ from rolecall.runs.pair_checks import (
     find_lacking,
     find_misspelt_fields,
 )
-from rolecall.runs.prepared import Prepared, PreparedPair, Share, guard_model
-from rolecall.runs.scores import build_scores
+from rolecall.runs.pair_run import ModelContext, PairRun, Prepared, Share
+from rolecall.runs.scoring_config import read_scoring
 from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset, open_dataset
 from rolecall.strings import mask_details
@@ -67,13 +67,10 @@ def prepare(
     base = loaded.path.parent if isinstance(loaded, Config) else None
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
     folders = media_folders(tasks, base=base, allowed=loaded.get('media_folders'), data=data)
-    guards: dict[str, Any] = {'restrict_media': folders, 'add_secrets': find_secrets(loaded)}
-    for built in models.values():
-        guard_model(built, guards)
     problems += [problem.inside(task.where) for task in tasks for problem in check_repeats(task.entry)]
     opened = {task.abbr: _open(task, base, data, problems) for task in tasks}
     picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}
-    pairs: list[PreparedPair] = []
+    pairs: list[PairRun] = []
     for model_entry in model_entries:
         for task in tasks:
             who, rows = models[model_entry.abbr], opened[task.abbr]
@@ -92,18 +89,17 @@ def prepare(
         _open(task, base, data, problems)
         for model_entry in plan.model_entries[:1]:
             problems += _find_scoring_problems(task, model_entry, plan.model_entries)
-    guards['share_prefixes'] = _find_shared(pairs)
-    for who in {id(one.model): one.model for one in pairs}.values():
-        guard_model(who, {'share_prefixes': guards['share_prefixes']})
-    for judge in (judge for one in pairs for judge in one.scores.judges):
-        guard_model(judge.model, guards)
+    context = ModelContext(folders, find_secrets(loaded), _find_shared(pairs))
+    judges = [judge.model_entry.model for pair in pairs for judge in pair.judges]
+    for told in {id(model): model for model in (*models.values(), *judges) if model is not None}.values():
+        context.tell(told)
     found = _merge_same(list(dict.fromkeys(problems)))
     problems = [*_merge_same(unusable), *(add_line(problem, loaded) for problem in found)]
     used = Entries(
         tuple(task for task in tasks if any(one.pair.task is task for one in pairs)),
         tuple(entry for entry in model_entries if any(one.model_entry is entry for one in pairs)),
     )
-    prepared = Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems), share, guards)
+    prepared = Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems), share, context)
     if problems and not (keep_going and pairs):
         raise ConfigError([*problems, *find_lint_problems(prepared)])
     return prepared
@@ -126,7 +122,7 @@ def _find_stand_ins(config: Mapping[str, Any], plan: Entries) -> Iterator[Task]:
                     yield stand_in
 
 
-def _find_shared(pairs: Sequence[PreparedPair]) -> tuple[tuple[Sequence[Any], str], ...]:
+def _find_shared(pairs: Sequence[PairRun]) -> tuple[tuple[Sequence[Any], str], ...]:
     """What all requests of each pair begin with, for models whose servers can be asked to keep it."""
     found = (
         find_shared_prefix(one.pair)
@@ -161,20 +157,24 @@ def _same_names(entries: Sequence[Task] | Sequence[ModelEntry], what: str) -> It
 
 
 def _build(model_entry: ModelEntry, problems: list[Problem]) -> Model | None:
-    told: list[Problem] = []
+    own: list[Problem] = []
     model = None
     try:
         model = model_entry.model
     except ConfigError as error:
-        told = [_place_in_model(model_entry, problem) for problem in error.problems]
+        own = [_place_in_model(model_entry, problem) for problem in error.problems]
     except (MissingExtraError, DataError) as error:
-        told = [Problem(model_entry.where, str(error))]
-    known = {problem.where.rpartition('.')[2] for problem in told}
-    entry = model_entry.entry
-    wrong = [*check_client_options(entry), *check_stops(entry), *check_sampling(entry)]
-    told += [problem.inside(model_entry.where) for problem in wrong if problem.where not in known]
-    problems += told
-    return None if told else model
+        own = [Problem(model_entry.where, str(error))]
+    reported = {problem.where.rpartition('.')[2] for problem in own}
+    wrong = _check_options(model_entry.entry)
+    own += [problem.inside(model_entry.where) for problem in wrong if problem.where not in reported]
+    problems += own
+    return None if own else model
+
+
+def _check_options(entry: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with the limits, stop words and sampling of a model."""
+    return [*check_client_options(entry), *check_stops(entry), *check_sampling(entry)]
 
 
 def _place_in_model(model_entry: ModelEntry, problem: Problem) -> Problem:
@@ -204,7 +204,7 @@ def _open(task: Task, base: Path | None, data: Mapping[str, str] | None, problem
 def _find_scoring_problems(task: Task, entry: ModelEntry, entries: Sequence[ModelEntry]) -> list[Problem]:
     """What is wrong with the scoring of a dataset whose rows, or whose model, cannot be used either."""
     try:
-        build_scores(task, entry, entries)
+        read_scoring(task, entry, entries)
     except ConfigError as error:
         return [problem.inside(task.where) for problem in error.problems]
     except (MissingExtraError, DataError):  # of the judge, which is reported with the models
@@ -232,19 +232,19 @@ def _prepare_pair(
     problems: list[Problem],
     model_entries: Sequence[ModelEntry],
     base: Path | None,
-) -> Iterator[PreparedPair]:
+) -> Iterator[PairRun]:
     """The pair, prepared; nothing where it could not work."""
     task = pair.task
     where = f'{task.where} × {model_entry.where}'
     try:
-        scores = build_scores(task, model_entry, model_entries)
+        scoring = read_scoring(task, model_entry, model_entries)
         inferencer = build_inferencer(
             task.inferencer.name,
             task.inferencer.options,
             entry=model_entry.entry,
             infer_mode=task.inferencer.infer_mode,
             samples=_repeats(task),
-            extract=scores.extract,
+            extract=scoring.scorer.extract,
             own=task.inferencer.own,
         )
     except ConfigError as error:
@@ -254,19 +254,20 @@ def _prepare_pair(
         problems.append(Problem(where, str(error)))
         return
     known = len(problems)
-    for judge in scores.judges[:1]:
-        problems += [_place_in_pair(pair, where, problem) for problem in find_misspelt_fields(pair, judge.judge_entry)]
-    for judge in scores.judges:
-        if any(judge.entry is one.entry for one in model_entries):
-            continue
-        at = f'{task.where}.eval_cfg.evaluator.judge_cfg'
-        wrong = [*check_client_options(judge.entry), *check_stops(judge.entry), *check_sampling(judge.entry)]
-        problems += [problem.inside(at) for problem in wrong]
-    problems += [problem.inside(task.where) for problem in (*check_cluster(pair), *check_opponents(pair, scores, base))]
+    for judge in scoring.judges[:1]:
+        problems += [_place_in_pair(pair, where, problem) for problem in find_misspelt_fields(pair, judge)]
+    for judge in scoring.judges:
+        entry = judge.model_entry.entry
+        if not any(entry is other.entry for other in model_entries):
+            at = f'{task.where}.eval_cfg.evaluator.judge_cfg'
+            problems += [problem.inside(at) for problem in _check_options(entry)]
+    comparison = scoring.judges[0].comparison if scoring.judges else None
+    wrong = (*check_cluster(pair), *check_opponents(pair, comparison, base))
+    problems += [problem.inside(task.where) for problem in wrong]
     lacking = list(find_lacking(pair, inferencer, model.capabilities, model.name))
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
     if len(problems) == known:
-        yield PreparedPair(pair, model_entry, model, inferencer, scores, cluster_column(pair))
+        yield PairRun(pair, model_entry, model, inferencer, *scoring, cluster_column(pair))
 
 
 def _repeats(task: Task) -> int | None:

@@ -9,7 +9,7 @@ from itertools import compress
 
 from rolecall.runs.client.cache import RequestKeys
 from rolecall.runs.listener import RunListener
-from rolecall.runs.prepared import Prepared, PreparedPair
+from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.runs.recipes import digest_asking
 from rolecall.runs.store.writer import Store
 from rolecall.sources.datasets import Row
@@ -42,23 +42,23 @@ class RowChooser:
         """Whether the run is to have every row of its datasets."""
         return self._rows is None and self._prepared.share is None
 
-    def count(self, one: PreparedPair) -> int:
+    def count(self, pair: PairRun) -> int:
         """How many rows of a dataset × model this run is about."""
-        return self._prepared.count(one.pair)
+        return len(self._prepared.numbers(pair.pair))
 
-    def digest(self, one: PreparedPair) -> str | None:
+    def digest(self, pair: PairRun) -> str | None:
         """What the requests of a dataset × model depend on; None if that cannot be told."""
-        return digest_asking(one, self._digests)
+        return digest_asking(pair, self._digests)
 
-    def choose(self, one: PreparedPair) -> Iterator[tuple[int, Row, Picked]]:
+    def choose(self, pair: PairRun) -> Iterator[tuple[int, Row, Picked]]:
         """The rows that have to be worded. While everything they depend on is as it was, finished rows have not."""
-        pair, store, names = one.pair, self._store, (one.dataset, one.model.name)
-        limit, everything = self._prepared.limit, self._prepared.numbers(pair)
+        store, names = self._store, (pair.dataset, pair.model.name)
+        limit, everything = self._prepared.limit, self._prepared.numbers(pair.pair)
         if self._rows is not None:
-            return pair.rows(limit, strict=False, only=sorted(set(everything) & set(self._rows)))
-        digest, marking = self.digest(one), one.scores.digest
+            return pair.pair.rows(limit, strict=False, only=sorted(set(everything) & set(self._rows)))
+        digest, marking = self.digest(pair), pair.scoring_digest
         asking, scoring = store.recipe(*names)
-        alike = digest is not None and asking == digest and self._is_worded_alike(one, everything)
+        alike = digest is not None and asking == digest and self._is_worded_alike(pair, everything)
         if new := not store.has_rows(*names):
             store.trust_rows(*names)
         # Rows that are replaced from here on are of the new kind, the others not yet.
@@ -68,15 +68,15 @@ class RowChooser:
             scoring=marking if new or scoring == marking else None,
         )
         if alike:
-            return pair.rows(limit, strict=False, only=self._find_unfinished(one, everything))
-        return pair.rows(limit, strict=False, only=everything if self._prepared.share else None)
+            return pair.pair.rows(limit, strict=False, only=self._find_unfinished(pair, everything))
+        return pair.pair.rows(limit, strict=False, only=everything if self._prepared.share else None)
 
-    def _find_unfinished(self, one: PreparedPair, everything: range) -> array[int]:
+    def _find_unfinished(self, pair: PairRun, everything: range) -> array[int]:
         """The numbers of the rows without an answer in the store, and of those that are asked again."""
         unfinished = bytearray(b'\1') * everything.stop
         outcomes: Counter[str] = Counter()
         reused = [outcome for outcome in _FINISHED if outcome not in self._rerun]
-        for numbers, ended in self._store.finished_rows(one.dataset, one.model.name, reused):
+        for numbers, ended in self._store.finished_rows(pair.dataset, pair.model.name, reused):
             first, last = numbers[0], numbers[-1]
             is_stretch = last - first + 1 == len(numbers)
             if is_stretch and everything.step == 1 and everything.start <= first and last < everything.stop:
@@ -87,25 +87,25 @@ class RowChooser:
                 if number in everything:
                     unfinished[number] = False
                     outcomes[outcome] += 1
-        self._listener.on_known(one.dataset, one.model.name, outcomes)
+        self._listener.on_known(pair.dataset, pair.model.name, outcomes)
         return array('Q', compress(everything, unfinished[everything.start :: everything.step]))
 
-    def _is_worded_alike(self, one: PreparedPair, everything: range) -> bool:
+    def _is_worded_alike(self, pair: PairRun, everything: range) -> bool:
         """Whether the first, second, third, fifth, ninth, … row still lead to the requests that were sent.
 
         This code may have changed, too.
         """
-        find_key = RequestKeys(dict(one.model.identity))
-        sampling = getattr(one.inferencer, 'sampling', None)
+        find_key = RequestKeys(dict(pair.model.identity))
+        sampling = getattr(pair.inferencer, 'sampling', None)
         places = [0, *(1 << bit for bit in range(len(everything).bit_length()))]
         probes: Sequence[int] = [everything[place] for place in places if place < len(everything)]
-        for number, row, picked in one.pair.rows(self._prepared.limit, strict=False, only=probes):
-            known = self._store.result(one.dataset, one.model.name, number)
-            if known is None or known.outcome not in _FINISHED:
+        for number, row, picked in pair.pair.rows(self._prepared.limit, strict=False, only=probes):
+            stored = self._store.result(pair.dataset, pair.model.name, number)
+            if stored is None or stored.outcome not in _FINISHED:
                 continue
-            step = one.pair.step(row, picked)
+            step = pair.pair.step(row, picked)
             request = step.requests[0][1] if step is not None and step.requests else None
-            key = '' if request is None else find_key(request, None if one.pair.weighs else sampling)
-            if key != known.fingerprint:
+            key = '' if request is None else find_key(request, None if pair.pair.weighs else sampling)
+            if key != stored.fingerprint:
                 return False
         return True

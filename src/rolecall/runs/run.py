@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import glob
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from rolecall.core.program import fingerprint
-from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.errors import ConfigError, Problem, RunError, did_you_mean
 from rolecall.experiment.lint import Finding
 from rolecall.runs.batches.deferring import Deferrals
 from rolecall.runs.batches.ledger import BatchLedger, BatchRecord
@@ -21,29 +21,31 @@ from rolecall.runs.batches.readiness import check_batchable, refuse_while_waitin
 from rolecall.runs.client.budgets import Budgets
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.model_client import ModelClient
-from rolecall.runs.engine import Engine, run_blocking
-from rolecall.runs.job import Job
+from rolecall.runs.engine import Asking, NumberedRow, run_blocking
+from rolecall.runs.finished_rows import keep_rows
+from rolecall.runs.judge import JudgeClients
 from rolecall.runs.lint_gate import describe_keys, lint_prepared, refuse_run, stops_run
 from rolecall.runs.listener import NullListener, RunListener, tell_indexing
+from rolecall.runs.manifest import describe_changes, describe_run, hide_secrets
+from rolecall.runs.pair_run import PairRun, Prepared, Share
 from rolecall.runs.plan import make_plan, refuse_unready
 from rolecall.runs.prepare import prepare
-from rolecall.runs.prepared import Prepared, PreparedPair, Share
 from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.run_plan import Costs, RunPlan
 from rolecall.runs.run_scorer import RunScorer
 from rolecall.runs.run_times import RunTimes
 from rolecall.runs.signals import stop_on_signal
-from rolecall.runs.store.manifest import describe_run, hide_secrets
 from rolecall.runs.store.writer import Store, open_store
-from rolecall.runs.workers.settings import Connect, Workers, connect_here, open_workers
+from rolecall.runs.workers.settings import Workers, connect_here, open_workers
 from rolecall.scoring.groups import read_groups
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config
-from rolecall.sources.datasets.digest import checksum_rows
 
 _OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _PLANNING_SECONDS = 2.0
+_SCORED_AT_ONCE = 8
+"""Pairs of all models that are scored side by side; judges' limits hold for all of them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,30 +137,29 @@ def run_config(
         costs = replace(costs or Costs(), batch=True)
     elif not dry_run:
         refuse_while_waiting(prepared, out)
-    groups = read_groups(prepared.config)
+    read_groups(prepared.config)  # what is wrong with them is refused before anything is sent
     for note in dict.fromkeys(filter(None, (one.model_entry.note for one in prepared.pairs))):
         listener.on_message(note)
-    found = tuple(lint_prepared(prepared)) if lint else ()
-    findings = tuple(one for one in found if one.severity == 'error')
-    warnings = tuple(one for one in found if one.severity == 'warning')
-    for line in describe_keys(found):
+    findings = tuple(lint_prepared(prepared)) if lint else ()
+    errors = tuple(finding for finding in findings if finding.severity == 'error')
+    for line in describe_keys(findings):
         listener.on_message(line)
-    if not force and not keep_going and not dry_run and (errors := [one for one in findings if stops_run(one)]):
-        raise refuse_run(errors)
+    if not force and not keep_going and not dry_run and (stopping := [one for one in errors if stops_run(one)]):
+        raise refuse_run(stopping)
     if dry_run:
         plan = make_plan(prepared, out=out, rerun=rerun, costs=costs)
-        listener.on_plan(plan, findings)
+        listener.on_plan(plan, errors)
         listener.on_end()
-        return RunSummary(Path(out), plan, findings=findings, warnings=warnings, dry=True, skipped=prepared.skipped)
+        warnings = tuple(finding for finding in findings if finding.severity == 'warning')
+        return RunSummary(Path(out), plan, findings=errors, warnings=warnings, dry=True, skipped=prepared.skipped)
     if not keep_going and (workers is None or workers.on != 'ray'):
         refuse_unready(prepared, out=out, rerun=rerun)
-    with open_store(out) as store:
+    with open_store(out, tell=listener.on_message) as store:
         prices = None if costs is None else replace(costs, ask_vendor=False)
         plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS, costs=prices)
-        listener.on_plan(plan, findings)
-        manifest = _describe(prepared, overrides or {})
-        before = store.last_manifest()
-        for line in (*_describe_changed_rows(before, manifest), *_describe_other_models(before, manifest)):
+        listener.on_plan(plan, errors)
+        manifest = describe_run(prepared, overrides or {})
+        for line in describe_changes(store.last_manifest(), manifest):
             listener.on_message(line)
         store.record_start(manifest, format_config(hide_secrets(prepared.config), style='json'))
         if not batch and has_batches(out):
@@ -166,14 +167,10 @@ def run_config(
                 ledger.discard_unsubmitted()
         with open_deferrals(store, tell=listener.on_message) if batch else nullcontext() as deferrals:
             run = Run(prepared, store, listener, rerun, workers=workers, deferrals=deferrals)
-            began = time.monotonic()
             try:
-                run_blocking(run.ask_and_score())
-                if share is None:
-                    run.scorer.average(groups)
+                return run_blocking(run.execute(plan, findings))
             finally:
                 listener.on_end()
-            return run.summarise(plan, findings, warnings, seconds=time.monotonic() - began)
 
 
 @contextmanager
@@ -194,197 +191,213 @@ def ask_rows_again(
     refuse_while_waiting(prepared, out)
     with open_store(out) as store:
         run = Run(prepared, store, NullListener(), _OUTCOMES, rows=frozenset(rows))
-        began = time.monotonic()
-        run_blocking(run.ask_and_score())
-        run.scorer.average(read_groups(prepared.config))
-        return run.summarise(RunPlan(()), (), (), seconds=time.monotonic() - began)
+        return run_blocking(run.execute(RunPlan(())))
 
 
 class Run:
-    """One run under way: every pair is asked about its rows, then scored."""
+    """One run under way: every model is asked about its pairs, and each pair is scored."""
 
     def __init__(
         self,
         prepared: Prepared,
         store: Store,
         listener: RunListener,
-        rerun: Collection[str],
+        rerun: Collection[str] = (),
         *,
         rows: Collection[int] | None = None,
         workers: Workers | None = None,
         deferrals: Deferrals | None = None,
     ) -> None:
         self._prepared = prepared
-        self._deferrals = deferrals
-        self._submitted: list[BatchRecord] = []
-        self._workers = workers
         self._store = store
         self._listener = listener
         self._rerun = rerun
-        self._pairs = {(one.dataset, one.model.name): one for one in prepared.pairs}
-        self._compared: list[Job] = []
-        """Finished pairs whose answers are compared with those of others, which may not be finished."""
+        self._rows = rows
+        self._workers = workers
+        self._deferrals = deferrals
         self._chooser = RowChooser(prepared, store, listener, rerun, rows=rows)
-        self.scorer = RunScorer(prepared, store, listener, self._chooser, rescored_only=rows is not None)
-        for one in prepared.pairs:
-            one.pair.picking.on_indexing = tell_indexing(one.dataset, listener)
-        entries = {one.model.name: one.model_entry.entry for one in prepared.pairs}
-        self.engine = Engine(
-            store,
-            rerun=rerun,
-            listener=listener,
-            done=self._finish_job,
-            done_later=self.scorer.score_pair,
-            open_cache=lambda client, dataset: self._open_cache(client, entries[client.model.name], dataset),
-        )
+        self._asking: list[Asking] = []
+        self._scoring: set[asyncio.Task[None]] = set()
+        self._scoring_places = asyncio.Semaphore(_SCORED_AT_ONCE)
+        self._compared: list[PairRun] = []
+        """Finished pairs whose answers are compared with those of others, which may not be finished."""
+        self._broken: dict[str, str] = {}
+        self._stopped = False
 
-    def _open_cache(self, client: ModelClient, entry: Mapping[str, Any], dataset: str) -> CachedClient:
-        """What answers the requests of a model: the store and the model, or the store and a batch."""
-        if self._deferrals is None:
-            return CachedClient(client, self._store)
-        return self._deferrals.open_cache(client, self._store, entry, dataset)
-
-    async def ask_and_score(self) -> None:
-        """Connect to the models and judges, ask about all rows, and close what was opened."""
-        path = self._prepared.config.path if isinstance(self._prepared.config, Config) else ''
-        guards, budgets = self._prepared.guards, self._find_budgets()
-        tell = self._listener.on_message
-        with open_workers(self._workers, guards=guards, config=str(path), budgets=budgets, tell=tell) as connect:
-            await self._ask_through(connect, budgets)
-
-    def _find_budgets(self) -> Budgets:
-        """What models of one server share, judges included."""
-        pairs = self._prepared.pairs
-        models = {id(one.model): (one.model, one.model_entry.entry) for one in pairs}
-        judges = [judge for one in pairs for judge in one.scores.judges]
-        asked = {fingerprint('', model=dict(judge.model.identity)): (judge.model, judge.entry) for judge in judges}
-        others = [one for one in asked.values() if id(one[0]) not in models]
-        return Budgets([*models.values(), *others])
-
-    async def _ask_through(self, connect: Connect, budgets: Budgets) -> None:
-        entries = {one.model.name: one.model_entry.entry for one in self._prepared.pairs}
-        clients = {name: connect(model, entries[name]) for name, model in self._prepared.models.items()}
-        judges = self._connect_judges(clients, budgets)
-        jobs = [self._make_job(one, clients[one.model.name]) for one in self._prepared.pairs]
-        times = RunTimes(self._store, clients)
-        try:
-            with stop_on_signal(self.engine.stop), times.tell(self._listener):
-                await self.engine.run(jobs)
-                await self.engine.conclude_later(list(filter(self._has_rivals, self._compared)))
-            if self._deferrals is not None and not self.engine.stopped:
-                self._submitted += await self._deferrals.submit(self._prepared, tell=self._listener.on_message)
-        finally:
-            times.keep(self._listener, rows=self.scorer.outcomes.total(), always=self._workers is not None)
-            for client in judges:
-                await client.close()
-            models = (*(client.model for client in clients.values()), *(client.model for client in judges))
-            for model in {id(model): model for model in models}.values():
-                await model.close()
-
-    def summarise(
-        self, plan: RunPlan, findings: tuple[Finding, ...], warnings: tuple[Finding, ...], *, seconds: float
-    ) -> RunSummary:
-        """What the run came to."""
-        scorer = self.scorer
+    async def execute(self, plan: RunPlan, findings: Sequence[Finding] = ()) -> RunSummary:
+        """Connect to models and judges, ask and score, submit batches, and close what was opened."""
+        began, prepared, listener = time.monotonic(), self._prepared, self._listener
+        entries = {pair.model.name: pair.model_entry.entry for pair in prepared.pairs}
+        budgets = Budgets(prepared.asked_models)
+        path = prepared.config.path if isinstance(prepared.config, Config) else ''
+        submitted: list[BatchRecord] = []
+        with open_workers(
+            self._workers, context=prepared.context, config=str(path), budgets=budgets, tell=listener.on_message
+        ) as connect:
+            clients = {name: connect(model, entries[name]) for name, model in prepared.models.items()}
+            caches = {name: self._open_cache(client, entries[name]) for name, client in clients.items()}
+            judges = JudgeClients(
+                prepared.judges,
+                caches.values(),
+                connect=lambda judge: self._open_cache(connect_here(judge.model, judge.entry, budgets), judge.entry),
+                rerun=self._rerun,
+            )
+            scorer = RunScorer(
+                prepared, self._store, listener, self._chooser, judges, rescored_only=self._rows is not None
+            )
+            times = RunTimes(self._store, clients)
+            try:
+                with stop_on_signal(self.stop), times.tell(listener):
+                    await self._ask_and_score(list(caches.values()), scorer)
+                if self._deferrals is not None and not self._stopped:
+                    submitted += await self._deferrals.submit(prepared, tell=listener.on_message)
+            finally:
+                times.keep(listener, rows=scorer.outcomes.total(), always=self._workers is not None)
+                for client in judges.own:
+                    await client.close()
+                models = [client.model for client in (*clients.values(), *judges.own)]
+                for model in {id(model): model for model in models}.values():
+                    await model.close()
+        if prepared.share is None:
+            await scorer.average()
         return RunSummary(
             self._store.directory,
             plan,
             tuple(scorer.cards),
             scorer.outcomes,
-            findings,
-            warnings,
+            tuple(finding for finding in findings if finding.severity == 'error'),
+            tuple(finding for finding in findings if finding.severity == 'warning'),
             scorer.reasons,
-            tuple(scorer.remarks),
-            {**scorer.broken_judges, **self.engine.broken},
+            scorer.remarks,
+            {**scorer.broken_judges, **self._broken},
             scorer.unjudged,
             scorer.without_verdict,
-            self.engine.stopped,
-            seconds=seconds,
-            skipped=self._prepared.skipped,
-            submitted=tuple(self._submitted),
-            waiting=self.engine.deferred.total() + scorer.unjudged_yet,
+            self._stopped,
+            seconds=time.monotonic() - began,
+            skipped=prepared.skipped,
+            submitted=tuple(submitted),
+            waiting=sum(pair.deferred for pair in prepared.pairs) + scorer.unjudged_yet,
         )
 
-    def _connect_judges(self, clients: Mapping[str, ModelClient], budgets: Budgets) -> list[ModelClient]:
-        """Give every judge a client: that of the run, where its model is one of the run's."""
-        own: dict[str, ModelClient] = {}
-        counted: set[int] = set()
-        for judge in (judge for one in self._prepared.pairs for judge in one.scores.judges):
-            client = next((client for client in clients.values() if client.model is judge.model), None)
-            key = fingerprint('', model=dict(judge.model.identity))
-            client = client or own.setdefault(key, connect_here(judge.model, judge.entry, budgets))
-            judge.client, judge.rerun = self._open_cache(client, judge.entry, ''), self._rerun
-            judge.counted = counted
-        return list(own.values())
+    def stop(self) -> None:
+        """Start nothing more and drop what is under way. What is finished is kept."""
+        self._stopped = True
+        for asking in self._asking:
+            asking.stop()
+        for task in tuple(self._scoring):
+            task.cancel()
 
-    def _make_job(self, one: PreparedPair, client: ModelClient) -> Job:
-        return Job(
-            dataset=one.dataset,
-            client=client,
-            pair=one.pair,
-            inferencer=one.inferencer,
-            rows=partial(self._chooser.choose, one),
-            gold=one.gold,
-            cluster=one.cluster,
-            mark=one.scores.start_marking(),
-            total=self._chooser.count(one),
-            is_whole=self._chooser.is_whole,
-        )
+    def _open_cache(self, client: ModelClient, entry: Mapping[str, Any]) -> CachedClient:
+        """What answers the requests of a model: the store and the model, or the store and a batch."""
+        if self._deferrals is None:
+            return CachedClient(client, self._store)
+        return self._deferrals.open_cache(client, self._store, entry)
 
-    async def _finish_job(self, job: Job) -> None:
-        """Score a dataset × model that is finished. Answers that are compared wait for those of all models."""
-        if self._pairs[job.dataset, job.model].scores.comparison is not None and self._prepared.share is None:
-            self._compared.append(job)
-        else:
-            await self.scorer.score_pair(job)
+    async def _ask_and_score(self, caches: Sequence[CachedClient], scorer: RunScorer) -> None:
+        """Ask models behind servers side by side, models in this process one after the other; then compare models."""
+        self._store.broken.add_done_callback(lambda _: self.stop())
+        local = [cache for cache in caches if cache.client.model.batch > 1]
+        lanes = [[cache] for cache in caches if cache.client.model.batch <= 1] + ([local] if local else [])
+        ends = await asyncio.gather(*(self._ask_in_turn(lane, scorer) for lane in lanes), return_exceptions=True)
+        for cache in caches:
+            await cache.client.close()
+        await self._store.wait_until_saved()
+        for error in ends:
+            if error is not None:
+                raise error
+        for pair in filter(self._has_opponents, sorted(self._compared, key=self._prepared.pairs.index)):
+            if not self._stopped:
+                await self._wait_for_scores([self._start_scoring(pair, self._compare(pair, scorer))])
 
-    def _has_rivals(self, job: Job) -> bool:
-        """Whether no row of a model that this one is compared with waits for a batch."""
-        comparison = self._pairs[job.dataset, job.model].scores.comparison
-        opponents = comparison.against(job.model) if comparison is not None else ()
-        return not any(self.engine.deferred[one.name] for one in opponents)
+    async def _ask_in_turn(self, caches: Sequence[CachedClient], scorer: RunScorer) -> None:
+        """Ask models one after the other. What goes wrong here stops the other models, too."""
+        try:
+            for cache in caches:
+                if not self._stopped:
+                    await self._ask_model(cache, scorer)
+                await cache.client.close()  # what it holds, the next model may need
+        except BaseException:
+            self.stop()
+            raise
 
+    async def _ask_model(self, cache: CachedClient, scorer: RunScorer) -> None:
+        """Ask a model about all its pairs, and score each while the next ones are asked."""
+        model = cache.client.model
+        pairs = [pair for pair in self._prepared.pairs if pair.model.name == model.name]
+        asking = Asking(cache, pairs, store=self._store, choose_rows=self._start_pair, rerun=self._rerun)
+        self._asking.append(asking)
+        turns = dict(zip(pairs, (asyncio.Event() for _ in pairs), strict=True))
+        scoring: list[asyncio.Task[None]] = []
+        async with aclosing(asking.rows()) as finished:
+            async for pair, rows in finished:
+                keep_rows(pair, rows, self._store, self._listener)
+                if pair.is_asked:
+                    scoring.append(self._start_scoring(pair, self._score(pair, scorer, turns)))
+        if asking.broken:
+            self._broken[model.name] = asking.broken
+            self._listener.on_message(asking.broken)
+        for pair in pairs:
+            if not pair.is_asked:  # pairs after it need not wait for it
+                turns[pair].set()
+        await self._wait_for_scores(scoring)
 
-def _describe(prepared: Prepared, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    models = {name: hide_secrets(dict(model.identity)) for name, model in prepared.models.items()}
-    named = prepared.pairs if prepared.config.get('benchmarks') else ()
-    checksums = {name: checksum_rows(rows) for name, rows in {one.dataset: one.pair.data.test for one in named}.items()}
-    pairs = [
-        {
-            'dataset': one.dataset,
-            'model': one.model.name,
-            'template': fingerprint(format_config(hide_secrets(one.pair.task.entry['infer_cfg']), style='json')),
-            **({'rows': rows} if (rows := checksums.get(one.dataset)) else {}),
-            **({'path': path} if isinstance(path := one.pair.task.entry.get('path'), str) else {}),
-        }
-        for one in prepared.pairs
-    ]
-    return describe_run(models, pairs, overrides)
+    def _start_pair(self, pair: PairRun) -> Iterator[NumberedRow]:
+        client = next(asking.client for asking in self._asking if asking.client.model.name == pair.model.name)
+        total = self._chooser.count(pair)
+        self._listener.on_pair_start(pair.dataset, pair.model.name, total, lambda: client.activity)
+        pair.pair.picking.on_indexing = tell_indexing(pair.dataset, self._listener)
+        return self._chooser.choose(pair)
 
+    def _start_scoring(self, pair: PairRun, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=pair.name)
+        self._scoring.add(task)
+        task.add_done_callback(self._scoring.discard)
+        return task
 
-def _describe_changed_rows(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Datasets that are read from another file, or benchmarks with other rows, than when this run began."""
-    known = {one.get('dataset'): one for one in before.get('pairs') or () if isinstance(one, dict)}
-    told: dict[str, str] = {}
-    for one in now['pairs']:
-        name, was = one['dataset'], known.get(one['dataset'], one)
-        if was.get('path', one.get('path')) != one.get('path'):
-            told[name] = (
-                f'{name}: this run began with the rows of {was["path"]}; those of {one.get("path")} replace them.'
-            )
-        elif was.get('rows', one.get('rows')) != one.get('rows'):
-            told[name] = f'{name}: its rows have changed since this run began; those that changed are asked again.'
-    return list(told.values())
+    async def _wait_for_scores(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Wait for scoring to end. That one is cancelled is right only when everything is: nothing may get lost."""
+        if tasks:
+            await asyncio.wait(tasks)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
+            elif not self._stopped:
+                raise RunError(f'{task.get_name()}: its scoring was cancelled, and not by the run.')
 
+    async def _score(self, pair: PairRun, scorer: RunScorer, turns: Mapping[PairRun, asyncio.Event]) -> None:
+        """Score a pair that was asked, and tell of it after the pairs before it.
 
-def _describe_other_models(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Models whose results stay in this directory, where a new one joins them."""
-    known = {str(one.get('model')) for one in before.get('pairs') or () if isinstance(one, dict)}
-    asked = {str(one['model']) for one in now['pairs']}
-    if known >= asked or known <= asked:
-        return []
-    names = ', '.join(sorted(known - asked))
-    return [f'This directory has results of {names}, too; they stay beside the new ones. --out DIR keeps runs apart.']
+        Answers that are compared wait for those of all models.
+        """
+        scored = None
+        try:
+            async with self._scoring_places:
+                await self._store.wait_until_saved()
+                if self._chooser.is_whole:
+                    self._store.drop_rows_from(pair.dataset, pair.model.name, self._chooser.count(pair))
+                if pair.comparison is not None and self._prepared.share is None:
+                    self._compared.append(pair)
+                elif not pair.deferred:
+                    scored = await scorer.score(pair)
+            for before in takewhile(lambda other: other is not pair, turns):
+                await turns[before].wait()
+            if scored is not None:
+                scorer.report(scored)
+        except Exception:
+            self.stop()
+            raise
+        finally:
+            turns[pair].set()
+
+    async def _compare(self, pair: PairRun, scorer: RunScorer) -> None:
+        """Score a pair whose answers are compared with those of other models."""
+        if (scored := await scorer.score(pair)) is not None:
+            scorer.report(scored)
+
+    def _has_opponents(self, pair: PairRun) -> bool:
+        """Whether no row of the pair, or of a model that it is compared with, waits for a batch."""
+        names = [one.name for one in pair.comparison.against(pair.model.name)] if pair.comparison is not None else []
+        return not any(other.deferred for other in self._prepared.pairs if other is pair or other.model.name in names)
 
 
 def _check_outcomes(rerun: Collection[str]) -> None:

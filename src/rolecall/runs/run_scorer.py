@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
+from typing import NamedTuple, TypeVar
 
-from rolecall.runs.job import Job
-from rolecall.runs.judge import Judge
+from rolecall.runs.judge import Judge, JudgeClients
 from rolecall.runs.listener import RunListener, tell_programs
-from rolecall.runs.prepared import Prepared, PreparedPair
+from rolecall.runs.opponents import OpponentFinder
+from rolecall.runs.pair_run import PairRun, Prepared
+from rolecall.runs.pair_scoring import PairScorer
 from rolecall.runs.remarks import remark_on_stored
-from rolecall.runs.rivals import RivalFinder
 from rolecall.runs.row_chooser import RowChooser
-from rolecall.runs.scores import FindRivals
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.code import report_progress
 from rolecall.scoring.group_scores import summarise_groups
-from rolecall.scoring.groups import Group
+from rolecall.scoring.groups import read_groups
 from rolecall.scoring.score_warnings import WarningFilter
 from rolecall.scoring.scorecard import HeadToHead, Judging, NotJudged, Scorecard
 from rolecall.sources.config.files import Config
 from rolecall.strings import count_noun
 
+T = TypeVar('T')
 _REASONS = 20
 _LOOKED_AT = 1000
+
+
+class ScoredPair(NamedTuple):
+    """A pair with its scores, the first judge's first, and what is to be told of them."""
+
+    pair: PairRun
+    cards: Sequence[Scorecard]
+    judges: Sequence[Judge]
+    opponents: OpponentFinder | None
 
 
 class RunScorer:
@@ -41,6 +51,7 @@ class RunScorer:
         store: Store,
         listener: RunListener,
         chooser: RowChooser,
+        judges: JudgeClients,
         *,
         rescored_only: bool = False,
     ) -> None:
@@ -48,15 +59,15 @@ class RunScorer:
         self._store = store
         self._listener = listener
         self._chooser = chooser
-        self._pairs = {(one.dataset, one.model.name): one for one in prepared.pairs}
-        self._to_score = (
-            {(card.dataset, card.model) for card in _read_scorecards(store)} if rescored_only else set(self._pairs)
-        )
+        self._judges = judges
+        scored = [(card.dataset, card.model) for card in _read_scorecards(store)] if rescored_only else ()
+        self._to_score = set(scored) if rescored_only else {(pair.dataset, pair.model.name) for pair in prepared.pairs}
         self._warnings = WarningFilter()
+        self._outcomes: dict[PairRun, Counter[str]] = {}
+        self._remarks: dict[PairRun, list[str]] = {}
+        self._cards: dict[PairRun, list[Scorecard]] = {}
         self.cards: list[Scorecard] = []
-        self.outcomes: Counter[str] = Counter()
-        self.remarks: list[str] = []
-        """What looks wrong about the replies of a pair as a whole."""
+        """The scores of pairs and groups, in the order of the plan."""
         self.reasons: Counter[str] = Counter()
         """Why rows failed."""
         self.broken_judges: dict[str, str] = {}
@@ -67,51 +78,86 @@ class RunScorer:
         self.unjudged_yet = 0
         """Answers whose judgement waits for a batch."""
 
-    async def score_pair(self, job: Job) -> None:
+    async def score(self, pair: PairRun) -> ScoredPair | None:
         """Score a pair whose rows are stored, and record its scores. A share of the rows is only counted."""
+        store, names = self._store, (pair.dataset, pair.model.name)
         if self._prepared.share is not None:  # the rows of one process among several: scores take all
-            self.outcomes.update(self._store.count_outcomes(job.dataset, job.model))
-            return
-        if (job.dataset, job.model) not in self._to_score:
-            return
-        one = self._pairs[job.dataset, job.model]
-        store, scores = self._store, one.scores
-        report_progress.set(tell_programs(f'{job.dataset} × {job.model}', self._listener))
-        _, scoring = store.recipe(job.dataset, job.model)
-        marked = scores.digest is not None and scoring == scores.digest
-        rivals = self._find_rivals(one)
-        cards = await scores.score_stored(
-            store, job.dataset, job.model, one.pair.data.test, marked=marked, find_rivals=rivals
-        )
-        if deferred := sum(judge.deferred for judge in scores.judges):
-            self.unjudged_yet += deferred
-            for judge in scores.judges:
-                judge.deferred = 0
-            self.outcomes.update(store.count_outcomes(job.dataset, job.model))
-            return
-        self._tell_missing(cards[0], rivals)
-        cards = [_note_missing(card, rivals) for card in cards]
-        cards = [self._note_judging(card, judge) for card, judge in zip_longest(cards, scores.judges[: len(cards)])]
-        columns = [column for card in cards for column in card.columns]
+            self._outcomes[pair] = store.count_outcomes(*names)
+            return None
+        if names not in self._to_score:
+            return None
+        report_progress.set(tell_programs(pair.name, self._listener))
+        _, scoring = store.recipe(*names)
+        marked = pair.scoring_digest is not None and scoring == pair.scoring_digest
+        opponents = self._find_opponents(pair)
+        judges = [self._judges.build(entry) for entry in pair.judges]
+        cards = await PairScorer(pair, store, judges, find_opponents=opponents).score(marked=marked)
         await store.wait_until_saved()
+        if deferred := sum(judge.deferred for judge in judges):
+            self.unjudged_yet += deferred
+            self._outcomes[pair] = store.count_outcomes(*names)
+            return None
+        cards = [_note_missing(card, opponents) for card in cards]
+        cards = [_note_judging(card, judge) for card, judge in zip_longest(cards, judges[: len(cards)])]
+        columns = [column for card in cards for column in card.columns]
         store.record_scores(columns)
-        asking = self._chooser.digest(one)
-        store.record_recipe(job.dataset, job.model, asking=asking, scoring=scores.digest)
-        self.outcomes.update(store.count_outcomes(job.dataset, job.model))
-        self.cards += columns
-        self.remarks += remark_on_stored(store.results(job.dataset, job.model), cards[0])
-        if cards[0].outcomes.get('failed'):
-            first = islice(store.results(job.dataset, job.model), _LOOKED_AT)
-            self.reasons.update(result.reason for result in first if result.outcome == 'failed')
-        found = [message for card in cards for message in (card.error, *self._warnings.add(card)) if message]
-        for message in dict.fromkeys(found):
-            self._listener.on_message(message)
-        self._listener.on_scores(job.dataset, job.model, columns)
+        store.record_recipe(*names, asking=self._chooser.digest(pair), scoring=pair.scoring_digest)
+        await store.wait_until_saved()
+        return ScoredPair(pair, cards, judges, opponents)
 
-    def average(self, groups: Sequence[Group]) -> None:
+    def report(self, scored: ScoredPair) -> None:
+        """Add up what a scored pair came to, and tell the listener."""
+        pair, cards, judges, opponents = scored
+        store, names, tell = self._store, (pair.dataset, pair.model.name), self._listener.on_message
+        for reasons in opponents.missing.values() if opponents is not None else ():
+            why = reasons.most_common(1)[0][0]
+            tell(f'{pair.name}: {count_noun(reasons.total(), "row")} not compared: {why}')
+        for card, judge in zip(cards, judges, strict=False):
+            self._count_unjudged(pair, card, judge)
+        self._outcomes[pair] = store.count_outcomes(*names)
+        self._remarks[pair] = remark_on_stored(store.results(*names), cards[0])
+        if cards[0].outcomes.get('failed'):
+            first = islice(store.results(*names), _LOOKED_AT)
+            self.reasons.update(result.reason for result in first if result.outcome == 'failed')
+        messages = [message for card in cards for message in (card.error, *self._warnings.add(card)) if message]
+        for message in dict.fromkeys(messages):
+            tell(message)
+        columns = [column for card in cards for column in card.columns]
+        self._cards[pair] = columns
+        self._listener.on_scores(*names, columns)
+
+    def _count_unjudged(self, pair: PairRun, card: Scorecard, judge: Judge) -> None:
+        """Count the answers without a verdict, and tell the listener why."""
+        unread = Counter((card.judging or Judging()).without_verdict or {})
+        if not (judge.failures or unread):
+            return
+        self.unjudged += judge.failures.total()
+        self.without_verdict += unread.total()
+        if judge.broken is not None:
+            self.broken_judges[judge.model.name] = judge.broken
+        reasons = judge.failures + unread
+        [(why, _), *others] = reasons.most_common()
+        more = f' (and {count_noun(len(others), "other reason")})' if others else ''
+        self._listener.on_message(f'{pair.name}: {count_noun(reasons.total(), "answer")} not judged: {why}{more}')
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """How rows ended."""
+        return sum(self._in_order(self._outcomes), Counter())
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What looks wrong about the replies of a pair as a whole."""
+        return tuple(chain.from_iterable(self._in_order(self._remarks)))
+
+    def _in_order(self, by_pair: Mapping[PairRun, T]) -> Iterator[T]:
+        """What was noted of each pair, in the order of the plan: pairs finish in any order."""
+        return (by_pair[pair] for pair in self._prepared.pairs if pair in by_pair)
+
+    async def average(self) -> None:
         """Score the config's groups of datasets, for every model. Datasets that were not run now keep their scores."""
-        places = {pair: place for place, pair in enumerate(self._pairs)}
-        self.cards.sort(key=lambda card: places[card.dataset, card.model])  # not in the order in which pairs finished
+        groups = read_groups(self._prepared.config)
+        self.cards = list(chain.from_iterable(self._in_order(self._cards)))
         own = {(card.dataset, card.model) for card in self.cards}
         models = {card.model for card in self.cards}
         others = [
@@ -120,64 +166,48 @@ class RunScorer:
             if not card.members and card.model in models and (card.dataset, card.model) not in own
         ]
         cards = summarise_groups(groups, [*self.cards, *others])
-        self._store.record_scores(cards, [])
+        self._store.record_scores(cards)
+        await self._store.wait_until_saved()
         self.cards += cards
         for card in cards:
             self._listener.on_scores(card.dataset, card.model, [card])
         for warning in self._warnings.finish():
             self._listener.on_message(warning)
 
-    def _find_rivals(self, one: PreparedPair) -> FindRivals:
-        """What the answers of a pair are compared with: nothing if they are judged alone."""
-        comparison = one.scores.comparison
-        if comparison is None:
-            return lambda number, row: ()
+    def _find_opponents(self, pair: PairRun) -> OpponentFinder | None:
+        """What the answers of a pair are compared with; None if they are judged alone."""
+        if pair.comparison is None:
+            return None
         config = self._prepared.config
-        return RivalFinder(
-            comparison,
+        return OpponentFinder(
+            pair.comparison,
             self._store,
-            one.dataset,
-            one.model.name,
-            scores=one.scores,
-            scores_of={model: pair.scores for (dataset, model), pair in self._pairs.items() if dataset == one.dataset},
+            pair.dataset,
+            pair.model.name,
+            scorer=pair.scorer,
+            scorers={other.model.name: other.scorer for other in self._prepared.pairs if other.dataset == pair.dataset},
             base=config.path.parent if isinstance(config, Config) else None,
         )
 
-    def _tell_missing(self, card: Scorecard, rivals: FindRivals) -> None:
-        """Tell the listener how many rows each opponent has no answer to, and why."""
-        for reasons in rivals.missing.values() if isinstance(rivals, RivalFinder) else ():
-            why = reasons.most_common(1)[0][0]
-            rows = count_noun(reasons.total(), 'row')
-            self._listener.on_message(f'{card.dataset} × {card.model}: {rows} not compared: {why}')
 
-    def _note_judging(self, card: Scorecard, judge: Judge | None) -> Scorecard:
-        """The scorecard with what the judge used, and the answers without a verdict. The listener hears of these."""
-        if judge is not None and judge.used.rows:
-            used = {'model': judge.model.name, **judge.used.as_dict()}
-            card = replace(card, judging=replace(card.judging or Judging(), usage=used))
-        judging = card.judging or Judging()
-        unread = Counter(judging.without_verdict or {})
-        if judge is None or not (judge.failures or unread):
-            return card
-        self.unjudged += judge.failures.total()
-        self.without_verdict += unread.total()
-        if judge.broken is not None:
-            self.broken_judges[judge.model.name] = judge.broken
-        reasons = judge.failures + unread
-        [(why, _), *others] = reasons.most_common()
-        more = f' (and {count_noun(len(others), "other reason")})' if others else ''
-        what = f'{count_noun(reasons.total(), "answer")} not judged: {why}{more}'
-        self._listener.on_message(f'{card.dataset} × {card.model}: {what}')
-        unjudged = NotJudged(judge.model.name, dict(reasons.most_common(_REASONS)))
-        return replace(card, judging=replace(judging, not_judged=unjudged))
+def _note_judging(card: Scorecard, judge: Judge | None) -> Scorecard:
+    """The scorecard with what the judge used, and why answers have no verdict."""
+    if judge is None:
+        return card
+    judging = card.judging or Judging()
+    if judge.used.rows:
+        judging = replace(judging, usage={'model': judge.model.name, **judge.used.as_dict()})
+    if reasons := judge.failures + Counter(judging.without_verdict or {}):
+        judging = replace(judging, not_judged=NotJudged(judge.model.name, dict(reasons.most_common(_REASONS))))
+    return card if judging == Judging() else replace(card, judging=judging)
 
 
-def _note_missing(card: Scorecard, rivals: FindRivals) -> Scorecard:
+def _note_missing(card: Scorecard, opponents: OpponentFinder | None) -> Scorecard:
     """The scorecard with how many rows each opponent has no answer to."""
-    if not isinstance(rivals, RivalFinder) or not rivals.missing:
+    if opponents is None or not opponents.missing:
         return card
     compared = dict(card.compared or {})
-    for name, reasons in rivals.missing.items():
+    for name, reasons in opponents.missing.items():
         compared[name] = replace(compared.get(name) or HeadToHead(0), missing=reasons.total())
     return replace(card, compared=compared)
 

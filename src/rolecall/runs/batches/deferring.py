@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from rolecall.models.http.batches import BatchService, find_service
@@ -13,7 +14,7 @@ from rolecall.runs.batches.snapshot import Snapshot, hide_keys, keep_snapshot
 from rolecall.runs.batches.submission import submit_batches
 from rolecall.runs.client.cache import CachedClient, Known, RequestDeferred
 from rolecall.runs.client.model_client import ModelCall, ModelClient
-from rolecall.runs.prepared import Prepared
+from rolecall.runs.pair_run import Prepared
 from rolecall.runs.store.codec import pack_request
 from rolecall.runs.store.lookup import Failure
 from rolecall.runs.store.writer import Store
@@ -43,11 +44,11 @@ class Deferrals:
         if submits:
             ledger.discard_unsubmitted()
 
-    def open_cache(self, client: ModelClient, store: Store, entry: Mapping[str, Any], dataset: str) -> CachedClient:
+    def open_cache(self, client: ModelClient, store: Store, entry: Mapping[str, Any]) -> CachedClient:
         """What answers the requests of a model; one without batch endpoints answers live."""
         if find_service(client.model) is None:
             return CachedClient(client, store)
-        return DeferringClient(client, store, self, dataset, name=self._register(client.model, entry))
+        return DeferringClient(client, store, self, name=self._register(client.model, entry))
 
     def _register(self, model: Model, entry: Mapping[str, Any]) -> str:
         """The name under which batches of a model are kept: its own, or a longer one if that means another model."""
@@ -114,11 +115,16 @@ class Deferrals:
 class DeferringClient(CachedClient):
     """Answers from the store; what is not there is put down, and `RequestDeferred` raised."""
 
-    def __init__(self, client: ModelClient, store: Store, deferrals: Deferrals, dataset: str, *, name: str) -> None:
+    def __init__(self, client: ModelClient, store: Store, deferrals: Deferrals, *, name: str) -> None:
         super().__init__(client, store)
         self._deferrals = deferrals
         self._name = name
-        self._dataset = dataset
+        self._dataset = ''
+
+    def for_dataset(self, dataset: str) -> DeferringClient:
+        own = copy(self)
+        own._dataset = dataset
+        return own
 
     async def answer(self, key: str, call: ModelCall, *, retry_failed: bool, retry_all: bool) -> tuple[Known, bool]:
         known = None if retry_all else self._store.find_reply(key)

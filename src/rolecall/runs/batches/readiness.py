@@ -8,7 +8,7 @@ from pathlib import Path
 from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.models.http.batches import find_service
 from rolecall.runs.batches.ledger_reader import count_waiting
-from rolecall.runs.prepared import Prepared, PreparedPair
+from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.strings import count_noun
 
 
@@ -19,7 +19,7 @@ def check_batchable(prepared: Prepared) -> None:
         raise ConfigError(list(dict.fromkeys(problems)))
 
 
-def _find_obstacles(one: PreparedPair) -> Iterator[Problem]:
+def _find_obstacles(one: PairRun) -> Iterator[Problem]:
     name = one.model.name
     if find_service(one.model) is None:
         what = f'--batch: model {name} has no batch endpoint.'
@@ -35,8 +35,7 @@ def _find_obstacles(one: PreparedPair) -> Iterator[Problem]:
 
 def refuse_while_waiting(prepared: Prepared, out: str | Path) -> None:
     """Refuse to ask live what a batch is being paid for."""
-    models = {one.model.name for one in prepared.pairs}
-    models |= {judge.model.name for one in prepared.pairs for judge in one.scores.judges}
+    models = {*prepared.models, *(judge.model_entry.model.name for judge in prepared.judges)}
     if waiting := count_waiting(out, models):
         raise RunError(
             f'{out}: {count_noun(waiting, "request")} of this run in a batch; asked live, they would be paid twice.\n'

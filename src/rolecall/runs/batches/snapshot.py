@@ -16,7 +16,7 @@ from typing import Any
 
 from rolecall.redaction import mask_config
 from rolecall.runs.batches.ledger import BatchLedger
-from rolecall.runs.prepared import Prepared
+from rolecall.runs.pair_run import Prepared
 from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config
 from rolecall.sources.datasets import Rows

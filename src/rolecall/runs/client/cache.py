@@ -66,6 +66,10 @@ class CachedClient:
         self._in_flight: dict[str, asyncio.Future[Known | None]] = {}
         self.key = RequestKeys(self.identity)
 
+    def for_dataset(self, dataset: str) -> CachedClient:
+        """The same for the requests of one dataset."""
+        return self
+
     async def answer(self, key: str, call: ModelCall, *, retry_failed: bool, retry_all: bool) -> tuple[Known, bool]:
         """The answer to a call, and whether it was sent for this."""
         while key in self._in_flight:

@@ -21,6 +21,7 @@ from rolecall.runs.store.row_codec import ROW_COLUMNS
 from rolecall.runs.store.schema import open_for_writing
 
 Entry = tuple[Any, ...]
+Statement = tuple[str, Sequence[Any]]
 PUT_REQUEST = 'INSERT OR REPLACE INTO requests (fingerprint, kind, outcome, request, reply, checksum)'
 PUT_ROW = f'INSERT OR REPLACE INTO rows ({ROW_COLUMNS})'
 PUT_FIELDS = 'INSERT OR REPLACE INTO data (dataset, row, fields, checksum)'
@@ -47,9 +48,16 @@ class Group:
     rows: list[Entry] = field(default_factory=list)
     fields: list[Entry] = field(default_factory=list)
     answered: set[str] = field(default_factory=set)
+    statements: list[Statement] = field(default_factory=list)
+    """Executed after the entries, in order: what depends on them, such as scores."""
     waiting: list[Callable[[], object]] = field(default_factory=list)
     size: int = 0
     """Bytes of the requests and replies."""
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether there is anything that should be on disk soon."""
+        return bool(self.waiting or self.rows or self.statements)
 
 
 class Transactions:
@@ -76,14 +84,10 @@ class Transactions:
                 *self._put_all(PUT_ROW, group.rows),
                 *self._put_all(PUT_FIELDS, group.fields),
             ]
+            for statement, values in group.statements:
+                self.connection.execute(statement, values)
         self.seconds += time.monotonic() - began
         return unsaved
-
-    def put_rows(self, rows: Sequence[Entry]) -> list[str]:
-        """Write rows; the scores of their pairs are deleted. Gives what is wrong with those that cannot be stored."""
-        with self._transaction():
-            self._drop_scores(rows)
-            return self._put_all(PUT_ROW, rows)
 
     def import_all(self, put: str, entries: Iterable[Entry]) -> None:
         """Write entries of another store, however many."""
@@ -92,15 +96,11 @@ class Transactions:
             if first is not None:
                 self.connection.executemany(_word_values(put, 1, len(first)), chain([first], iterator))
 
-    def execute(self, *statements: tuple[str, Sequence[Any]]) -> None:
+    def execute(self, *statements: Statement) -> None:
         """Execute statements with their values."""
         with self._transaction():
             for statement, values in statements:
                 self.connection.execute(statement, values)
-
-    def put_row(self, entry: Entry) -> tuple[str, Entry]:
-        """The statement that writes one row, for `execute`."""
-        return _word_values(PUT_ROW, 1, len(entry)), entry
 
     def _drop_scores(self, rows: Iterable[Entry]) -> None:
         self.connection.executemany(DROP_SCORES, {(dataset, model) for dataset, model, *_ in rows})

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,10 @@ _MOST_GATHERED_BYTES = 64 << 20
 class Store(StoreLookup):
     """A run directory, open for writing by this process alone."""
 
-    def __init__(self, directory: str | Path) -> None:
+    def __init__(self, directory: str | Path, *, tell: Callable[[str], None] = lambda message: None) -> None:
+        """`tell` is called with what could not be stored, where that is one entry and not the disk."""
         self.directory = Path(directory)
+        self._tell_unsaved = tell
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -99,15 +102,22 @@ class Store(StoreLookup):
         self._flushing: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
         """Why the run has to end: a group could not be written, or a callback raised."""
-        self.when_broken: Callable[[], None] = lambda: None
-        """Called when there is a failure: nothing more is written before the store is closed."""
-        self.when_unsaved: Callable[[str], None] = lambda message: None
-        """Called with what could not be stored, where that is one entry and not the disk."""
+        self._broken: asyncio.Future[None] | None = None
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._recipes: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+        """Recipes that are recorded, and may not be on disk yet."""
 
     @property
     def seconds_writing(self) -> float:
         """How long groups have been written so far."""
         return self._transactions.seconds
+
+    @property
+    def broken(self) -> asyncio.Future[None]:
+        """Done when there is a failure: nothing more is written before the store is closed."""
+        if self._broken is None:
+            self._broken = asyncio.get_running_loop().create_future()
+        return self._broken
 
     def close(self) -> None:
         """Bring everything to disk and release the directory."""
@@ -194,19 +204,27 @@ class Store(StoreLookup):
         return (self._reply_text(fingerprint) if known is None else known) == text
 
     def _start_flushing(self) -> None:
-        if self._flushing is None:
-            self._flushing = asyncio.get_running_loop().create_task(self._flush_in_groups())
+        """Have what has gathered written soon; at once, where no event loop is running."""
+        if self._flushing is not None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.flush()
+        else:
+            self._flushing = loop.create_task(self._flush_in_groups())
 
     async def _flush_in_groups(self) -> None:
         try:
-            while self._gathered.waiting and self.failure is None:
+            while self._gathered.is_filled and self.failure is None:
                 began = time.monotonic()
                 group = self._take_group()
                 self._tell(group, await self._write_in_thread(group))
                 await asyncio.sleep(max(0.0, _PAUSE - (time.monotonic() - began)))
         except Exception as error:  # whatever it is: what was taken is not safe, so the run must not end well
             self.failure = error
-            self.when_broken()
+            for waiting in (*self._waiting, *filter(None, [self._broken])):
+                _end_waiting(waiting)
         finally:
             self._flushing = None
 
@@ -234,7 +252,7 @@ class Store(StoreLookup):
         if self.failure is not None:
             return
         for message in unsaved:
-            self.when_unsaved(message)
+            self._tell_unsaved(message)
         for then in group.waiting:
             then()
 
@@ -247,15 +265,22 @@ class Store(StoreLookup):
         return len(self._gathered.rows) > _MOST_GATHERED or self._gathered.size > _MOST_GATHERED_BYTES
 
     async def wait_until_saved(self) -> None:
-        """Wait until everything is on disk."""
-        while self._flushing is not None:
-            await asyncio.shield(self._flushing)
+        """Wait until everything that was added so far is on disk."""
+        if self.failure is None and (self._flushing is not None or self._gathered.is_filled):
+            saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.add(saved)
+            self._gathered.waiting.append(partial(_end_waiting, saved))
+            self._start_flushing()
+            try:
+                await saved
+            finally:
+                self._waiting.discard(saved)
         if self.failure is not None:
             raise self.failure
 
     def flush(self) -> None:
         """Bring everything to disk now."""
-        if self._gathered.waiting or self._gathered.answered:
+        if self._gathered.is_filled or self._gathered.answered:
             group = self._take_group()
             self._tell(group, self._write_group(group))
 
@@ -290,10 +315,18 @@ class Store(StoreLookup):
         )
 
     def record_recipe(self, dataset: str, model: str, *, asking: str | None, scoring: str | None) -> None:
-        """Store that all rows of a pair, those to come included, are asked and scored this way."""
-        pair = (storable(dataset), storable(model))
-        if self.recipe(*pair) != (asking, scoring):
-            self._transactions.execute(('INSERT OR REPLACE INTO recipes VALUES (?, ?, ?, ?)', (*pair, asking, scoring)))
+        """Store, with the next group, that all rows of a pair, those to come included, are asked and scored so."""
+        if self.recipe(dataset, model) != (asking, scoring):
+            pair = (storable(dataset), storable(model))
+            self._recipes[pair] = (asking, scoring)
+            self._gathered.statements.append(
+                ('INSERT OR REPLACE INTO recipes VALUES (?, ?, ?, ?)', (*pair, asking, scoring))
+            )
+            self._start_flushing()
+
+    def recipe(self, dataset: str, model: str) -> tuple[str | None, str | None]:
+        """How the rows of a pair were asked and scored, as far as all of them are known to have been so."""
+        return self._recipes.get((storable(dataset), storable(model))) or super().recipe(dataset, model)
 
     def add_times(self, model: str, times: Mapping[str, Any]) -> None:
         """Add up where the rows of a model were computed: by machine, requests and seconds computing and waiting."""
@@ -308,25 +341,21 @@ class Store(StoreLookup):
         """Add up where the time of the process that runs the config went, in seconds."""
         self._transactions.execute((_ADD_TIMES, ('', storable(node), rows, None, waiting, rendering, writing)))
 
-    def update_rows(self, results: Sequence[Result]) -> None:
-        """Store rows as they were scored; the scores of their pairs no longer hold."""
-        for message in self._transactions.put_rows(list(map(self._row_entry, results))):
-            self.when_unsaved(message)
+    def update_rows(self, results: Iterable[Result]) -> None:
+        """Store rows as they were scored, with the next group; the scores of their pairs no longer hold."""
+        self._gathered.rows += map(self._row_entry, results)
+        self._start_flushing()
 
     def record_scores(self, cards: Sequence[Scorecard], results: Sequence[Result] = ()) -> None:
-        """Store the scores of a pair, and its rows as they were scored."""
+        """Store the scores of a pair, and its rows as they were scored, with the next group."""
         pairs = {(storable(card.dataset), storable(card.model)) for card in cards}
-        self._transactions.execute(
-            *((DROP_SCORES, pair) for pair in pairs),
-            *(
-                (
-                    'INSERT INTO scores VALUES (?, ?, ?, ?)',
-                    (storable(card.dataset), storable(card.model), storable(card.metric), dumps(card.to_record())),
-                )
-                for card in cards
-            ),
-            *(self._transactions.put_row(self._row_entry(result)) for result in results),
-        )
+        self._gathered.statements += ((DROP_SCORES, pair) for pair in pairs)
+        for card in cards:
+            names = (storable(card.dataset), storable(card.model), storable(card.metric))
+            self._gathered.statements.append(
+                ('INSERT INTO scores VALUES (?, ?, ?, ?)', (*names, dumps(card.to_record())))
+            )
+        self.update_rows(results)
 
     def import_starts(self, starts: Sequence[tuple[Any, ...]]) -> None:
         """Take over the starts of another store."""
@@ -350,9 +379,9 @@ class Store(StoreLookup):
 
 
 @contextmanager
-def open_store(directory: str | Path) -> Iterator[Store]:
+def open_store(directory: str | Path, *, tell: Callable[[str], None] = lambda message: None) -> Iterator[Store]:
     """The store of a run, closed in the end. A damaged file that is met anywhere in between is an error of the run."""
-    with _translate_errors(Path(directory) / FILE), closing(Store(directory)) as store:
+    with _translate_errors(Path(directory) / FILE), closing(Store(directory, tell=tell)) as store:
         yield store
 
 
@@ -363,3 +392,8 @@ def _translate_errors(file: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise RunError(f'{file}: {describe_error(error, file.parent)}') from error
+
+
+def _end_waiting(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

@@ -17,6 +17,7 @@ from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
 from rolecall.models.backends import build_model
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
+from rolecall.runs.pair_run import ModelContext
 
 Kind = Literal['generate', 'score']
 _LEAKING = 'VLLM_DP_'
@@ -29,8 +30,7 @@ class WorkerSpec:
 
     name: str
     entry: Mapping[str, Any]
-    guards: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What the model's guards are called with: folders of media, secrets."""
+    context: ModelContext = field(default_factory=ModelContext, repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables with keys, which the entry may name."""
     config: str = ''
@@ -57,9 +57,7 @@ class ModelWorker:
             del os.environ[name]
         os.environ.update(spec.environment)
         self._model = build_model(spec.entry, name=spec.name)
-        for guard, given in spec.guards.items():
-            if callable(guarded := getattr(self._model, guard, None)):
-                guarded(given)
+        spec.context.tell(self._model)
         self._node = _find_node()
 
     async def load(self) -> None:

@@ -15,6 +15,7 @@ from rolecall.runs.client.budgets import Budgets
 from rolecall.runs.client.client_options import read_limits, read_retry_policy
 from rolecall.runs.client.concurrent_client import ConcurrentClient, build_client
 from rolecall.runs.client.model_client import ModelClient
+from rolecall.runs.pair_run import ModelContext
 from rolecall.runs.workers.model_worker import WorkerSpec
 from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
 from rolecall.runs.workers.process_pool import ProcessPool
@@ -42,16 +43,16 @@ def connect_here(model: Model, entry: Mapping[str, Any], budgets: Budgets) -> Mo
 
 @contextmanager
 def open_workers(
-    workers: Workers | None, *, guards: Mapping[str, Any], config: str, budgets: Budgets, tell: Tell
+    workers: Workers | None, *, context: ModelContext, config: str, budgets: Budgets, tell: Tell
 ) -> Iterator[Connect]:
-    """The way to models, for as long as the cluster is held. `guards` are what models are told in `prepare`.
+    """The way to models, for as long as the cluster is held. `context` is what they are told.
 
     `tell` takes messages about workers that are lost or cannot load their model.
     """
     environment = {name: value for name, value in os.environ.items() if is_secret_name(name)}
 
     def describe(model: Model, entry: Mapping[str, Any]) -> WorkerSpec:
-        return WorkerSpec(model.name, entry, guards, environment, config)
+        return WorkerSpec(model.name, entry, context, environment, config)
 
     if workers is None:
         yield partial(connect_here, budgets=budgets)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rolecall.runs import RunSummary
-    from rolecall.runs.prepared import Share
+    from rolecall.runs.pair_run import Share
     from rolecall.runs.workers.settings import Workers
 
 
@@ -163,7 +163,7 @@ def _read_share(arguments: argparse.Namespace) -> Share | None:
     import os
 
     from rolecall.errors import ConfigError, Problem
-    from rolecall.runs.prepared import Share
+    from rolecall.runs.pair_run import Share
 
     rank, of = arguments.rank, arguments.of
     if rank == 'slurm':

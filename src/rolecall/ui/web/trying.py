@@ -15,7 +15,7 @@ from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.models.protocol import Model, ModelError, OnText, Reply, Sampling, Scored, is_messages
 from rolecall.redaction import Redactor, environment_secrets, find_secrets
-from rolecall.runs.prepared import guard_model
+from rolecall.runs.pair_run import ModelContext
 from rolecall.strings import printable
 from rolecall.ui.web.documents import ConfigDocument
 from rolecall.ui.web.editing import Edit, edited_pair
@@ -58,7 +58,7 @@ def make_trial(
     if preview.request is None or not preview.sent:
         raise ConfigError(Problem('request', 'this request would not be sent: it does not fit the context.'))
     secrets = find_secrets(document.config)
-    guard_model(entry.model, {'restrict_media': document.media_folders, 'add_secrets': secrets})
+    ModelContext(document.media_folders, secrets).tell(entry.model)
     redactor = Redactor(secrets | environment_secrets())
     return Trial(entry.model, preview.request, sampling, preview.mode == 'ppl' and pair.weighs, redactor)
 

@@ -1,4 +1,4 @@
-"""The answers that a judge compares a model's answers with: stored ones of another model, a column, or a file."""
+"""The answers that a judge compares a model's answers with: those of another model, a column, or a file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from rolecall.core.prompts.pieces import Row
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import DataError
 from rolecall.experiment.opening.comparisons import Comparison, Opponent
-from rolecall.runs.scores import Scores
+from rolecall.runs.pair_scoring import scorable_of
 from rolecall.runs.store.writer import Store
+from rolecall.scoring.evaluate import DatasetScorer
 from rolecall.scoring.metrics.metric import Rival
 
 
-class RivalFinder:
-    """Finds the rivals of one model's answers to the rows of a dataset."""
+class OpponentFinder:
+    """Finds the answers that one model's answers to the rows of a dataset are compared with."""
 
     def __init__(
         self,
@@ -27,26 +28,26 @@ class RivalFinder:
         dataset: str,
         model: str,
         *,
-        scores: Scores,
-        scores_of: Mapping[str, Scores],
+        scorer: DatasetScorer,
+        scorers: Mapping[str, DatasetScorer],
         base: Path | None,
     ) -> None:
-        """`scores` reads the answers of models that have none of their own in `scores_of`."""
+        """`scorer` reads the answers of models that have none of their own in `scorers`."""
         self._comparison = comparison
         self._store = store
         self._dataset, self._model = dataset, model
-        self._scores, self._scores_of = scores, scores_of
+        self._scorer, self._scorers = scorer, scorers
         self.missing: dict[str, Counter[str]] = defaultdict(Counter)
         """Why opponents have no answer to a row, and how often."""
-        self._given = {
-            one.name: read_given_answers(one.path, dataset, base)
-            for one in comparison.against(model)
-            if one.path is not None
+        self._answers = {
+            opponent.name: read_given_answers(opponent.path, dataset, base)
+            for opponent in comparison.against(model)
+            if opponent.path is not None
         }
 
     def __call__(self, number: int, row: Row) -> Sequence[Rival]:
-        """The rivals of the answer to a row, once for each order in which the judge sees the two."""
-        return self._comparison.arrange(self._model, number, lambda one: self._note(self._find(one, number, row)))
+        """The opponents of the answer to a row, once for each order in which the judge sees the two."""
+        return self._comparison.arrange(self._model, number, lambda name: self._note(self._find(name, number, row)))
 
     def _note(self, rival: Rival) -> Rival:
         if rival.reason:
@@ -57,18 +58,17 @@ class RivalFinder:
         if opponent.column is not None:
             return _take_column(opponent.name, row, opponent.column)
         if opponent.path is not None:
-            given = self._given[opponent.name].get(number)
+            answer = self._answers[opponent.name].get(number)
             why = f'{opponent.path} has none to this row'
-            return _lack(opponent.name, why) if given is None else Rival(opponent.name, given)
+            return _lack(opponent.name, why) if answer is None else Rival(opponent.name, answer)
         result = self._store.result(self._dataset, opponent.name, number)
         if result is None:
             return _lack(opponent.name, 'the model was not asked')
-        read = self._scores_of.get(opponent.name, self._scores).read_answers(result, row)
-        if read.outcome != 'ok' or not read.answers:
-            why = f'{read.outcome}: {result.reason}' if result.reason else read.outcome
+        reply = self._scorers.get(opponent.name, self._scorer).read(scorable_of(result, row))
+        if reply.outcome != 'ok' or not reply.answers:
+            why = f'{reply.outcome}: {result.reason}' if result.reason else reply.outcome
             return _lack(opponent.name, why)
-        answer = read.answers[0]
-        return Rival(opponent.name, answer.prediction, answer.turns)
+        return Rival(opponent.name, reply.answers[0].prediction, reply.answers[0].turns)
 
 
 def _take_column(name: str, row: Row, column: str) -> Rival:
@@ -91,16 +91,16 @@ def read_given_answers(path: str, dataset: str, base: Path | None) -> dict[int, 
     file = _find_file(path, dataset, base)
     try:
         text = file.read_text(encoding='utf-8')
-        found = json.loads(text) if file.suffix == '.json' else [json.loads(line) for line in text.splitlines() if line]
-        listed = found.items() if isinstance(found, Mapping) else enumerate(found)
-        return {int(number): _read_answer(one) for number, one in listed}
+        data = json.loads(text) if file.suffix == '.json' else [json.loads(line) for line in text.splitlines() if line]
+        by_row = data.items() if isinstance(data, Mapping) else enumerate(data)
+        return {int(number): _read_answer(answer) for number, answer in by_row}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f'{file}: expected the answers of a model by row: {error!r:.80}.') from error
 
 
 def _find_file(path: str, dataset: str, base: Path | None) -> Path:
-    written = Path(path).expanduser()
-    for place in (written, *([base / written] if base is not None else [])):
+    expanded = Path(path).expanduser()
+    for place in (expanded, *([base / expanded] if base is not None else [])):
         for file in (place, place / f'{dataset}.json', place / f'{dataset}.jsonl'):
             if file.is_file():
                 return file
@@ -109,9 +109,9 @@ def _find_file(path: str, dataset: str, base: Path | None) -> Path:
     )
 
 
-def _read_answer(one: Any) -> str:
-    if isinstance(one, Mapping):
-        one = next(one[key] for key in ('prediction', 'output', 'answer') if key in one)
-    if not isinstance(one, str):
-        raise TypeError(f'{one!r:.40} is not a text')
-    return one
+def _read_answer(answer: Any) -> str:
+    if isinstance(answer, Mapping):
+        answer = next(answer[key] for key in ('prediction', 'output', 'answer') if key in answer)
+    if not isinstance(answer, str):
+        raise TypeError(f'{answer!r:.40} is not a text')
+    return answer

@@ -1,0 +1,95 @@
+"""What a run directory says about how its run was made: the config without keys, models, wordings, versions."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rolecall._version import __version__
+from rolecall.core.program import fingerprint
+from rolecall.redaction import mask_config
+from rolecall.runs.pair_run import Prepared
+from rolecall.sources.config.printing import format_config
+from rolecall.sources.datasets.digest import checksum_rows
+from rolecall.strings import count_noun
+
+_MOST_ROWS = 100
+_SPLITS = ('train', 'test', 'validation')
+
+
+def hide_secrets(value: Any) -> Any:
+    """The config with every secret hidden, and long lists of inline rows counted, not kept.
+
+    >>> hide_secrets({'models': [{'abbr': 'gpt', 'key': 'sk-1', 'path': 'gpt-4o'}]})
+    {'models': [{'abbr': 'gpt', 'key': '***', 'path': 'gpt-4o'}]}
+    """
+    return mask_config(_without_rows(value))
+
+
+def _without_rows(value: Any) -> Any:
+    """The config with long lists of inline rows counted, not kept."""
+    if isinstance(value, Mapping):
+        return {name: _count_rows(name, inner) for name, inner in value.items()}
+    return [_without_rows(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _count_rows(name: object, value: Any) -> Any:
+    if name in _SPLITS and isinstance(value, (list, tuple)) and len(value) > _MOST_ROWS:
+        return count_noun(len(value), 'row')
+    return _without_rows(value)
+
+
+def describe_run(prepared: Prepared, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """With what a run was made: versions, models, each dataset × model with the identity of its wording, overrides."""
+    named = prepared.pairs if prepared.config.get('benchmarks') else ()
+    tests = {pair.dataset: pair.pair.data.test for pair in named}
+    checksums = {name: checksum_rows(rows) for name, rows in tests.items()}
+    pairs = [
+        {
+            'dataset': pair.dataset,
+            'model': pair.model.name,
+            'template': fingerprint(format_config(hide_secrets(pair.pair.task.entry['infer_cfg']), style='json')),
+            **({'rows': rows} if (rows := checksums.get(pair.dataset)) else {}),
+            **({'path': path} if isinstance(path := pair.pair.task.entry.get('path'), str) else {}),
+        }
+        for pair in prepared.pairs
+    ]
+    return {
+        'rolecall': __version__,
+        'python': platform.python_version(),
+        'platform': platform.platform(),
+        'models': {name: hide_secrets(dict(model.identity)) for name, model in prepared.models.items()},
+        'pairs': pairs,
+        **({'overrides': hide_secrets(dict(overrides))} if overrides else {}),
+    }
+
+
+def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What a person should know who starts a run again: other rows than before, or a new model beside old ones."""
+    pairs = [pair for pair in before.get('pairs') or () if isinstance(pair, dict)]
+    return [*_describe_changed_rows(pairs, now['pairs']), *_describe_other_models(pairs, now['pairs'])]
+
+
+def _describe_changed_rows(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Datasets that are read from another file, or benchmarks with other rows, than when this run began."""
+    by_dataset = {pair.get('dataset'): pair for pair in before}
+    messages: dict[str, str] = {}
+    for pair in now:
+        name, was = pair['dataset'], by_dataset.get(pair['dataset'], pair)
+        if was.get('path', pair.get('path')) != pair.get('path'):
+            messages[name] = (
+                f'{name}: this run began with the rows of {was["path"]}; those of {pair.get("path")} replace them.'
+            )
+        elif was.get('rows', pair.get('rows')) != pair.get('rows'):
+            messages[name] = f'{name}: its rows have changed since this run began; those that changed are asked again.'
+    return list(messages.values())
+
+
+def _describe_other_models(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Models whose results stay in this directory, where a new one joins them."""
+    stored, asked = ({str(pair.get('model')) for pair in pairs} for pairs in (before, now))
+    if stored >= asked or stored <= asked:
+        return []
+    names = ', '.join(sorted(stored - asked))
+    return [f'This directory has results of {names}, too; they stay beside the new ones. --out DIR keeps runs apart.']

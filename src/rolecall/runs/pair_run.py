@@ -1,0 +1,180 @@
+"""What a run is about: every dataset × model that was picked, with its model, inferencer and scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rolecall.core.program import fingerprint
+from rolecall.core.prompts.pieces import Row
+from rolecall.core.prompts.values import text_of
+from rolecall.errors import ConfigError, MissingExtraError, Problem
+from rolecall.experiment.inferencers.generation import GenInferencer
+from rolecall.experiment.inferencers.inferencer import Inferencer
+from rolecall.experiment.opening.comparisons import Comparison
+from rolecall.experiment.opening.entries import Entries
+from rolecall.experiment.opening.judges import JudgeEntry
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.pairs.pair import Pair
+from rolecall.models.protocol import Model
+from rolecall.runs.recipes import digest_scoring
+from rolecall.scoring.answers import Scorable
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.evaluate import DatasetScorer
+from rolecall.scoring.scorecard import Verdict
+from rolecall.scoring.session import ScoringSession
+
+
+@dataclass(eq=False)
+class PairRun:
+    """One dataset × model in a run: how its rows are asked and scored, and how far that is."""
+
+    pair: Pair
+    model_entry: ModelEntry
+    model: Model
+    inferencer: Inferencer
+    scorer: DatasetScorer
+    judges: tuple[JudgeEntry, ...] = ()
+    """Each gives a score of its own; the first one's verdicts are those of the rows."""
+    is_baseline: bool = False
+    """Whether the other models are compared with this one, and it is compared with none."""
+    cluster_column: Any = None
+    is_asked: bool = False
+    """Whether all its rows have been asked about."""
+    deferred: int = 0
+    """Rows that wait for a batch."""
+
+    @property
+    def dataset(self) -> str:
+        return self.pair.task.abbr
+
+    @property
+    def name(self) -> str:
+        return f'{self.dataset} × {self.model.name}'
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What the answers are compared with; None if they are judged alone, or by a rule."""
+        return self.judges[0].comparison if self.judges else None
+
+    @property
+    def single(self) -> GenInferencer | None:
+        """The inferencer, if it asks once for each row: then rows can be asked about in groups."""
+        inferencer = self.inferencer
+        return inferencer if type(inferencer) is GenInferencer and inferencer.samples == 1 else None
+
+    @cached_property
+    def scoring_digest(self) -> str | None:
+        """What the verdicts depend on; None if that cannot be told."""
+        return digest_scoring(self.pair.task, self.model_entry)
+
+    def gold(self, row: Row) -> Any:
+        """The row's own answer; of a dialogue that is asked for its last turn only, that turn's."""
+        column = self.pair.task.wording.output_column
+        answer = row.get(column) if column is not None else None
+        only_last = self.pair.task.inferencer.asks_last_turn
+        return answer[-1] if only_last and isinstance(answer, (list, tuple)) and answer else answer
+
+    def cluster(self, row: Row) -> str | None:
+        """What rows that belong together share: the column that eval_cfg names as `cluster`."""
+        column = self.cluster_column
+        return None if column is None or row.get(column) is None else text_of(row[column])
+
+    def mark(self, rows: Sequence[Scorable]) -> Sequence[Verdict | None]:
+        """The verdicts on rows as they finish; None where a verdict takes a judge, other rows or other processes."""
+        session = self._marking
+        if self.scoring_digest is None or not session.is_plain:
+            return [None] * len(rows)
+        try:
+            return session.add(rows)
+        except (ScoringError, MissingExtraError):  # reported when the rows are scored
+            return [None] * len(rows)
+
+    @cached_property
+    def _marking(self) -> ScoringSession:
+        return self.scorer.start(adds_up=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelContext:
+    """What a model is told about the run: which files its requests may name, and what its replies must not show."""
+
+    media_folders: Sequence[Path] = ()
+    secrets: Collection[str] = ()
+    shared_prefixes: Sequence[tuple[Sequence[Any], str]] = ()
+    """What all requests of a pair begin with, for servers that can be asked to keep it."""
+
+    def tell(self, model: Any) -> None:
+        """Tell a model what it has a use for."""
+        if hasattr(model, 'restrict_media'):
+            model.restrict_media(self.media_folders)
+        if hasattr(model, 'add_secrets'):
+            model.add_secrets(self.secrets)
+        if hasattr(model, 'share_prefixes'):
+            model.share_prefixes(self.shared_prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The rows of one process among several that run the same config: every row whose number leaves its rank.
+
+    >>> list(Share(1, 4).numbers(10))
+    [1, 5, 9]
+    """
+
+    rank: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if self.of < 1 or not 0 <= self.rank < self.of:
+            raise ConfigError(
+                Problem('rank', f'rank {self.rank} of {self.of} does not exist.', 'Ranks count from 0 to one less.')
+            )
+
+    def numbers(self, total: int) -> range:
+        """The numbers of its rows."""
+        return range(self.rank, total, self.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A config, prepared: every dataset × model that was picked."""
+
+    config: Mapping[str, Any]
+    plan: Entries
+    picked: Entries
+    """The tasks and models of the plan that were picked."""
+    pairs: tuple[PairRun, ...]
+    limit: int | None
+    skipped: tuple[Problem, ...] = ()
+    """Why datasets or pairs were left out, where the run goes on without them."""
+    share: Share | None = None
+    """Which rows are asked, where several processes share them."""
+    context: ModelContext = field(default_factory=ModelContext, repr=False)
+
+    def numbers(self, pair: Pair) -> range:
+        """The numbers of the rows that are asked about."""
+        total = len(pair.data.test) if self.limit is None else min(len(pair.data.test), self.limit)
+        return range(total) if self.share is None else self.share.numbers(total)
+
+    @property
+    def models(self) -> dict[str, Model]:
+        return {pair.model.name: pair.model for pair in self.pairs}
+
+    @property
+    def judges(self) -> list[JudgeEntry]:
+        return [judge for pair in self.pairs for judge in pair.judges]
+
+    @property
+    def asked_models(self) -> list[tuple[Model, Mapping[str, Any]]]:
+        """The models that are asked, judges among them, with their entries."""
+        models = {id(pair.model): (pair.model, pair.model_entry.entry) for pair in self.pairs}
+        judges = {
+            fingerprint('', model=dict(entry.model.identity)): (entry.model, entry.entry)
+            for entry in (judge.model_entry for judge in self.judges)
+            if id(entry.model) not in models
+        }
+        return [*models.values(), *judges.values()]

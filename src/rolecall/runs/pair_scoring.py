@@ -1,0 +1,233 @@
+"""From the stored rows of a dataset × model to its scores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from rolecall.core.prompts.pieces import Row
+from rolecall.errors import MissingExtraError, RolecallError
+from rolecall.runs.finished_rows import outcome_to_score, read_verdict
+from rolecall.runs.judge import Judge, JudgeReply
+from rolecall.runs.pair_run import PairRun
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.writer import Store
+from rolecall.scoring.agreement import Agreement
+from rolecall.scoring.answers import Scorable
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.metrics.metric import Rival
+from rolecall.scoring.scorecard import JudgeAgreement, Judging, Scorecard, Verdict
+from rolecall.scoring.session import Opinions, ScoringSession
+from rolecall.sources.datasets.rows import Rows
+
+FindOpponents = Callable[[int, Row], Sequence[Rival]]
+"""From a row and its number to the answers that a judge compares its answer with."""
+_CHUNK, _MANY = 1000, 10_000
+"""Rows that are scored together; many where programs run side by side."""
+_FEW = 20
+"""Rows are looked up one by one if fewer than one in so many is needed, otherwise all are read in order."""
+
+
+class PairScorer:
+    """Scores the stored rows of one pair, with its judges if it has some."""
+
+    def __init__(
+        self, pair: PairRun, store: Store, judges: Sequence[Judge], *, find_opponents: FindOpponents | None
+    ) -> None:
+        """`find_opponents` gives the answers that those of a row are compared with."""
+        self._pair = pair
+        self._scorer = pair.scorer
+        self._names = (pair.dataset, pair.model.name)
+        self._store = store
+        self._judges = judges
+        self._find_opponents = find_opponents
+        self._session = pair.scorer.start()
+        self._others = _OtherJudges([pair.scorer.start() for _ in judges[1:]])
+
+    async def score(self, *, marked: bool) -> list[Scorecard]:
+        """The score of the pair: by each judge, if there are several. Changed rows are stored.
+
+        `marked`: all rows were marked this way as they finished, so that settled ones need not be marked again. What
+        keeps rows from being scored (an evaluator that raises) is the scorecard's `error`: other pairs are not
+        concerned.
+        """
+        session, store, metric = self._session, self._store, self._scorer.metric
+        try:
+            if marked and session.is_plain:
+                await self._add_marks()
+            else:
+                find_row = _find_in_order(self._pair.pair.data.test)
+                stored = store.results(*self._names)
+                many = metric is not None and metric.prepare is not None
+                while chunk := list(islice(stored, _MANY if many else _CHUNK)):
+                    await _store_changed(store, chunk, await self._mark(chunk, find_row))
+            card = session.finish(*self._names)
+        except (ScoringError, MissingExtraError) as error:
+            await store.wait_until_saved()
+            return [await self._report_unscored(error)]
+        await store.wait_until_saved()
+        verdicts = iter(card.verdicts)  # of a metric that had to see all rows first
+        stored = store.results(*self._names) if card.verdicts else iter(())
+        while chunk := list(islice(stored, _CHUNK)):
+            await _store_changed(store, chunk, [_mark_result(result, next(verdicts)) for result in chunk])
+        alias, rows_note = (str(self._pair.pair.task.entry.get(name) or '') for name in ('alias', 'rows_note'))
+        card = replace(card, alias=alias, rows_note=rows_note, is_baseline=self._pair.is_baseline)
+        if self._pair.is_baseline:
+            card = replace(card, metric='win_rate')
+        if not self._others.sessions:
+            return [card]
+        names = [judge.model.name for judge in self._judges]
+        cards = zip([card, *self._others.finish(card)], names, strict=True)
+        first, *others = (_name_judge(card, name) for card, name in cards)
+        agreement = JudgeAgreement(tuple(names), **self._others.agreement.describe())
+        return [replace(first, judging=replace(first.judging or Judging(), agreement=agreement)), *others]
+
+    async def _add_marks(self) -> None:
+        """Add settled rows by their stored marks, and mark the others."""
+        rows, store = self._pair.pair.data.test, self._store
+        few = store.count_unsettled(*self._names) * _FEW < len(rows)
+        find_row = (lambda number: rows[number] if number < len(rows) else {}) if few else _find_in_order(rows)
+        before: list[Result] = []
+        after: list[Result] = []
+        for count, stored in enumerate(store.marks(*self._names)):
+            if isinstance(stored, Result):
+                before.append(stored)
+                after += await self._mark([stored], find_row)
+            else:
+                self._session.add_settled(stored.scores, stored.correct)
+            if count % _CHUNK == 0 or len(after) >= _CHUNK:
+                await _store_changed(store, before, after)
+                before, after = [], []
+        await _store_changed(store, before, after)
+
+    async def _mark(self, results: Sequence[Result], find_row: Callable[[int], Row]) -> list[Result]:
+        """The rows with their marks, which take the judges' replies where they are needed."""
+        scorer, metric = self._scorer, self._scorer.metric
+        scorable = [self._make_scorable(result, find_row(result.row)) for result in results]
+        asked = self._judges if scorer.needs_judge else ()
+        replies = await asyncio.gather(*(scorer.ask_judge(scorable, judge) for judge in asked))
+        opinions = replies[0] if replies else {}
+        if metric is not None and metric.prepare is not None:  # programs have to run first
+            verdicts = await asyncio.to_thread(self._session.add, scorable, opinions=opinions)
+        else:
+            verdicts = self._session.add(scorable, opinions=opinions)
+        self._others.add(scorable, replies[1:], verdicts)
+        whole = metric is not None and metric.whole is not None  # marked when all were seen
+        return [
+            replace(
+                result if whole else _mark_result(result, verdict),
+                judged=_describe_replies([reply for by_row in replies for reply in by_row.get(result.row, ())]),
+            )
+            for result, verdict in zip(results, verdicts, strict=True)
+        ]
+
+    def _make_scorable(self, result: Result, values: Row) -> Scorable:
+        scorable = scorable_of(result, values)
+        if self._find_opponents is None:
+            return scorable
+        return replace(scorable, rivals=self._find_opponents(result.row, values))
+
+    async def _report_unscored(self, error: RolecallError) -> Scorecard:
+        """Take the scores off the stored rows; the scorecard that says why there are none."""
+        outcomes: Counter[str] = Counter()
+        stored = self._store.results(*self._names)
+        while chunk := list(islice(stored, _CHUNK)):
+            plain = [
+                _mark_result(result, Verdict(result.row, outcome=outcome_to_score(result.outcome, result.prediction)))
+                for result in chunk
+            ]
+            outcomes.update(result.outcome for result in plain)
+            await _store_changed(self._store, chunk, plain)
+        return Scorecard(
+            *self._names,
+            metric=self._scorer.metric.name if self._scorer.metric else '',
+            value=None,
+            total=outcomes.total(),
+            outcomes=outcomes,
+            error=f'{self._pair.name} could not be scored: {error}',
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherJudges:
+    """The judges after the first: the same rows scored by each, and how far all agree."""
+
+    sessions: Sequence[ScoringSession]
+    agreement: Agreement = field(default_factory=Agreement)
+
+    def add(self, rows: Sequence[Scorable], opinions: Sequence[Opinions], first: Sequence[Verdict]) -> None:
+        """Score some rows by each judge's replies; `first` has the verdicts of the first judge."""
+        marked = [first]
+        for session, replies in zip(self.sessions, opinions, strict=False):
+            marked.append(session.add(rows, opinions=replies))
+        for verdicts in zip(*marked, strict=True):
+            self.agreement.add([verdict.score for verdict in verdicts])
+
+    def finish(self, first: Scorecard) -> list[Scorecard]:
+        """The score of each judge after the first, in the form of the first one's card."""
+        return [_finish_session(session, first) for session in self.sessions]
+
+
+def _finish_session(session: ScoringSession, first: Scorecard) -> Scorecard:
+    try:
+        return session.finish(first.dataset, first.model)
+    except ScoringError as error:
+        message = f'{first.dataset} × {first.model} could not be scored: {error}'
+        return Scorecard(first.dataset, first.model, first.metric, None, total=first.total, error=message)
+
+
+def _name_judge(card: Scorecard, judge: str) -> Scorecard:
+    """The card of one judge among several. Like extractors, they are columns of their own."""
+    judging = replace(card.judging or Judging(), judge=judge)
+    return replace(card, metric=f'{card.metric} ({judge})', extractor=judge, judging=judging)
+
+
+def _find_in_order(rows: Rows) -> Callable[[int], Row]:
+    """Finds rows by number, each further on than the one before."""
+    numbered = enumerate(rows)
+
+    def find(number: int) -> Row:
+        return next((row for place, row in numbered if place == number), {})
+
+    return find
+
+
+async def _store_changed(store: Store, before: Sequence[Result], after: Sequence[Result]) -> None:
+    changed = [new for old, new in zip(before, after, strict=True) if new != old or new.settled != old.settled]
+    if changed:
+        store.update_rows(changed)
+    await store.wait_for_room()
+    await asyncio.sleep(0)
+
+
+def _describe_replies(replies: Sequence[str | None]) -> tuple[Mapping[str, str] | None, ...]:
+    """What is stored of a judge's replies: nothing if none was asked for."""
+    described = [
+        {'judge': reply.judge, 'fingerprint': reply.fingerprint, 'reply': str(reply)}
+        if isinstance(reply, JudgeReply)
+        else None
+        for reply in replies
+    ]
+    return tuple(described) if any(described) else ()
+
+
+def scorable_of(result: Result, values: Row) -> Scorable:
+    """A stored row as the scorer takes it; `values` are the columns of the dataset."""
+    outcome = outcome_to_score(result.outcome, result.prediction)
+    return Scorable(result.row, outcome, result.prediction, result.gold, values, result.cluster, result.details)
+
+
+def _mark_result(result: Result, verdict: Verdict) -> Result:
+    outcome, reason = read_verdict(verdict, result.reason)
+    return replace(
+        result,
+        outcome=outcome,
+        reason=reason,
+        extracted=verdict.extracted,
+        score=verdict.score,
+        correct=verdict.correct,
+        settled=verdict.settled,
+    )
