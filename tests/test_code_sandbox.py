@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,13 +89,56 @@ def test_a_disk_is_not_filled_with_many_files() -> None:
     assert run(source, seconds=120.0).outcome == 'denied'
 
 
+@pytest.mark.parametrize('hold', ['files.append(file)', 'maps.append(mmap.mmap(file.fileno(), 1 << 24))'])
+def test_a_disk_is_not_filled_with_files_that_were_deleted(hold: str, sandbox: str) -> None:
+    source = (
+        'import mmap, os\nfiles, maps = [], []\nwhile True:\n    file = open("x", "w+b", 0)\n    os.remove("x")\n'
+        f'    for _ in range(16): file.write(b"x" * (1 << 20))\n    {hold}'
+    )
+    free = os.statvfs(tempfile.gettempdir())
+    assert run(source, sandbox, seconds=120.0, memory=256).outcome in ('denied', 'memory')
+    after = os.statvfs(tempfile.gettempdir())
+    assert (after.f_bfree - free.f_bfree) * free.f_frsize > -(1 << 28)
+
+
+DEEP = 'import os\nfor _ in range(5000):\n    os.mkdir("{name}")\n    os.chdir("{name}")\nopen("file", "w")'
+WIDE = 'import os\nfor number in range(200_000): os.mkdir(str(number), 0)'
+
+
+@pytest.mark.parametrize(
+    'source', [DEEP.format(name='d'), DEEP.format(name='d' * 250), WIDE], ids=['deep', 'long', 'wide']
+)
+def test_folders_without_end_cost_one_row_and_are_deleted(
+    source: str, sandbox: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('tempfile.tempdir', str(tmp_path))
+    programs = [CodeProgram(f'{source}\nimport time; time.sleep(60)'), CodeProgram('assert True')]
+    ended = run_programs(programs, sandbox=SANDBOXES[sandbox], limits=SandboxLimits(seconds=30.0))
+    assert [execution.outcome for execution in ended] == ['denied', 'passed']
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_is_watched_while_a_program_keeps_talking(sandbox: str) -> None:
+    source = 'n = 0\ndef f():\n    global n\n    n += 1\n    open(str(n), "w")\n    return n'
+    program = CodeProgram(source, checks='while True: f()', names=('f',))
+    assert run_program(program, SANDBOXES[sandbox], SandboxLimits(seconds=60.0)).outcome == 'denied'
+
+
 @pytest.fixture
 def secret(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / 'secret.txt'
     path.write_text('a secret')
+    before = standing(path)
     yield path
     assert path.read_text() == 'a secret'
-    assert sorted(one.name for one in tmp_path.iterdir()) == ['secret.txt']
+    assert standing(path) == before
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ['secret.txt']
+
+
+def standing(path: Path) -> tuple[object, ...]:
+    """What a program must not change: a file's mode, owner and time, and the limits and priority of this process."""
+    status, limit = path.stat(), resource.getrlimit(resource.RLIMIT_CPU)
+    return status.st_mode, status.st_uid, status.st_mtime_ns, limit, os.getpriority(os.PRIO_PROCESS, 0)
 
 
 _NUMBERS = {'x86_64': (272, 250, 321, 310), 'aarch64': (97, 219, 280, 270)}.get(platform.machine(), (0, 0, 0, 0))
@@ -134,6 +179,23 @@ ESCAPES = {
     'signal the parent': 'import os; os.kill({parent}, 0)',
     'connect to a server': 'import socket; socket.create_connection(("127.0.0.1", {port}), 1)',
     'connect to a local socket': 'import socket; socket.socket(socket.AF_UNIX).connect({unix!r})',
+    'lower a limit of the parent': 'import resource as r; r.prlimit({parent}, r.RLIMIT_CPU, (1, 1))',
+    'lower a limit of its starter': 'import os, resource as r; r.prlimit(os.getppid(), r.RLIMIT_CPU, (1, 1))',
+    'hold the parent': 'import os; os.pidfd_open({parent})',
+    'hold itself': 'import os; os.pidfd_open(os.getpid())',
+    'slow the parent down': 'import os; os.setpriority(os.PRIO_PROCESS, {parent}, 19)',
+    'slow the user down': 'import os; os.setpriority(os.PRIO_USER, 0, 19)',
+    'pin the parent': 'import os; os.sched_setaffinity({parent}, [0])',
+    'make the parent idle': 'import os; os.sched_setscheduler({parent}, os.SCHED_IDLE, os.sched_param(0))',
+    'change a mode': 'import os; os.chmod({secret!r}, 0o777)',
+    'change an owner': 'import os; os.chown({secret!r}, os.getuid(), os.getgid())',
+    'change a time': 'import os; os.utime({secret!r}, (0, 0))',
+    'set an attribute': 'import os; os.setxattr({secret!r}, "user.x", b"x")',
+    'set flags of a file': 'import fcntl, os; fcntl.ioctl(open(os.__file__), 0x40086602, bytes([128, 0, 0, 0]))',
+    'lease a file': 'import fcntl, os; fcntl.fcntl(open(os.__file__), 1024, 0)',
+    'take memory outside every limit': 'import os; os.memfd_create("x")',
+    'take shared memory': 'import ctypes; assert ctypes.CDLL(None).shmget(0, 4096, 0o1600) >= 0',
+    'call the host of a virtual machine': 'import socket; socket.socket(socket.AF_VSOCK)',
     'reach a name': 'import socket; socket.getaddrinfo("localhost", 80); socket.create_connection(("localhost", {port}))',
 }
 
@@ -173,7 +235,7 @@ def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch, sandbox: str)
 
 def test_the_folder_is_empty_at_first_and_gone_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr('tempfile.tempdir', str(tmp_path))
-    source = 'import os\nassert os.listdir() == []\nos.makedirs("a/b")\nopen("a/b/c", "w")\nos.chmod("a", 0)'
+    source = 'import os\nassert os.listdir() == []\nos.makedirs("a/b")\nopen("a/b/c", "w")\nos.mkdir("a/hidden", 0)'
     assert run(source).passed
     assert list(tmp_path.iterdir()) == []
 

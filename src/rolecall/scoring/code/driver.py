@@ -11,6 +11,7 @@ solution returns arrives as plain data, so that it can neither see the tests nor
 import ast
 import builtins
 import collections
+import ctypes
 import datetime
 import decimal
 import errno
@@ -19,6 +20,7 @@ import importlib
 import json
 import os
 import resource
+import struct
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -36,6 +38,7 @@ _CONTAINERS: dict[str, type[Any]] = {
 }  # fmt: skip
 _DATES: dict[str, Any] = {'datetime': datetime.datetime, 'date': datetime.date, 'time': datetime.time}
 _JSON_INT = 1 << 63
+_NO_NEW_PRIVILEGES, _SECCOMP, _FILTER_MODE = 38, 22, 2
 
 
 def main() -> None:
@@ -54,6 +57,7 @@ def main() -> None:
 
     for name, value in task['limits'].items():
         resource.setrlimit(getattr(resource, name), (value, value))
+    filter_system_calls(bytes.fromhex(task['filter']))
     report(step='ready')
     kind = task['kind']
     peer = Peer(lambda message: report(step='said', message=message), lambda: json.loads(commands.readline()))
@@ -78,6 +82,15 @@ def main() -> None:
         outcome, detail = explain(error)
         report(step='raised', outcome=outcome, detail=detail)
     os._exit(0)
+
+
+def filter_system_calls(program: bytes) -> None:
+    """Install a seccomp filter, for good. Where the kernel has none, rolecall's probe finds out what stays open."""
+    steps = ctypes.create_string_buffer(program, len(program))
+    listing = struct.pack('HxxxxxxP', len(program) // 8, ctypes.addressof(steps))
+    control = ctypes.CDLL(None).prctl
+    if program and not control(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        control(_SECCOMP, _FILTER_MODE, listing, 0, 0)
 
 
 def new_module(name: str) -> types.ModuleType:
@@ -137,7 +150,9 @@ def run_checks(code: types.CodeType, task: dict[str, Any], peer: 'Peer') -> None
     modules = {name: _ALIASES.get(name, name) for name in names}
     real = {name: importlib.import_module(path) for name, path in modules.items() if is_module(path)}
     module.__dict__.update(real)
-    module.__dict__.update(peer.ask({'op': 'names', 'names': [name for name in names if name not in real]}))
+    expected = [name for name in names if name not in real]
+    answered = peer.ask({'op': 'names', 'names': expected})
+    module.__dict__.update({name: answered[name] for name in expected if name in answered})
     exec(code, module.__dict__)
 
 

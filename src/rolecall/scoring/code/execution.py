@@ -6,13 +6,12 @@ import json
 import os
 import secrets
 import select
-import shutil
 import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import cycle
@@ -20,14 +19,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.scoring.code.sandbox import SANDBOXES, Confined, Sandbox, SandboxError, SandboxLimits
+from rolecall.scoring.code.sandbox import MOST_FILES, SANDBOXES, Confined, Sandbox, SandboxError, SandboxLimits
+from rolecall.scoring.code.seccomp import build_filter
 
 Outcome = Literal['passed', 'failed', 'timeout', 'memory', 'denied']
 Progress = Callable[[int, int], None]
 
 _FAILURES = ('failed', 'memory', 'denied')
 _TICK = 0.05
-_MOST_FILES = 1000
 _LONGEST_REPORT = 64 << 20
 _MB = 1 << 20
 _ATTEMPTS = 3
@@ -180,6 +179,7 @@ class _Session:
         self._received = bytearray()
         self._noise = b''
         self._ended = False
+        self._next_check = time.monotonic() + _TICK
         os.set_blocking(process.commands.fileno(), False)
         os.set_blocking(process.reports.fileno(), False)
 
@@ -204,6 +204,7 @@ class _Session:
             'function': program.function,
             'output_limit': self._limits.output * _MB,
             'limits': self._limits.as_rlimits(tests=len(program.tests)),
+            'filter': build_filter(file_changes=self._process.file_changes).hex(),
         }
         try:
             self.exchange(task, self._limits.start_seconds, starting=True)
@@ -241,7 +242,7 @@ class _Session:
                     poll.unregister(self._process.commands.fileno())
             if self._process.reports.fileno() in ready and not self._receive():
                 raise self._describe_end(starting)
-            if not ready:
+            if time.monotonic() > self._next_check:
                 self._check_disk()
 
     def _send(self, unsent: bytes) -> bytes:
@@ -294,16 +295,10 @@ class _Session:
         return _EndedError('failed', f'{how} before the tests were done')
 
     def _check_disk(self) -> None:
-        size = files = 0
-        for place, _, names in os.walk(self._folder):
-            for name in names:
-                files += 1
-                try:
-                    size += os.lstat(os.path.join(place, name)).st_size
-                except OSError:
-                    continue
-            if size > self._limits.disk * _MB or files > _MOST_FILES:
-                raise _EndedError('denied', f'wrote more than {self._limits.disk} MB or {_MOST_FILES} files')
+        self._next_check = time.monotonic() + _TICK
+        size, files = self._process.usage()
+        if size > self._limits.disk * _MB or files > MOST_FILES:
+            raise _EndedError('denied', f'wrote more than {self._limits.disk} MB or {MOST_FILES} files')
 
 
 def _parse_report(line: bytes) -> Mapping[str, Any]:
@@ -332,20 +327,28 @@ def _empty_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, onerror=_open_up)
+        delete_tree(folder)
 
 
-def _open_up(remove: Callable[[str], object], path: str, _: object) -> None:
-    """A program may have left folders that cannot be listed."""
-    try:
-        os.chmod(os.path.dirname(path), 0o700)
-        os.chmod(path, 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            remove(path)
-    except OSError:
-        return
+def delete_tree(folder: Path) -> None:
+    """Delete a folder however deep it is, and whatever may not be listed in it.
+
+    Nested folders are moved up beside each other first, so that depth costs neither a recursion nor a long path.
+    """
+    folders = [str(folder)]
+    for place in folders:
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.path)
+                        continue
+                    os.chmod(entry.path, 0o700)
+                    os.rename(entry.path, target := f'{folder}.{len(folders)}')
+                    folders.append(target)
+    for place in reversed(folders):
+        with suppress(OSError):
+            os.rmdir(place)
 
 
 def choose_sandbox(name: str | None = None, *, where: str = 'evaluator') -> Sandbox:

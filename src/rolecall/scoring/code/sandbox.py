@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 import os
-import platform
 import shutil
-import struct
+import stat
 import subprocess
 import sys
 import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -29,6 +30,7 @@ _LIBRARIES = (
 _DEVICES = ('/dev/null', '/dev/urandom', '/dev/zero')
 _FOLDER = '/rolecall-sandbox'
 _MB = 1 << 20
+MOST_FILES = 1000
 
 
 class SandboxError(Exception):
@@ -67,6 +69,13 @@ class Confined(Protocol):
     @property
     def reports(self) -> IO[bytes]: ...
 
+    @property
+    def file_changes(self) -> bool:
+        """Whether chmod and the like are harmless: nothing but the program's folder can be changed."""
+
+    def usage(self) -> tuple[int, int]:
+        """The bytes and the number of files that it has written; 0 where the sandbox itself bounds them."""
+
     def kill(self) -> None: ...
 
     def wait(self) -> int | None:
@@ -103,6 +112,8 @@ def _environment(folder: str) -> dict[str, str]:
 @dataclass(slots=True)
 class _Sandlocked:
     process: Any
+    folder: Path
+    file_changes: bool = False
 
     @property
     def commands(self) -> IO[bytes]:
@@ -114,6 +125,10 @@ class _Sandlocked:
         stream: IO[bytes] = self.process.stderr
         return stream
 
+    def usage(self) -> tuple[int, int]:
+        size, files = _measure_folder(self.folder)
+        return size + _size_of_deleted(self.process.pid), files
+
     def kill(self) -> None:
         self.process.kill()
 
@@ -123,6 +138,34 @@ class _Sandlocked:
         if result.reason is not None and result.reason.name == 'KILLED':
             return None
         return max(int(result.signal), 0)
+
+
+def _measure_folder(folder: Path) -> tuple[int, int]:
+    """The bytes and the number of files and folders in a folder, counted up to a bound."""
+    size, count, pending = 0, 0, [str(folder)]
+    while pending and count <= MOST_FILES:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in islice(entries, MOST_FILES + 1):
+                    count += 1
+                    size += entry.stat(follow_symlinks=False).st_size
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+        except OSError as error:
+            count += MOST_FILES * (error.errno == errno.ENAMETOOLONG)
+    return size, count
+
+
+def _size_of_deleted(process: int | None) -> int:
+    """The bytes of the files that a process holds open though they have no name any more."""
+    folder, size = f'/proc/{process}/fd', 0
+    try:
+        for name in os.listdir(folder):
+            status = os.stat(f'{folder}/{name}')
+            size += status.st_size * (stat.S_ISREG(status.st_mode) and not status.st_nlink)
+    except OSError:
+        return size
+    return size
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +191,7 @@ class SandlockSandbox:
         warnings.filterwarnings('ignore', message="Policy field 'gid'", category=UserWarning)
         piped, null = sandlock.StdioMode.PIPED, sandlock.StdioMode.NULL
         try:
-            return _Sandlocked(policy.popen(_interpreter(), stdin=piped, stdout=null, stderr=piped))
+            return _Sandlocked(policy.popen(_interpreter(), stdin=piped, stdout=null, stderr=piped), folder)
         except (RuntimeError, OSError, ValueError, sandlock.SandlockError) as error:
             raise SandboxError(f'sandlock cannot start a process: {error}') from error
 
@@ -167,6 +210,10 @@ class SandlockSandbox:
 class _Spawned:
     process: subprocess.Popen[bytes]
     stop: Callable[[], None]
+    information: IO[bytes] | None = None
+    """Where bubblewrap writes the number of the process inside."""
+    file_changes: bool = True
+    _inside: int = 0
 
     @property
     def commands(self) -> IO[bytes]:
@@ -176,9 +223,21 @@ class _Spawned:
     def reports(self) -> IO[bytes]:
         return _present(self.process.stderr)
 
+    def usage(self) -> tuple[int, int]:
+        if self.information is None:
+            return 0, 0
+        self._inside = self._inside or int(json.load(self.information)['child-pid'])
+        try:
+            status = os.statvfs(f'/proc/{self._inside}/root{_FOLDER}')
+        except OSError:
+            return 0, 0
+        return (status.f_blocks - status.f_bfree) * status.f_frsize, status.f_files - status.f_ffree
+
     def kill(self) -> None:
         self.stop()
         self.process.kill()
+        if self.information is not None:
+            self.information.close()
 
     def wait(self) -> int | None:
         with self.process:
@@ -195,7 +254,7 @@ def _present(stream: IO[bytes] | None) -> IO[bytes]:
 
 def _spawn(
     command: Sequence[str], environment: Mapping[str, str], stop: Callable[[], None], pass_fds: Sequence[int] = ()
-) -> Confined:
+) -> _Spawned:
     try:
         process = subprocess.Popen(
             command,
@@ -212,55 +271,6 @@ def _spawn(
     return _Spawned(process, stop)
 
 
-_IO_URING = (425, 426, 427)
-_SYSTEM_CALLS = {
-    'x86_64': (
-        0xC000003E,
-        56,
-        (57, 58),
-        (101, 310, 311, 272, 308, 248, 249, 250, 321, 323, 298, 155, 165, 166, 304, *_IO_URING),
-    ),
-    'aarch64': (
-        0xC00000B7,
-        220,
-        (),
-        (117, 270, 271, 97, 268, 217, 218, 219, 280, 282, 241, 41, 40, 39, 265, *_IO_URING),
-    ),
-}
-"""Of an architecture: its number, that of clone, of fork and vfork, and of what is refused: ptrace, access to others'
-memory, namespaces (unshare, setns), keyrings, bpf, userfaultfd, perf events, mounts, files by handle, io_uring."""
-_CLONE3, _CLONE_THREAD = 435, 0x10000
-
-
-def _no_new_processes() -> bytes:
-    """A seccomp filter (classic BPF) with which a process can start threads, but no processes, nor look into others.
-
-    It also refuses what no program of a benchmark needs and past escapes from namespaces have used.
-    """
-    machine = platform.machine()
-    if machine not in _SYSTEM_CALLS:
-        raise SandboxError(f'bubblewrap is not supported here on {machine}')
-    architecture, clone, forks, refused = _SYSTEM_CALLS[machine]
-    load, equal, any_bit, answer = 0x20, 0x15, 0x45, 0x06
-    allow, kill, refuse = 0x7FFF0000, 0x80000000, 0x00050000
-    program = [
-        (load, 0, 0, 4),
-        (equal, 1, 0, architecture),
-        (answer, 0, 0, kill),
-        (load, 0, 0, 0),
-        *(step for number in forks for step in ((equal, 0, 1, number), (answer, 0, 0, refuse | errno.EAGAIN))),
-        *(step for number in refused for step in ((equal, 0, 1, number), (answer, 0, 0, refuse | errno.EPERM))),
-        (equal, 0, 1, _CLONE3),
-        (answer, 0, 0, refuse | errno.ENOSYS),  # the C library then uses clone, whose flags can be seen
-        (equal, 0, 3, clone),
-        (load, 0, 0, 16),
-        (any_bit, 1, 0, _CLONE_THREAD),
-        (answer, 0, 0, refuse | errno.EAGAIN),
-        (answer, 0, 0, allow),
-    ]
-    return b''.join(struct.pack('HBBI', *step) for step in program)
-
-
 @dataclass(frozen=True, slots=True)
 class BubblewrapSandbox:
     """Linux namespaces through the program `bwrap` (package bubblewrap)."""
@@ -274,19 +284,23 @@ class BubblewrapSandbox:
         shown = [word for path in _readable() for word in ('--ro-bind', path, path)]
         devices = [word for path in _DEVICES for word in ('--dev-bind', path, path)]
         clean = [word for name, value in _environment(_FOLDER).items() for word in ('--setenv', name, value)]
-        filtered = os.memfd_create('rolecall-seccomp')
-        os.write(filtered, _no_new_processes())
-        os.lseek(filtered, 0, os.SEEK_SET)
+        information, written = os.pipe()
         command = [
-            bwrap, '--seccomp', str(filtered),
+            bwrap, '--info-fd', str(written),
             '--unshare-all', '--unshare-user', '--uid', '65534', '--die-with-parent', '--new-session',
             '--cap-drop', 'ALL', '--clearenv', *clean, *shown, *devices,
-            '--size', str(limits.disk * _MB), '--tmpfs', _FOLDER, '--chdir', _FOLDER, '--', *_interpreter(),
+            '--size', str(limits.disk * _MB), '--tmpfs', _FOLDER, '--chdir', _FOLDER,
+            '--remount-ro', '/', '--', *_interpreter(),
         ]  # fmt: skip
+        stream = os.fdopen(information, 'rb')
         try:
-            return _spawn(command, {}, lambda: None, pass_fds=(filtered,))
+            process = _spawn(command, {}, lambda: None, pass_fds=(written,))
+        except SandboxError:
+            stream.close()
+            raise
         finally:
-            os.close(filtered)
+            os.close(written)
+        return replace(process, information=stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +321,7 @@ class DockerSandbox:
             '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges', '--user', '65534:65534',
             '--memory', f'{limits.memory + 256}m', '--memory-swap', f'{limits.memory + 256}m',
             '--pids-limit', '32', '--cpus', '1', *clean,
-            '--tmpfs', f'{_FOLDER}:size={limits.disk}m,mode=1777', '--workdir', _FOLDER,
+            '--tmpfs', f'{_FOLDER}:size={limits.disk}m,nr_inodes={MOST_FILES},mode=1777', '--workdir', _FOLDER,
             image, 'python', '-I', '-B', '-c', _DRIVER,
         ]  # fmt: skip
 
