@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.scoring.code.benchmark_programs import humaneval
-from rolecall.scoring.code.execution import CodeProgram, _try_to_escape, run_program, run_programs
+from rolecall.scoring.code.execution import CodeProgram, probe_sandbox, run_program, run_programs
 from rolecall.scoring.code.sandbox import SANDBOXES, SandboxLimits
 from rolecall.scoring.metrics.metric import Answer
 
@@ -46,7 +46,7 @@ def main() -> None:
     bare = [run_bare(program) for program in programs]
     print(f'bare python -I      {len(bare)} programs, median {statistics.median(bare) * 1000:.0f} ms each')
     for name in ('sandlock', 'bubblewrap'):
-        if reason := _try_to_escape(name):
+        if reason := probe_sandbox(name):
             print(f'{name:<18}  not here: {reason}')
             continue
         ended = [run_program(program, SANDBOXES[name], SandboxLimits(seconds=10)) for program in programs]

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from rolecall.scoring.code.benchmark_programs import (
+    code_generation,
+    humaneval,
+    humaneval_plus,
+    leetcode,
+    mbpp,
+    with_test_code,
+)
 from rolecall.scoring.code.execution import CodeProgram, choose_sandbox, run_program, run_programs
 from rolecall.scoring.code.sandbox import SandboxLimits
+from rolecall.scoring.metrics.metric import Answer
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='sandboxes need Linux')
 
@@ -138,6 +148,88 @@ def test_a_solution_cannot_decide_its_own_verdict() -> None:
     assert [source for source, out in zip(CHEATS, outcomes(*programs), strict=True) if out == 'passed'] == []
 
 
+NAMES = '("abs", "range", "all", "zip", "len", "isinstance", "print", "check", "candidate", "_inputs", "_same", "_reference", "_candidate", "_tolerance", "json", "__builtins__", "__name__", "inputs", "results", "assertion")'
+OVERRIDES = {  # put before a wrong solution
+    'nothing': '',
+    'names': 'def _lie(*given, **named): return True\nfor _name in ' + NAMES + ': globals()[_name] = _lie',
+    'builtins': 'import builtins\nfor _name in ("abs", "all", "zip", "len"): setattr(builtins, _name, lambda *given: ())',
+    'no inputs': '_inputs = inputs = results = []',
+    'a dict of builtins': 'globals()["__builtins__"] = dict(vars(__import__("builtins")), abs=lambda x: 0, range=lambda *given: [], all=lambda x: True)',
+    'AssertionError': 'import builtins\nbuiltins.AssertionError = AssertionError = type("Quiet", (Exception,), {})',
+}  # fmt: skip
+FORGERIES = {  # names that a solution adds to those the checks asked for
+    'no inputs': '{"_inputs": []}',
+    'abs': '{"abs": lambda x: 0}',
+    'range': '{"range": lambda *given: []}',
+    'all': '{"all": lambda values: True}',
+    'enumerate': '{"enumerate": lambda *given: []}',
+    'check': '{"check": lambda candidate: None}',
+    'its own comparison': '{"_same": lambda *given: True}',
+    'its own reference': '{"_reference": lambda *given: -1}',
+    'builtins': '{"__builtins__": {"abs": lambda x: 0, "all": lambda x: True, "range": lambda *given: [], "enumerate": lambda *given: []}}',
+}  # fmt: skip
+OVERRIDES |= {
+    f'forged {name}': (
+        'import sys\n_frame = sys._getframe()\nwhile _frame:\n'
+        '    if "Peer" in _frame.f_globals:\n'
+        '        _peer = _frame.f_globals["Peer"]\n'
+        '        def _forged(self, question, answer=_peer._answer):\n'
+        '            reply = answer(self, question)\n'
+        f'            if question["op"] == "names": reply["value"]["dict"] += self.encode({forged})["dict"]\n'
+        '            return reply\n'
+        '        _peer._answer = _forged\n'
+        '    _frame = _frame.f_back'
+    )
+    for name, forged in FORGERIES.items()
+}
+BODY = 'def add(a, b):\n    """Add."""\n'
+TESTED = {
+    'prompt': BODY,
+    'entry_point': 'add',
+    'canonical_solution': '    return a + b\n',
+    'test': 'def check(candidate):\n    assert all(abs(candidate(n, 2.0) - n - 2) < 1e-6 for n in range(3))\n',
+}
+MBPP_PLUS_TEST = """
+def is_floats(x): return isinstance(x, float)
+def assertion(out, exp, atol):
+    if atol == 0 and is_floats(exp): atol = 1e-6
+    assert abs(out - exp) <= atol
+inputs = [[1, 2], [3, 4.5]]
+results = [3, 7.5]
+for i, (inp, exp) in enumerate(zip(inputs, results)):
+    assertion(add(*inp), exp, 0)
+"""
+SAMPLE = '{"inputs": ["1\\n2", "3\\n4"], "outputs": ["3", "7"], "fn_name": "add"}'
+FORMS: dict[str, Callable[[str], CodeProgram]] = {
+    'HumanEval': lambda code: humaneval(Answer(code, values=TESTED)),
+    'HumanEval+ by tests': lambda code: humaneval_plus(Answer(code, values=TESTED)),
+    'HumanEval+ by reference': lambda code: humaneval_plus(Answer(code, values={**TESTED, 'plus_input': [[5, 6.5], [1, 1]]})),
+    'MBPP': lambda code: mbpp(Answer(code, 'assert abs(add(1, 2) - 3) < 0.1\nassert all([add(2, 2) == 4])')),
+    'MBPP by reference': lambda code: mbpp(Answer(code, 'assert abs(add(1, 2) - 3) < 0.1', {'code': 'def add(a, b): return a + b'})),
+    'MBPP+': lambda code: mbpp(Answer(code, 7, {'test': MBPP_PLUS_TEST, 'code': 'def add(a, b): return a + b'})),
+    'MBPP+ without a reference': lambda code: mbpp(Answer(code, 7, {'test': MBPP_PLUS_TEST})),
+    'LeetCode': lambda code: leetcode(Answer(code, 'assert all(add(n, 1) == n + 1 for n in range(3))')),
+    'LiveCodeBench': lambda code: code_generation(Answer(f'```\n{code}\n```', values={'evaluation_sample': SAMPLE}), extractor='v1'),
+    'HumanEval Pro': lambda code: with_test_code(Answer(code, values={'test_code': 'assert abs(add(1, 2) - 3) < 0.1'})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_no_override_helps_a_wrong_solution_or_hurts_a_right_one(form: str) -> None:
+    wrong = [f'{override}\n{BODY}    return -1\n' for override in OVERRIDES.values()]
+    right = f'{BODY}    return a + b\n'
+    ended = outcomes(*map(FORMS[form], [*wrong, right]))
+    assert [name for name, out in zip(OVERRIDES, ended, strict=False) if out == 'passed'] == []
+    assert ended[-1] == 'passed'
+
+
+def test_of_several_builtins_only_the_tested_one_may_be_the_solution_s() -> None:
+    checks = 'assert sum(list(range(3)), 1) == 7'
+    right = CodeProgram('def sum(values, n): return 7', checks=checks)
+    wrong = CodeProgram('def range(n): return []\ndef list(x): return [4, 2]\ndef abs(x): return 0', checks=checks)
+    assert [out == 'passed' for out in outcomes(right, wrong)] == [True, False]
+
+
 def test_a_solution_cannot_look_behind_what_the_checks_hand_to_it() -> None:
     source = (
         'def f(g):\n'
@@ -167,7 +259,7 @@ def test_a_wrong_solution_fails_with_what_happened() -> None:
     )
     assert found[0] == 'failed: AssertionError: one is not two (line 1)'
     assert found[1] == 'failed: ZeroDivisionError: division by zero (line 1)'
-    assert found[2].startswith('denied: PermissionError')
+    assert found[2].startswith(('denied: PermissionError', 'failed: FileNotFoundError'))
     assert found[3].startswith("failed: NameError: name 'f' is not defined")
     assert found[4].startswith('failed: SyntaxError')
 

@@ -20,8 +20,8 @@ from rolecall.scoring.code.execution import (
     Case,
     CodeProgram,
     Execution,
-    _try_to_escape,
     choose_sandbox,
+    probe_sandbox,
     run_program,
     run_programs,
 )
@@ -29,11 +29,11 @@ from rolecall.scoring.code.sandbox import SANDBOXES, Confined, SandboxError, San
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='sandboxes need Linux')
 
-USABLE = [name for name in ('sandlock', 'bubblewrap') if sys.platform == 'linux' and not _try_to_escape(name)]
+USABLE = [name for name in ('sandlock', 'bubblewrap') if sys.platform == 'linux' and not probe_sandbox(name)]
 
 
 def test_a_sandbox_works_here() -> None:
-    assert 'sandlock' in USABLE, _try_to_escape('sandlock')
+    assert 'sandlock' in USABLE, probe_sandbox('sandlock')
 
 
 @pytest.fixture(params=USABLE)
@@ -381,12 +381,12 @@ def test_an_interpreter_that_is_slow_to_start_is_not_the_program_s_fault() -> No
 def test_without_a_sandbox_code_is_refused_with_the_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, 'sandlock', None)
     monkeypatch.setenv('PATH', '/nowhere')
-    _try_to_escape.cache_clear()
+    probe_sandbox.cache_clear()
     try:
         with pytest.raises(ConfigError) as raised:
             choose_sandbox()
     finally:
-        _try_to_escape.cache_clear()
+        probe_sandbox.cache_clear()
     said = str(raised.value)
     assert 'sandlock is not installed' in said
     assert 'bubblewrap is not installed' in said

@@ -157,7 +157,7 @@ def run_checks(code: types.CodeType, task: dict[str, Any], peer: 'Peer') -> None
 
 
 def find_needed_names(source: str, known: dict[str, Any]) -> list[str]:
-    """The names that tests use and do not define: the solution's. A builtin counts only if there is no other."""
+    """The names that tests use and do not define: the solution's. Without any, the outermost builtin that they use."""
     names = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
     set_by_tests = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | known.keys()
     for node in ast.walk(ast.parse(source)):
@@ -168,7 +168,7 @@ def find_needed_names(source: str, known: dict[str, Any]) -> list[str]:
         elif isinstance(node, ast.arg):
             set_by_tests.add(node.arg)
     used = list(dict.fromkeys(node.id for node in names if node.id not in set_by_tests))
-    return [name for name in used if not hasattr(builtins, name)] or used
+    return [name for name in used if not hasattr(builtins, name)] or used[:1]
 
 
 def is_module(path: str) -> bool:

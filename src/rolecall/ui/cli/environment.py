@@ -1,4 +1,4 @@
-"""What is at hand on this machine: Python, extras, models, keys and endpoints, as lines for `rolecall doctor`."""
+"""What this machine has: Python, extras, sandboxes, models, keys and endpoints, as lines for `rolecall doctor`."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def check_environment(*, offline: bool = False) -> Iterator[Checked]:
     yield Checked('rolecall', f'{__version__}, Python {platform.python_version()}, {platform.platform()}')
     yield Checked('processors', f'{os.cpu_count() or 1}; terminal writes {sys.stdout.encoding or "unknown"}')
     yield from _check_extras()
+    yield from _check_sandboxes()
     yield from _check_models()
     yield from _check_keys()
     if not offline:
@@ -54,6 +55,14 @@ def _check_extras() -> Iterator[Checked]:
         if missing:
             found = f"{', '.join(missing)} missing: pip install 'rolecall[{extra}]'"
         yield Checked(f'extra {extra}', f'{found} ({purpose})')
+
+
+def _check_sandboxes() -> Iterator[Checked]:
+    """Each sandbox that is tried by default; what a program in it could still do, or why it cannot be used."""
+    from rolecall.scoring.code.execution import BY_DEFAULT, probe_sandbox
+
+    for name in BY_DEFAULT:
+        yield Checked(f'sandbox {name}', probe_sandbox(name) or 'holds: every attempt of a program to get out failed')
 
 
 def _check_models() -> Iterator[Checked]:
