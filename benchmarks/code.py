@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.scoring.code.benchmark_programs import humaneval
-from rolecall.scoring.code.execution import CodeProgram, probe_sandbox, run_program, run_programs
+from rolecall.scoring.code.execution import CodeProgram, run_program, run_programs
 from rolecall.scoring.code.sandbox import SANDBOXES, SandboxLimits
+from rolecall.scoring.code.sandbox_probe import probe_sandbox
 from rolecall.scoring.metrics.metric import Answer
 
 

@@ -15,8 +15,9 @@ from rolecall.scoring.code.benchmark_programs import (
     mbpp,
     with_test_code,
 )
-from rolecall.scoring.code.execution import CodeProgram, choose_sandbox, run_program, run_programs
+from rolecall.scoring.code.execution import CodeProgram, run_program, run_programs
 from rolecall.scoring.code.sandbox import SandboxLimits
+from rolecall.scoring.code.sandbox_probe import choose_sandbox
 from rolecall.scoring.metrics.metric import Answer
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='sandboxes need Linux')

@@ -20,12 +20,11 @@ from rolecall.scoring.code.execution import (
     Case,
     CodeProgram,
     Execution,
-    choose_sandbox,
-    probe_sandbox,
     run_program,
     run_programs,
 )
 from rolecall.scoring.code.sandbox import SANDBOXES, Confined, SandboxError, SandboxLimits, _Spawned
+from rolecall.scoring.code.sandbox_probe import choose_sandbox, probe_sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='sandboxes need Linux')
 
@@ -402,7 +401,7 @@ def test_a_sandbox_that_confines_nothing_is_refused(monkeypatch: pytest.MonkeyPa
         def start(self, folder: Path, limits: SandboxLimits) -> module.Confined:
             return module._spawn([sys.executable, '-I', '-c', module._DRIVER], os.environ, lambda: None)
 
-    monkeypatch.setattr('rolecall.scoring.code.execution.SANDBOXES', {'bare': Bare()})
+    monkeypatch.setattr('rolecall.scoring.code.sandbox_probe.SANDBOXES', {'bare': Bare()})
     with pytest.raises(ConfigError, match='bare does not confine programs here'):
         choose_sandbox('bare')
     assert subprocess  # the bare process is what other harnesses start

@@ -13,9 +13,10 @@ from rolecall.scoring import group_intervals
 from rolecall.scoring.answers import AnswerReader, Scorable
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import code_metrics, sandbox
-from rolecall.scoring.code.execution import CodeProgram, choose_sandbox, run_program
+from rolecall.scoring.code.execution import CodeProgram, run_program
 from rolecall.scoring.code.extraction import ds1000_matplotlib_postprocess, humaneval_postprocess, longest_program
 from rolecall.scoring.code.sandbox import SandboxLimits
+from rolecall.scoring.code.sandbox_probe import choose_sandbox
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.families.ifeval import follow_instructions

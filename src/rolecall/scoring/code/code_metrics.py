@@ -14,8 +14,9 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import benchmark_programs, report_progress
-from rolecall.scoring.code.execution import CodeProgram, Execution, choose_sandbox, run_programs
+from rolecall.scoring.code.execution import CodeProgram, Execution, run_programs
 from rolecall.scoring.code.sandbox import Sandbox, SandboxError, SandboxLimits
+from rolecall.scoring.code.sandbox_probe import choose_sandbox
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 
 __all__: list[str] = []

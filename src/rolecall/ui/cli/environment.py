@@ -59,7 +59,7 @@ def _check_extras() -> Iterator[Checked]:
 
 def _check_sandboxes() -> Iterator[Checked]:
     """Each sandbox that is tried by default; what a program in it could still do, or why it cannot be used."""
-    from rolecall.scoring.code.execution import BY_DEFAULT, probe_sandbox
+    from rolecall.scoring.code.sandbox_probe import BY_DEFAULT, probe_sandbox
 
     for name in BY_DEFAULT:
         yield Checked(f'sandbox {name}', probe_sandbox(name) or 'holds: every attempt of a program to get out failed')
