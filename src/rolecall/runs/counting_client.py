@@ -72,6 +72,7 @@ class CountingClient:
         self._goes_on = prepared.pair.waits or asks_further(prepared)
         """Whether what is asked later depends on the replies."""
         self._row = self._rows = self._requests = self._cached = self._dropped = self._too_long = self._tokens = 0
+        self._repeated = 0
         self._countable = self._exact = True
         self._unchecked = False
         self._shared_part: float | None = None
@@ -136,6 +137,7 @@ class CountingClient:
         """Add up one request; whether a stored reply is reused."""
         known = self._memory.knows(key, self._row)
         if key in self._sent:
+            self._repeated += 1
             return known
         self._sent.add(key)
         self._requests += 1
@@ -175,6 +177,7 @@ class CountingClient:
             rows,
             round(self._requests * share),
             cached=round(self._cached * share),
+            repeated=round(self._repeated * share),
             input_tokens=round(self._tokens * share) if self._countable else None,
             shots_dropped=round(self._dropped * share),
             too_long=round(self._too_long * share),

@@ -31,6 +31,8 @@ class PlannedPair:
     requests: int
     cached: int = 0
     """Requests that were finished before and will not be sent."""
+    repeated: int = 0
+    """Requests that equal an earlier one: they share its reply."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     """At most."""
@@ -111,6 +113,8 @@ def _parts(pair: PlannedPair) -> Iterator[str]:
     known = f' ({pair.about}{pair.cached:,} known)' if pair.cached else ''
     yield count_noun(pair.rows, 'row')
     yield f'{pair.about}{count_noun(pair.requests, "request")}{known}'
+    if pair.repeated:
+        yield f'{pair.about}{count_noun(pair.repeated, "duplicate")} (not sent)'
     if pair.input_tokens is not None:
         yield f'{pair.about}{count_noun(pair.input_tokens, "input token")}'
     elif pair.remote:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,10 +104,12 @@ def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: So
     rows = Path(source) if isinstance(source, str | Path) else source
     rows_options = _find_choices(rows, options.rows, notes)
     choices = bool(rows_options.choices)
-    can_weigh = bool(models) and all(bare_name(entry.get('type')) in _GIVE_LOGPROBS for entry in models)
+    can_weigh = bool(models) and all(map(_gives_logprobs, models))
     perplexity = choices and (options.rows.ask == 'perplexity' or (options.rows.ask is None and can_weigh))
     if choices and perplexity and options.rows.ask is None:
         notes.append('choices are compared by log-probability; --ask generate reads them from a generated reply.')
+    elif choices and options.rows.ask is None:
+        notes += _describe_company(models)
     if options.default_model and options.rows.answer is None:
         notes.append('no answer column is given (--answer): replies are stored, and not scored.')
     dialogue = not all(map(_takes_bare_text, models)) if models else False
@@ -124,6 +126,21 @@ def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: So
     config = overrides.apply({'models': models, 'datasets': [dataset]})
     overrides_given = {**_given_rows_options(options.rows), **options.overrides.as_dict()}
     return Assembled(config, None, None, data or None, overrides_given, tuple(notes))
+
+
+def _gives_logprobs(entry: Mapping[str, Any]) -> bool:
+    return bare_name(entry.get('type')) in _GIVE_LOGPROBS
+
+
+def _describe_company(models: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """That models are asked to generate because of others, where alone they would be scored by log-probabilities."""
+    able = ', '.join(model_abbr(entry) for entry in models if _gives_logprobs(entry))
+    others = ', '.join(model_abbr(entry) for entry in models if not _gives_logprobs(entry))
+    if able and others:
+        yield (
+            f'{able} can compare choices by log-probability, but {others} cannot: all are asked to generate. '
+            f'Run {able} alone to compare.'
+        )
 
 
 def _find_choices(rows: Path | Sequence[Mapping[str, Any]], options: RowsOptions, notes: list[str]) -> RowsOptions:

@@ -25,6 +25,7 @@ _LM_EVAL = (
     r'|metric_list|metadata|num_fewshot|process_\w+|generation_kwargs|description|fewshot_\w+)["\']?[ \t]*:'
 )
 """Keys at the top of task files."""
+_PROMPTFOO = _KEY_START + r'(?:prompts|providers|targets)["\']?[ \t]*:'
 _MOST_BYTES = 64 << 20
 _FIRST = 4096
 _MOST_PLACES = 200_000
@@ -55,7 +56,8 @@ def is_plain_config(path: str | Path) -> bool:
         return '"infer_cfg"' in text
     if re.search(_OURS, text, re.MULTILINE):
         return re.search(_TASK, text, re.MULTILINE) is None
-    return bool(text.strip()) and re.search(_LM_EVAL, text, re.MULTILINE) is None
+    foreign = re.search(_PROMPTFOO, text, re.MULTILINE) is None and re.search(_LM_EVAL, text, re.MULTILINE)
+    return bool(text.strip()) and not foreign
 
 
 def read_plain_config(path: str | Path) -> dict[str, Any]:
@@ -75,7 +77,22 @@ def read_plain_config(path: str | Path) -> dict[str, Any]:
         raise ConfigError(Problem(str(path), f'expected names, found {wrong[0]!r:.60}.'))
     if _contains_itself(values, []):
         raise ConfigError(Problem(str(path), 'an alias refers to a value that contains it.'))
+    if 'prompts' in values and not any(re.match(_OURS, f'{key}:') for key in values):
+        raise ConfigError(_refuse_promptfoo(str(path), values))
     return values
+
+
+def _refuse_promptfoo(path: str, values: Mapping[str, Any]) -> Problem:
+    """A config of promptfoo, with the command that asks its first prompt."""
+    prompts, providers = (values.get(key) or [''] for key in ('prompts', 'providers'))
+    first, provider = (str(given[0]) if isinstance(given, list) else str(given) for given in (prompts, providers))
+    template = re.sub(r'\{\{\s*([\w.]+)\s*\}\}', r'{\1}', ' '.join(first.split()))
+    remedy = (
+        'Write the vars of each test as a line of a file of rows (rows.jsonl), then:\n'
+        f'    rolecall run rows.jsonl --template {template!r} --model {provider.replace(":", "/", 1)}'
+    )
+    what = 'this is a config of promptfoo (prompts, providers, tests), which rolecall does not read.'
+    return Problem(path, what, remedy)
 
 
 def _contains_itself(value: Any, around: list[Any]) -> bool:

@@ -34,6 +34,9 @@ MESSAGES: Mapping[str, str] = {
     'choices are compared by log-probability; --ask generate reads them from a generated reply.': (
         '按对数概率比较各选项；--ask generate 则从生成的回复中读取。'
     ),
+    '{} can compare choices by log-probability, but {} cannot: all are asked to generate. Run {} alone to compare.': (
+        '{} 可以按对数概率比较各选项，但 {} 不能：全部改为生成。单独运行 {} 即可比较。'
+    ),
     'no answer column is given (--answer): replies are stored, and not scored.': (
         '未指定答案列（--answer）：回复会保存，但不评分。'
     ),
@@ -157,6 +160,8 @@ FACTS: Mapping[str, str] = {
     '# request': '# 个请求',
     '# requests (# known)': '# 个请求（# 个已有回复）',
     '# request (# known)': '# 个请求（# 个已有回复）',
+    '# duplicates (not sent)': '# 个重复请求（不再发送）',
+    '# duplicate (not sent)': '# 个重复请求（不再发送）',
     '# requests to send': '# 个请求待发送',
     '# request to send': '# 个请求待发送',
     'at most #': '至多 #',
