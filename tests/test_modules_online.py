@@ -289,7 +289,8 @@ def test_every_source_can_be_named(name: str, monkeypatch: pytest.MonkeyPatch) -
     source = SOURCES[ALIASES.get(name, name)]
     if source.keys:
         monkeypatch.setenv(source.keys[0], KEY)
-    module = OnlineChatModule(name)
+    monkeypatch.setenv('AZURE_OPENAI_ENDPOINT', 'https://acme.openai.azure.com')
+    module = OnlineChatModule(name, model='deployed' if name == 'azure' else None)
     assert module.source == source.name
     assert module.base_url.startswith('http')
     assert source.base_url is None or module.base_url == source.base_url

@@ -108,6 +108,20 @@ def test_the_handbook_answers_thirty_questions_in_a_small_context(apps: Any, tmp
     assert all(count % 2 == 0 for count in dropped)
 
 
+def test_the_handbook_runs_for_a_model_whose_tokenizer_is_not_here(
+    apps: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip('scipy')
+    monkeypatch.setenv('TIKTOKEN_CACHE_DIR', str(tmp_path))
+    monkeypatch.setenv('OPENAI_API_KEY', 'k')
+    handbook = apps('handbook')
+    with serve('It is a fair rule. ' * 8, models=('gpt-4o-mini',)) as server:
+        monkeypatch.setenv('OPENAI_BASE_URL', server.url)
+        handbook.main('openai/gpt-4o-mini', 12)
+    assert '12. ' in capsys.readouterr().out
+    assert all(len(str(body['messages'])) < 3 * 512 for body in server.bodies)
+
+
 @pytest.mark.heavy
 def test_the_applications_run_on_the_embedded_model(apps: Any, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip('xllamacpp')

@@ -35,11 +35,17 @@ def terms_of(text: str) -> list[str]:
     return re.findall(r'\w{4,}', text.lower())
 
 
+def estimate_tokens(text: str) -> int:
+    """For models whose tokenizer is not on this machine: three bytes a token are more tokens than most texts have."""
+    return len(text.encode()) // 3 + 1
+
+
 class Handbook:
     """One conversation about the handbook."""
 
     def __init__(self, module: ChatModule, *, passages: int = 2) -> None:
-        self.module = module.prompt(PROMPTER).with_token_budget()
+        count = None if module.count_tokens('') is not None else estimate_tokens
+        self.module = module.prompt(PROMPTER).with_token_budget(count=count)
         self.retriever = BM25Retriever(ice_num=passages, tokenizer=terms_of)
         self.history: list[Any] = []
 

@@ -12,6 +12,7 @@ COMMON_KEYS = (
 _SERVER_KEYS = (
     *('model', 'model_name', 'key', 'api_key', 'openai_api_base', 'base_url', 'url', 'headers', 'extra_headers'),
     *('proxy', 'stream', 'generation_kwargs', 'extra_body', 'max_reply_bytes', 'max_media_bytes', 'run_cfg'),
+    *('verify', 'ca_bundle'),
 )
 OPENAI_PARAMETERS = (
     *('temperature', 'top_p', 'top_k', 'min_p', 'seed', 'stop', 'n', 'logprobs', 'top_logprobs', 'reasoning_effort'),
@@ -21,7 +22,7 @@ OPENAI_KEYS = (
     *(*COMMON_KEYS, *_SERVER_KEYS, *OPENAI_PARAMETERS),
     *('host_ip', 'host_port', 'enable_ssl', 'endpoint', 'score', 'org', 'openai_proxy_url', 'openai_extra_kwargs'),
     *('max_completion_tokens', 'max_tokens_key', 'think_tag', 'media', 'inline_files', 'prefill', 'system'),
-    *('mode', 'verbose', 'rpm_verbose'),
+    *('mode', 'verbose', 'rpm_verbose', 'stream_options'),
 )
 ANTHROPIC_PARAMETERS = ('temperature', 'top_p', 'top_k', 'thinking', 'tools', 'tool_choice')
 ANTHROPIC_KEYS = (

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
+
+from rolecall.errors import ConfigError, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ SOURCES: Mapping[str, ChatSource] = {
             'together', 'https://api.together.xyz/v1', 'meta-llama/Llama-3.3-70B-Instruct-Turbo', ('TOGETHER_API_KEY',)
         ),
         ChatSource('xai', 'https://api.x.ai/v1', 'grok-3-mini', ('XAI_API_KEY',)),
+        ChatSource('azure', None, '', ('AZURE_OPENAI_API_KEY',)),
         ChatSource('ollama', 'http://localhost:11434/v1'),
         ChatSource('vllm', 'http://localhost:8000/v1'),
         ChatSource('sglang', 'http://localhost:30000/v1'),
@@ -93,6 +97,22 @@ SOURCES: Mapping[str, ChatSource] = {
     )
 }
 """Every service. Without a source, the first with a key in the environment is used."""
+
+
+def azure_url(deployment: str) -> str:
+    """The address of an Azure deployment, by the variables that OpenAI's own package reads.
+
+    Without an API version it is Azure's `v1` API, which takes the deployment as the model.
+    """
+    endpoint = os.environ.get('AZURE_OPENAI_ENDPOINT', '').rstrip('/')
+    if not endpoint or not deployment:
+        remedy = "set AZURE_OPENAI_ENDPOINT (https://NAME.openai.azure.com) and name the deployment: 'azure/my-gpt-4o'."
+        raise ConfigError(Problem('azure', 'no endpoint or no deployment is given.', f'To use Azure, {remedy}'))
+    version = os.environ.get('OPENAI_API_VERSION') or os.environ.get('AZURE_OPENAI_API_VERSION')
+    if not version:
+        return f'{endpoint}/openai/v1'
+    return f'{endpoint}/openai/deployments/{quote(deployment)}?api-version={quote(version)}'
+
 
 ALIASES: Mapping[str, str] = {
     'claude': 'anthropic',

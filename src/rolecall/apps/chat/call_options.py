@@ -6,7 +6,7 @@ Every option is honoured or refused; none is sent to a server because it was mis
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,18 @@ SERVED_ONLY = (
     *('store', 'prediction', 'modalities', 'web_search_options', 'chat_template_kwargs'),
 )
 """Parameters of servers that no local engine has."""
+_NO_PENALTIES = dict.fromkeys(('presence_penalty', 'frequency_penalty', 'repetition_penalty', 'min_p'), '')
+_VENDOR_LACKS: Mapping[str, Mapping[str, str]] = {
+    'anthropic': {
+        **_NO_PENALTIES,
+        **dict.fromkeys(('seed', 'logprobs', 'top_logprobs', 'logit_bias', 'min_out_len', 'store', 'prediction'), ''),
+        'reasoning_effort': "Write thinking={'type': 'enabled', 'budget_tokens': 4096}.",
+        'response_format': 'Write returns=….',
+        'parallel_tool_calls': "Write tool_choice={'type': 'auto', 'disable_parallel_tool_use': True}.",
+    },
+    'mistral': dict.fromkeys(('logit_bias', 'logprobs', 'top_logprobs', 'user', 'store', 'service_tier', 'top_k'), ''),
+}
+"""Parameters that a vendor's API refuses, with what to write instead."""
 _ELSEWHERE = {
     'api_key': 'Give it to OnlineChatModule(…, api_key=…).',
     'base_url': 'Give it to OnlineChatModule(…, base_url=…).',
@@ -183,3 +195,23 @@ def _refuse_unknown(rest: Mapping[str, Any]) -> None:
             hint = f'{hint} ' if hint.startswith('Did') else ''
             own = 'A parameter that only this server knows goes into extra_body={…}.'
             raise ModuleError(f'unknown option {name!r:.60}. {hint}{own}')
+
+
+def adapt_to_vendor(options: CallOptions, vendor: str, refused: Collection[str] = ()) -> CallOptions:
+    """The options as a vendor's API has them; ModuleError for one that it does not have.
+
+    >>> adapt_to_vendor(read_call_options({'seed': 1}, served=True), 'mistral').sampling.as_dict()
+    {'random_seed': 1}
+    """
+    sampling = options.sampling
+    lacks = {**dict.fromkeys(refused, ''), **_VENDOR_LACKS.get(vendor, {})}
+    for name in sampling.as_dict():
+        if name in lacks:
+            remedy = lacks[name] or 'Leave it out, or give it to the modules that have it.'
+            raise ModuleError(f'the API of {vendor} has no {name}. {remedy}')
+    extra = dict(sampling.extra)
+    if vendor == 'mistral' and sampling.seed is not None:
+        extra['random_seed'], sampling = sampling.seed, replace(sampling, seed=None)
+    if vendor == 'anthropic' and 'user' in extra:
+        extra['metadata'] = {'user_id': extra.pop('user'), **extra.get('metadata', {})}
+    return replace(options, sampling=replace(sampling, extra=extra))

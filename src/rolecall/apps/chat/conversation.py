@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -41,7 +42,7 @@ from rolecall.core.prompters.hooks import run_hooks
 from rolecall.core.prompts.frozen import copy_data
 from rolecall.core.render.spans import Request
 from rolecall.models.prices import Price
-from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Usage
+from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Usage, is_messages
 from rolecall.models.reasoning import THINK
 from rolecall.runs.client.concurrent_client import ConcurrentClient
 from rolecall.runs.client.limiter import Limits
@@ -54,6 +55,8 @@ _UNSUPPORTED = (400, 415, 422)
 _LONGEST_RETRY_AFTER = 60.0
 """Seconds that a server may ask a call without a timeout to wait."""
 _MEDIA = ('image_url', 'image', 'input_audio', 'audio_url', 'video_url', 'file')
+_REMEMBERED = 32
+"""Beginnings of recent requests that a prompt cache may know."""
 _ASKED_AGAIN = 2
 """How often a model is asked again whose answer is not of the type asked for."""
 
@@ -71,6 +74,7 @@ class Connection:
     price: Price | None = None
     _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
     _dropped: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+    _recent: deque[list[Message]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED), repr=False)
 
     @property
     def takes_media(self) -> bool:
@@ -81,6 +85,14 @@ class Connection:
     def server(self) -> Any:
         """The address of the model's server; None for a model in this process."""
         return self.model.identity.get('server')
+
+    def share_prefixes(self, request: Request) -> None:
+        """Tell a model that marks prompts for its server's cache what a request has in common with earlier ones."""
+        share = getattr(self.model, 'share_prefixes', None)
+        if share is None or not is_messages(request):
+            return
+        share([(messages, '') for messages in self._recent])
+        self._recent += [request[:1], request]
 
     async def hold(self, conversation: Awaitable[T]) -> T:
         """Await a conversation. It fails with ModuleError if the connection is closed meanwhile."""
@@ -385,6 +397,7 @@ class Conversation:
     async def _send(self, request: Request, sampling: Sampling, on_piece: OnPiece | None) -> Reply:
         """Send one request through a run's client. Errors that would end a run only fail this call."""
         line, retries = self.line, self.options.retries
+        line.share_prefixes(request)
         model, deadline = line.model, None if self._is_last else self.failover.first_token
         started = asyncio.Event()
         if on_piece is not None or deadline is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rolecall.apps.chat.adapters import AnthropicAdapter, OpenAIAdapter
 from rolecall.apps.chat.background import finish, result_of
+from rolecall.apps.chat.call_options import CallOptions, adapt_to_vendor
 from rolecall.apps.chat.conversation import Connection
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError
@@ -19,14 +20,15 @@ from rolecall.models.openai import model as openai
 from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model
 from rolecall.models.pull import PACKAGED
-from rolecall.models.services import ALIASES, MODEL_FAMILIES, SOURCES, ChatSource
+from rolecall.models.services import ALIASES, MODEL_FAMILIES, SOURCES, ChatSource, azure_url
 from rolecall.redaction import drop_url_secrets, find_secrets, is_secret_name
 from rolecall.runs.client.retry import RetryPolicy
 
 _ENTRY_OPTIONS = (
     *('timeout', 'headers', 'extra_headers', 'org', 'proxy', 'query_per_second', 'extra_body', 'generation_kwargs'),
     *('max_tokens_key', 'max_seq_len', 'think_tag', 'media', 'inline_files', 'prefill', 'system', 'anthropic_version'),
-    *('tokenizer', 'tokenizer_path', 'chat_template', 'price', 'endpoint'),
+    *('tokenizer', 'tokenizer_path', 'chat_template', 'price', 'endpoint', 'verify', 'ca_bundle', 'stream_options'),
+    'prompt_cache',
 )
 _OWN_OPTIONS = ('source', 'model', 'base_url', 'api_key', 'stream', 'retries', 'resend_thinking')
 _SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max_out_len', 'presence_penalty')
@@ -89,7 +91,6 @@ class OnlineChatModule(ChatModule):
         entry |= _address(found, model, base_url, api_key)
         if stream:
             entry['stream'] = True
-        super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
         built = (anthropic if found.anthropic else openai).build(entry, name=_NAME)
         timeout = options.get('timeout') or 600.0
         retry_policy = RetryPolicy(seconds=timeout, retries=retries, when_busy=2 * retries)
@@ -104,6 +105,7 @@ class OnlineChatModule(ChatModule):
         price = find_price({'model': self.model, 'price': options.get('price')})
         self._shared = Connection(built, adapter, retry_policy, price)
         weakref.finalize(self._shared, _close, built)
+        super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
 
     @property
     def base_url(self) -> str:
@@ -133,6 +135,10 @@ class OnlineChatModule(ChatModule):
 
     def _connection(self) -> Connection:
         return self._shared
+
+    def _read_options(self, options: Mapping[str, Any]) -> CallOptions:
+        refused = self._shared.model.capabilities.refuses
+        return adapt_to_vendor(super()._read_options(options), _find_vendor(self.source, self.base_url), refused)
 
     @property
     def _name(self) -> str:
@@ -172,6 +178,11 @@ def _suggest_source(name: str, word: str) -> str:
         return f"It is a model: write OnlineChatModule('{vendor}/{name}')."
     hint = did_you_mean(word, [*SOURCES, *ALIASES])
     return hint if hint.startswith('Did') else f"{hint} For a model name, write model='{name}'."
+
+
+def _find_vendor(source: str, base_url: str) -> str:
+    """The vendor whose API is asked: the source's name, or that of a known address."""
+    return 'mistral' if '//api.mistral.ai/' in f'{base_url}/' else source
 
 
 def _leave_secrets_out(made_with: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,11 +238,15 @@ def _address(
 ) -> dict[str, Any]:
     """The part of a model entry that addresses the server."""
     name = model or source.model
+    if source.name == 'azure' and base_url is None:
+        base_url = azure_url(name)
     kind = 'Claude' if source.anthropic else 'OpenAI' if name else 'VLLMCustomAPIChat'
     entry: dict[str, Any] = {'type': kind, 'model': name}
     url = base_url if base_url is not None else source.base_url
     if url is not None:
         entry['base_url'] = url
+    if source.name == 'mistral':
+        entry['stream_options'] = False
     key = api_key if api_key is not None else source.key
     return entry if key is None else entry | {'key': key}
 

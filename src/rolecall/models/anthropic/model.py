@@ -30,7 +30,7 @@ from rolecall.models.http.connection import HttpClient
 from rolecall.models.http.keys import Keys
 from rolecall.models.http.media import MAX_MEDIA_BYTES
 from rolecall.models.http.served_model import ServedModel, Streaming
-from rolecall.models.openai.entry import read_headers, read_server_address
+from rolecall.models.openai.entry import read_headers, read_server_address, read_verify
 from rolecall.models.openai.wire import read_count
 from rolecall.models.protocol import Capabilities, Message, Model, ModelError, Reply, Sampling, is_messages
 from rolecall.models.token_counter import TokenCounter
@@ -85,6 +85,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
             needed=address.host == _HOST,
         ),
         key_header=('x-api-key', '{}'),
+        verify=read_verify(reader),
         headers={'anthropic-version': reader.text('anthropic_version') or _VERSION, **read_headers(reader)},
         timeout=reader.limit('timeout') or 600,
         per_second=reader.limit('query_per_second'),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
 _VERSION = re.compile(r'v\d+(?:(?:alpha|beta)\d*)?')
+_AZURE = re.compile(r'.*\.(?:openai|services\.ai|cognitiveservices)\.azure\.com', re.IGNORECASE)
 _LOOPBACK = re.compile(r'localhost|127(?:\.\d+){3}|::1|0\.0\.0\.0', re.IGNORECASE)
 
 
@@ -28,6 +29,11 @@ class Address:
         return urlsplit(self.root).hostname or ''
 
     @property
+    def is_azure(self) -> bool:
+        """Whether the server is one of Azure OpenAI, which takes keys in a header of its own."""
+        return _AZURE.fullmatch(self.host) is not None or '/openai/deployments/' in self.root
+
+    @property
     def is_loopback(self) -> bool:
         """Whether the server is on this machine."""
         return _LOOPBACK.fullmatch(self.host) is not None
@@ -41,6 +47,9 @@ def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
     http://h:8000/v1/completions
     http://h:8000/v1/completions
     http://h:8000/v1/completions
+    >>> azure = 'https://acme.openai.azure.com/openai/deployments/gpt?api-version=2024-10-21'
+    >>> read_address(azure, endpoints=('chat/completions',)).endpoint('chat/completions')
+    'https://acme.openai.azure.com/openai/deployments/gpt/chat/completions?api-version=2024-10-21'
     """
     parts = urlsplit(written.strip())
     if parts.scheme not in ('http', 'https') or not parts.hostname:
@@ -52,8 +61,9 @@ def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
             path = path[: -len(endpoint)].rstrip('/')
             break
     else:
-        if not any(_VERSION.fullmatch(segment) for segment in path.split('/')):
-            path = f'{path}/v1' if path else 'v1'
+        segments = path.split('/')
+        if not any(_VERSION.fullmatch(segment) for segment in segments) and 'deployments' not in segments:
+            path = f'{path}/v1' if path else 'openai/v1' if _AZURE.fullmatch(parts.hostname) else 'v1'
     login = (unquote(parts.username or ''), unquote(parts.password or ''))
     return Address(f'{place}/{path}'.rstrip('/'), parts.query, login if any(login) else None)
 

@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
+from rolecall._version import __version__
 from rolecall.core.prompts.multimodal import MediaUrl
 from rolecall.errors import MissingExtraError
 from rolecall.models.http.address import Address
@@ -43,9 +44,16 @@ from rolecall.models.protocol import ModelError, OnText
 from rolecall.redaction import Redactor, environment_secrets
 
 if TYPE_CHECKING:
+    import ssl
+
     import aiohttp
 
 
+_HEADERS = {
+    'Content-Type': 'application/json',
+    'Accept-Encoding': ACCEPTED_ENCODINGS,
+    'User-Agent': f'rolecall/{__version__}',
+}
 _CONNECT_SECONDS = 30
 _KEEP_ALIVE_SECONDS = 4
 _LARGE_BODY = 1 << 20
@@ -105,12 +113,14 @@ class HttpClient:
         proxy: str | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
         secrets: Iterable[str] = (),
+        verify: bool | str = True,
     ) -> None:
         self.address = address
+        self._verify = verify
         self.about = f"{address.root}, model '{model}'"
         self._keys = keys
         self._key_header = key_header
-        self._headers = {'Content-Type': 'application/json', 'Accept-Encoding': ACCEPTED_ENCODINGS, **(headers or {})}
+        self._headers = {**_HEADERS, **(headers or {})}
         self._timeout = timeout
         self._limiter = _RateLimiter(per_second) if per_second else None
         self._proxy = proxy
@@ -322,7 +332,9 @@ class HttpClient:
         if session is None or session.closed:
             login = self.address.credentials
             session = self._sessions[loop] = package.ClientSession(
-                connector=package.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=300),
+                connector=package.TCPConnector(
+                    limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=300, ssl=_read_trust(self._verify)
+                ),
                 cookie_jar=package.DummyCookieJar(),
                 auto_decompress=False,
                 headers=self._headers if login is None else {'Authorization': _basic_auth(*login), **self._headers},
@@ -386,6 +398,15 @@ def _is_final(package: ModuleType, error: Exception) -> bool:
     if isinstance(error, package.ClientConnectorDNSError):
         return getattr(error.os_error, 'errno', None) == socket.EAI_NONAME
     return isinstance(error, (package.ClientConnectorCertificateError, package.ClientSSLError, package.InvalidURL))
+
+
+def _read_trust(verify: bool | str) -> bool | ssl.SSLContext:
+    """How servers' certificates are checked: as usual, not at all, or by a file of certificates."""
+    if isinstance(verify, bool):
+        return verify
+    import ssl
+
+    return ssl.create_default_context(cafile=verify)
 
 
 def _basic_auth(user: str, password: str) -> str:

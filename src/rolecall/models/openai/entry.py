@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rolecall.checking import OptionReader
@@ -50,6 +51,8 @@ class OpenAISettings:
     max_media_bytes: int = MAX_MEDIA_BYTES
     responses: bool = False
     """Whether the server is asked through the Responses API."""
+    stream_options: bool = True
+    """Whether streams ask for usage, which some servers refuse."""
 
     @property
     def endpoint(self) -> str:
@@ -159,6 +162,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
         max_seq_len=reader.whole('max_seq_len', least=1),
         max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,
         responses=responses,
+        stream_options=reader.flag('stream_options') is not False,
     )
     return settings, address
 
@@ -173,6 +177,8 @@ def read_client(reader: OptionReader, address: Address, *, model: str, secrets: 
         address,
         model=model,
         keys=Keys(reader.texts('key', 'api_key'), variable='OPENAI_API_KEY', at_home=at_home, needed=official),
+        key_header=('api-key', '{}') if address.is_azure else ('Authorization', 'Bearer {}'),
+        verify=read_verify(reader),
         headers=headers | read_headers(reader),
         timeout=reader.limit('timeout') or 600,
         per_second=reader.limit('query_per_second', 'request_rate'),
@@ -180,6 +186,17 @@ def read_client(reader: OptionReader, address: Address, *, model: str, secrets: 
         max_reply_bytes=reader.whole('max_reply_bytes', least=1) or MAX_REPLY_BYTES,
         secrets=secrets,
     )
+
+
+def read_verify(reader: OptionReader) -> bool | str:
+    """Whether, or by which file of certificates, the server is checked."""
+    bundle = reader.text('ca_bundle')
+    if bundle is None:
+        return reader.flag('verify') is not False
+    path = Path(bundle).expanduser()
+    if not path.is_file():
+        reader.refuse('ca_bundle', f'there is no file {bundle}.', 'Give a file of certificates in PEM form.')
+    return str(path)
 
 
 def read_headers(reader: OptionReader) -> dict[str, str]:

@@ -79,7 +79,8 @@ class OpenAIModel(ServedModel[OpenAISettings]):
         body = await self._build_body(request, self._settings.body(sampling))
         if not stream:
             return body
-        options = {} if self._settings.responses else {'stream_options': {'include_usage': True}}
+        asks_usage = self._settings.stream_options and not self._settings.responses
+        options = {'stream_options': {'include_usage': True}} if asks_usage else {}
         return body | {'stream': True, **options}
 
     def _read_reply(self, answer: Any, seconds: float) -> Reply:

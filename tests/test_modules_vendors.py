@@ -1,0 +1,208 @@
+"""What differs between vendors: addresses, key headers, options they lack, certificates, and who says hello."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import rolecall
+from rolecall import ConfigError, ModuleError, OnlineChatModule
+from rolecall.models.protocol import ModelError
+from servers import Server, serve
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serve() as running:
+        yield running
+
+
+def claude_at(server: Server, **options: Any) -> OnlineChatModule:
+    return OnlineChatModule('anthropic', 'toy', base_url=server.url, api_key='k', **options)
+
+
+def mistral_at(server: Server, **options: Any) -> OnlineChatModule:
+    return OnlineChatModule('mistral', 'toy', base_url=server.url, api_key='k', **options)
+
+
+@pytest.mark.parametrize(
+    ('make', 'option', 'sentence'),
+    [
+        (claude_at, {'presence_penalty': 0.5}, 'the API of anthropic has no presence_penalty'),
+        (claude_at, {'frequency_penalty': 0.5}, 'no frequency_penalty'),
+        (claude_at, {'logprobs': True}, 'no logprobs'),
+        (claude_at, {'seed': 1}, 'no seed'),
+        (claude_at, {'reasoning_effort': 'low'}, r"no reasoning_effort\. Write thinking=\{'type': 'enabled'"),
+        (claude_at, {'response_format': {'type': 'json_object'}}, r'no response_format\. Write returns='),
+        (mistral_at, {'user': 'ada'}, 'the API of mistral has no user'),
+        (mistral_at, {'logit_bias': {'1': 1}}, 'no logit_bias'),
+    ],
+)
+def test_an_option_that_a_vendor_lacks_is_refused_before_anything_is_sent(
+    server: Server, make: Any, option: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ModuleError, match=sentence):
+        make(server)('Hi', **option)
+    with pytest.raises(ModuleError, match=sentence):
+        make(server, **option)
+    assert server.calls == []
+
+
+def test_what_the_errors_suggest_is_sent(server: Server) -> None:
+    claude_at(server, max_tokens=9000)('Hi', thinking={'type': 'enabled', 'budget_tokens': 4096})
+    assert server.bodies[0]['thinking'] == {'type': 'enabled', 'budget_tokens': 4096}
+
+
+def test_options_of_other_names_are_translated(server: Server) -> None:
+    claude_at(server)('Hi', user='ada', metadata={'trace': 1})
+    mistral_at(server)('Hi', seed=7)
+    claude, mistral = server.bodies
+    assert claude['metadata'] == {'user_id': 'ada', 'trace': 1}
+    assert 'user' not in claude
+    assert mistral['random_seed'] == 7
+    assert 'seed' not in mistral
+
+
+def test_a_fallback_is_refused_an_option_that_its_vendor_lacks(server: Server) -> None:
+    module = OnlineChatModule(server.url, 'toy').with_fallbacks(claude_at(server))
+    with pytest.raises(ModuleError, match='the fallback .* the API of anthropic has no presence_penalty'):
+        module('Hi', presence_penalty=0.5)
+    assert server.calls == []
+
+
+def test_usage_of_streams_is_asked_for_where_the_server_takes_it(server: Server) -> None:
+    for module in (
+        OnlineChatModule(server.url, 'toy'),
+        OnlineChatModule(server.url, 'toy', stream_options=False),
+        mistral_at(server),
+    ):
+        assert ''.join(module.stream('Hi'))
+    assert [body.get('stream_options') for body in server.bodies] == [{'include_usage': True}, None, None]
+
+
+AZURE = {'AZURE_OPENAI_API_KEY': 'azure-key', 'OPENAI_API_KEY': 'openai-key'}
+
+
+@pytest.mark.parametrize(
+    ('version', 'path', 'query'),
+    [
+        ('2024-10-21', '/openai/deployments/toy/chat/completions', 'api-version=2024-10-21'),
+        ('', '/openai/v1/chat/completions', ''),
+    ],
+)
+def test_an_azure_deployment_is_reached_by_its_name(
+    server: Server, monkeypatch: pytest.MonkeyPatch, version: str, path: str, query: str
+) -> None:
+    for name, value in AZURE.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv('AZURE_OPENAI_ENDPOINT', f'{server.url.removesuffix("/v1")}/')
+    monkeypatch.setenv('OPENAI_API_VERSION', version)
+    assert OnlineChatModule('azure/toy')('Hi') == 'Answer to Hi'
+    [call] = server.calls
+    assert (call.path, call.query) == (path, query)
+    sent = {name.lower(): value for name, value in call.headers.items()}
+    if version:
+        assert (sent['api-key'], sent.get('authorization')) == ('azure-key', None)
+
+
+def test_azure_without_an_endpoint_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv('AZURE_OPENAI_ENDPOINT', raising=False)
+    with pytest.raises(ConfigError, match='set AZURE_OPENAI_ENDPOINT'):
+        OnlineChatModule('azure/toy')
+
+
+@pytest.mark.parametrize(
+    ('url', 'root'),
+    [
+        ('https://acme.openai.azure.com', 'https://acme.openai.azure.com/openai/v1'),
+        ('https://acme.openai.azure.com/openai/v1/', 'https://acme.openai.azure.com/openai/v1'),
+        (
+            'https://acme.openai.azure.com/openai/deployments/gpt/chat/completions?api-version=2024-10-21',
+            'https://acme.openai.azure.com/openai/deployments/gpt',
+        ),
+    ],
+)
+def test_every_spelling_of_an_azure_address_is_understood(url: str, root: str) -> None:
+    assert OnlineChatModule(url, 'gpt').base_url == root
+
+
+def test_requests_name_their_sender_unless_a_header_says_otherwise(server: Server) -> None:
+    OnlineChatModule(server.url, 'toy')('Hi')
+    OnlineChatModule(server.url, 'toy', headers={'User-Agent': 'mine'})('Hi')
+    assert [call.headers['User-Agent'] for call in server.calls] == [f'rolecall/{rolecall.__version__}', 'mine']
+
+
+def test_the_prompt_cache_of_a_module_can_be_switched_off(server: Server) -> None:
+    long = 'word ' * 3000
+    for options in ({}, {'prompt_cache': False}):
+        module = claude_at(server, **options).prompt(long)
+        for question in ('One?', 'Two?'):
+            module(question)
+    marked = ['cache_control' in str(body) for body in server.bodies]
+    assert marked[2:] == [False, False]
+    assert any(marked[:2])
+
+
+@contextmanager
+def serve_tls(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The address of a server with a certificate that only this file vouches for."""
+    key, certificate = folder / 'key.pem', folder / 'certificate.pem'
+    subprocess.run(
+        [
+            *('openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=localhost'),
+            *('-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', '-keyout', str(key), '-out', str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    loop, ready, ports = asyncio.new_event_loop(), threading.Event(), []
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({'choices': [{'message': {'content': 'safe'}, 'finish_reason': 'stop'}]})
+
+    async def start() -> web.AppRunner:
+        app = web.Application()
+        app.router.add_post('/v1/chat/completions', answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, '127.0.0.1', 0, ssl_context=context)
+        await site.start()
+        ports.append(runner.addresses[0][1])
+        return runner
+
+    def run() -> None:
+        runner = loop.run_until_complete(start())
+        ready.set()
+        loop.run_forever()
+        loop.run_until_complete(runner.cleanup())
+        loop.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert ready.wait(20)
+    try:
+        yield f'https://127.0.0.1:{ports[0]}/v1', certificate
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(20)
+
+
+def test_a_server_is_checked_by_the_certificates_that_are_given(tmp_path: Path) -> None:
+    with serve_tls(tmp_path) as (url, certificate):
+        with pytest.raises(ModelError, match='certificate'):
+            OnlineChatModule(url, 'toy', retries=0)('Hi')
+        assert OnlineChatModule(url, 'toy', ca_bundle=str(certificate))('Hi') == 'safe'
+        assert OnlineChatModule(url, 'toy', verify=False)('Hi') == 'safe'
+    with pytest.raises(ConfigError, match='there is no file /nope.pem'):
+        OnlineChatModule(url, 'toy', ca_bundle='/nope.pem')
