@@ -1,4 +1,4 @@
-"""Secrets stay out of run directories, reports and screens: 23 places to put one × 5 servers that echo it."""
+"""Secrets stay out of run directories, reports and screens: 31 places to put one × 5 servers that echo it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rolecall
 from hostile import Send, as_json, raw_server
+from rolecall.apps.chat.mcp_tools import McpTools
 from rolecall.models.backends import build_model
 from rolecall.models.protocol import Sampling
 from rolecall.redaction import Redactor, StreamRedactor, environment_secrets, find_secrets, is_secret_name, mask_config
@@ -26,10 +30,12 @@ from rolecall.runs.run import run_config
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
 from rolecall.ui.report import StoredRun, report_html, report_markdown
-from servers import serve
+from servers import running, serve
 from test_runs import dataset
 
 SECRET = 'zQ9/secret+"K7ä x'[:-2]
+WORD = 'honeybadger'
+PATH = 'zQ9secretK7vv31x'
 HEADER = 'zQ9/secret+K7=='
 """What can be sent in a header."""
 
@@ -67,6 +73,14 @@ PLACES: dict[str, tuple[str, Callable[[str, str], dict[str, Any]]]] = {
     'top-level dict': (SECRET, lambda url, secret: {'config': {'settings': {'db': {'credentials': [secret]}}}}),
     'dataset': (SECRET, lambda url, secret: {'datasets': {'access_token': secret}}),
     'organization': (HEADER, lambda url, secret: {'models': {'org': secret}}),
+    'word in an organization': (WORD, lambda url, secret: {'models': {'org': secret}}),
+    'word in a query': (WORD, lambda url, secret: {'models': {'url': f'{url}?code={secret}'}}),
+    'path of the URL': (PATH, lambda url, secret: {'models': {'url': url.replace('/v1', f'/{secret}/v1')}}),
+    'a proxy': (SECRET, lambda url, secret: {'config': {'http_proxy': f'http://me:{quote(secret, safe="")}@host:1'}}),
+    'pw': (SECRET, lambda url, secret: {'config': {'db_pw': secret}}),
+    'cred': (SECRET, lambda url, secret: {'config': {'git_cred': secret}}),
+    'personal access token': (SECRET, lambda url, secret: {'config': {'GITHUB_PAT': secret}}),
+    'personal access token in the environment': (SECRET, lambda url, secret: {'environ': 'MY_PAT'}),
     'environment': (SECRET, lambda url, secret: {'environ': 'SOME_SERVICE_TOKEN'}),
 }
 
@@ -222,6 +236,63 @@ def test_no_part_of_a_secret_is_left_where_an_error_is_shortened(tmp_path: Path,
     assert 'zQ9' not in everything
 
 
+REDIRECTED: dict[str, Callable[[str, Path], Any]] = {
+    'chat': lambda url, folder: ask({'type': 'OpenAI', 'path': 'toy', 'url': f'{url}/v1', 'key': HEADER}),
+    'headers': lambda url, folder: ask(
+        {'type': 'OpenAI', 'path': 'toy', 'url': f'{url}/v1', 'key': '', 'headers': {'X-Key': HEADER}}
+    ),
+    'responses': lambda url, folder: ask(
+        {'type': 'OpenAI', 'path': 'toy', 'url': f'{url}/v1/responses', 'key': HEADER}
+    ),
+    'anthropic': lambda url, folder: ask({'type': 'Claude', 'path': 'toy', 'url': url, 'key': HEADER}),
+    'module': lambda url, folder: rolecall.OnlineChatModule(base_url=f'{url}/v1', model='toy', api_key=HEADER)(
+        'Hello?'
+    ),
+    'batch': lambda url, folder: run_config(
+        {
+            'models': [{'abbr': 'm', 'type': 'OpenAI', 'path': 'toy', 'url': f'{url}/v1', 'key': HEADER, 'retry': 0}],
+            'datasets': [dataset([{'question': 'Q', 'answer': 'A'}], '{question}')],
+        },
+        out=folder,
+        batch=True,
+    ),
+    'MCP server': lambda url, folder: McpTools(f'{url}/mcp', headers={'X-Key': HEADER}, timeout=10).start(),
+}
+
+
+def ask(entry: dict[str, Any]) -> Any:
+    async def generate() -> Any:
+        model = build_model({**entry, 'retry': 0}, name='m')
+        try:
+            return await model.generate([[{'role': 'user', 'content': 'Hello'}]], Sampling())
+        finally:
+            await model.close()
+
+    return asyncio.run(generate())
+
+
+@pytest.mark.parametrize('status', [301, 307, 308])
+@pytest.mark.parametrize('client', REDIRECTED)
+def test_no_client_sends_its_key_on_to_where_a_server_redirects(client: str, status: int, tmp_path: Path) -> None:
+    received: list[tuple[str, str]] = []
+
+    def recording(name: str, *, other: str = '') -> Callable[[web.Request], Any]:
+        async def answer(request: web.Request) -> web.Response:
+            received.append((name, str(request.headers)))
+            return web.json_response({}, status=status, headers={'Location': f'{other}{request.path}'})
+
+        return answer
+
+    with (
+        running(recording('second')) as second,
+        running(recording('first', other=second)) as first,
+        suppress(Exception),
+    ):
+        REDIRECTED[client](first, tmp_path)
+    assert {name for name, _ in received} == {'first'}
+    assert any(HEADER in headers for _, headers in received)
+
+
 @pytest.mark.parametrize(
     ('name', 'secret'),
     [
@@ -232,6 +303,11 @@ def test_no_part_of_a_secret_is_left_where_an_error_is_shortened(tmp_path: Path,
         ('proxyPassword', True),
         ('aws_secret_access_key', True),
         ('Set-Cookie', True),
+        ('db_pw', True),
+        ('git_cred', True),
+        ('GITHUB_PAT', True),
+        ('answer_pat', False),
+        ('pass_k', False),
         ('max_tokens', False),
         ('max_tokens_key', False),
         ('tokenizer', False),

@@ -23,7 +23,19 @@ _WORDS = re.compile(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+')
 _SECRET_WORDS = frozenset(
     (
         *('key', 'keys', 'apikey', 'apikeys', 'token', 'secret', 'secrets', 'password', 'passwd', 'passphrase', 'pwd'),
-        *('auth', 'authorization', 'credential', 'credentials', 'cookie', 'bearer', 'signature', 'sig'),
+        *(
+            'auth',
+            'authorization',
+            'credential',
+            'credentials',
+            'cred',
+            'creds',
+            'cookie',
+            'bearer',
+            'signature',
+            'sig',
+            'pw',
+        ),
     )
 )
 _NOT_SECRET = re.compile(
@@ -31,6 +43,11 @@ _NOT_SECRET = re.compile(
     r'|max_tokens?_key|key_header|token_id|.*tokens|think_tag',
     re.IGNORECASE,
 )
+_ACCESS_TOKEN = 'PAT'
+"""In capitals only, as in GITHUB_PAT: `pat` is a pattern."""
+_SECRET_QUERIES = frozenset({'code', 'pass', 'pin', 'sas', 'session', 'sid', 'ticket'})
+_ADDRESSES = re.compile(r'(?:.*_)?(?:url|uri|api_base|base|endpoint|address|host|proxy|proxies)s?', re.IGNORECASE)
+"""Names whose values are addresses; there, the path of a URL may hold a secret as well."""
 _HEADERS = re.compile(r'(?:.*_)?headers?', re.IGNORECASE)
 _PLAIN = re.compile(r'[\d.:/ -]*|[a-z]+(?:[/;=., -]+[a-z0-9.*+-]*)*|v?\d[\w.-]*', re.IGNORECASE)
 """Values of headers and queries that are words, media types, dates or versions, if all their parts are short."""
@@ -55,7 +72,7 @@ def is_secret_name(name: str) -> bool:
     """
     if _NOT_SECRET.fullmatch(name):
         return False
-    return any(word.lower() in _SECRET_WORDS for word in _WORDS.findall(name))
+    return any(word == _ACCESS_TOKEN or word.lower() in _SECRET_WORDS for word in _WORDS.findall(name))
 
 
 def find_secrets(value: Any) -> set[str]:
@@ -68,28 +85,32 @@ def find_secrets(value: Any) -> set[str]:
 
 
 def environment_secrets() -> set[str]:
-    """The values of environment variables whose names say that they are secret."""
-    return {value for name, value in os.environ.items() if is_secret_name(name) and len(value) >= _SHORTEST_UNNAMED}
+    """The values of environment variables whose names say that they are secret, and what is secret in addresses."""
+    named = {value for name, value in os.environ.items() if is_secret_name(name)}
+    urls = (_in_urls(value, paths=True) for name, value in os.environ.items() if _ADDRESSES.fullmatch(name))
+    return {value for value in named.union(*urls) if len(value) >= _SHORTEST_UNNAMED}
 
 
-def _walk(value: Any, *, secret: bool, depth: int) -> Iterator[str]:
+def _walk(value: Any, *, secret: bool, depth: int, paths: bool = False) -> Iterator[str]:
     if depth > _DEEPEST:
         return
     if isinstance(value, str):
         if secret:
             yield value
-        yield from _in_urls(value)
+        yield from _in_urls(value, paths=paths)
     elif isinstance(value, Mapping):
         for name, inner in value.items():
             if _HEADERS.fullmatch(str(name)) and isinstance(inner, Mapping):
                 yield from _in_headers(inner)
-            elif name == _ORGANIZATION:
-                yield from _in_headers({'OpenAI-Organization': inner})
+            elif name == _ORGANIZATION and isinstance(inner, str) and len(inner) >= _SHORTEST_UNNAMED:
+                yield inner
             elif name not in _SPLITS or isinstance(inner, str):
-                yield from _walk(inner, secret=secret or is_secret_name(str(name)), depth=depth + 1)
+                hidden = secret or is_secret_name(str(name))
+                addresses = paths or _ADDRESSES.fullmatch(str(name)) is not None
+                yield from _walk(inner, secret=hidden, depth=depth + 1, paths=addresses)
     elif isinstance(value, (list, tuple, set)):
         for inner in value:
-            yield from _walk(inner, secret=secret, depth=depth + 1)
+            yield from _walk(inner, secret=secret, depth=depth + 1, paths=paths)
 
 
 def _in_headers(headers: Mapping[str, Any]) -> Iterator[str]:
@@ -100,7 +121,7 @@ def _in_headers(headers: Mapping[str, Any]) -> Iterator[str]:
             yield from filter(_looks_secret, _IN_HEADER.split(str(value)))  # 'sid=…; user=…'
 
 
-def _in_urls(text: str) -> Iterator[str]:
+def _in_urls(text: str, *, paths: bool = False) -> Iterator[str]:
     for url in _URL.findall(text) if '://' in text else ():
         try:
             parts = urlsplit(url)
@@ -110,12 +131,14 @@ def _in_urls(text: str) -> Iterator[str]:
         if parts.username and (parts.password is None or _looks_secret(parts.username)):
             yield unquote(parts.username)
         for name, value in parse_qsl(parts.query):
-            if is_secret_name(name) or _looks_secret(value):
+            if is_secret_name(name) or name.lower() in _SECRET_QUERIES or _looks_secret(value):
                 yield value
+        if paths:
+            yield from filter(_looks_secret, map(unquote, parts.path.split('/')))
 
 
 def drop_url_secrets(url: str) -> str:
-    """The URL without user, password and secret parameters.
+    """The URL without user, password and secret parameters, and with secret parts of its path masked.
 
     >>> drop_url_secrets('https://me:pa55word@host:8000/v1?api_key=sk-1&version=2')
     'https://host:8000/v1?version=2'
@@ -124,10 +147,11 @@ def drop_url_secrets(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return url
-    secrets = set(_in_urls(url))
+    secrets = set(_in_urls(url, paths=True))
     query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if value not in secrets])
     host = parts.netloc.rpartition('@')[2]
-    return urlunsplit(parts._replace(netloc=host, query=query)) if secrets or host != parts.netloc else url
+    path = '/'.join(_HIDDEN if unquote(part) in secrets else part for part in parts.path.split('/'))
+    return urlunsplit(parts._replace(netloc=host, path=path, query=query)) if secrets or host != parts.netloc else url
 
 
 def _looks_secret(value: str) -> bool:
@@ -291,7 +315,9 @@ def _mask(value: Any, redactor: Redactor, *, depth: int, secret: bool = False) -
         return {
             name: dict.fromkeys(inner, _HIDDEN)
             if _HEADERS.fullmatch(str(name)) and isinstance(inner, Mapping)
-            else _mask(inner, redactor, depth=depth + 1, secret=secret or is_secret_name(str(name)))
+            else _mask(
+                inner, redactor, depth=depth + 1, secret=secret or name == _ORGANIZATION or is_secret_name(str(name))
+            )
             for name, inner in value.items()
         }
     if isinstance(value, (list, tuple)):
