@@ -430,3 +430,53 @@ def test_generation_because_of_another_model_is_mentioned(folder: Path, capsys: 
     printed = capsys.readouterr().err
     assert 'choices are compared by log-probability' in printed
     assert 'exam × smollm2: 2 rows, 3 requests' in printed
+
+
+@pytest.mark.parametrize('suffix', ['.py', '.yaml', '.json'])
+def test_a_saved_config_sends_the_same_requests(suffix: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows('exam.jsonl', [{**FORMS['nested'], 'id': i} for i in range(6)])
+    ask = ['exam.jsonl', '--answer', 'target.answer', '--model', 'mine:two', '--shots', '2', '--system', 'Be brief.']
+    more = ['--limit', '3', '--temperature', '0.5', '--set', 'datasets.*.abbr=quiz', '--silence', 'same-prompt']
+    assert main(['run', *ask, *more, '--out', 'out', '-q', '--save-config', f'quiz{suffix}']) == 0
+    assert f'wrote quiz{suffix}: rolecall run quiz{suffix} sends the same requests.' in capsys.readouterr().err
+    assert main(['run', f'quiz{suffix}', '--out', 'again', '-q']) == 0
+    prints = []
+    for out in ('out', 'again'):
+        with RunReader(out) as run:
+            prints.append([(one.dataset, one.model, one.row, one.fingerprints, one.gold) for one in run.results()])
+    assert prints[0] == prints[1]
+    assert len(prints[0]) == 3
+    assert 'the file exists.' in message(capsys, 'run', *ask, '--save-config', f'quiz{suffix}')
+
+
+@pytest.mark.parametrize(
+    ('options', 'printed'),
+    [
+        (['--save-config', 'x.toml'], 'the name must end in .py, .yaml, .yml, .json.'),
+        (['--save-config', 'sub/x.py'], 'mine:two is found from'),
+        (['--save-config', 'x.py', '--set', 'models.*.key=sk-1234567890'], 'the config holds a key.'),
+        (
+            ['--save-config', 'x.py', '--data', 'test=rows.jsonl', 'train=rows.jsonl'],
+            '--data replaces rows for one run',
+        ),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_before_the_run(
+    options: list[str], printed: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path('sub').mkdir()
+    assert printed in message(capsys, 'run', 'rows.jsonl', '--answer', 'answer', '--model', 'mine:two', *options)
+    assert not Path('runs').exists()
+
+
+def test_a_task_of_another_catalogue_is_saved_as_the_error_says(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path('quiz.yaml').write_text(
+        'task: quiz\ndataset_path: json\ndataset_kwargs: {data_files: {test: rows.jsonl}}\ntest_split: test\n'
+        'doc_to_text: "{{question}}"\ndoc_to_target: "{{answer}}"\noutput_type: generate_until\n'
+    )
+    refusal = message(capsys, 'run', 'quiz.yaml', '--model', 'mine:two', '--save-config', 'saved.py')
+    assert 'Write them with: rolecall config show NAME > FILE.py' in refusal
+    assert main(['config', 'show', 'quiz.yaml']) == 0
+    assert 'question' in capsys.readouterr().out

@@ -149,6 +149,7 @@ _LINT = {
     ),
     'exit with 1 for warnings as well as errors': '有警告时也以 1 退出（不只是错误）',
     'rules to leave out': '不检查的规则',
+    'write what is run as a config: .py, .yaml or .json': '把本次运行写成配置文件：.py、.yaml 或 .json',
     'lint rules to leave out': '不检查的规则',
     'rows checked per dataset (default: 200)': '每个数据集检查的行数（默认：200）',
     'print one JSON object per finding': '每个问题输出一个 JSON 对象',

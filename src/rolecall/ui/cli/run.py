@@ -17,6 +17,7 @@ from rolecall.ui.cli.options import (
     assemble_given,
     declare_command,
     positive_number,
+    print_note,
     whole_number,
 )
 from rolecall.ui.cli.report import show_report
@@ -24,6 +25,7 @@ from rolecall.ui.cli.report import show_report
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rolecall.experiment.opening.source import Assembled
     from rolecall.runs import RunSummary
     from rolecall.runs.pair_run import Share
     from rolecall.runs.workers.settings import Workers
@@ -77,6 +79,7 @@ def add_run(commands: Any) -> None:
     parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
     parser.add_argument('--force', action='store_true', help='run although the linter finds errors')
     parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
+    parser.add_argument('--save-config', metavar='FILE', help='write what is run as a config: .py, .yaml or .json')
     parser.add_argument('--prices', metavar='FILE', help='JSON with US dollars for a million tokens, by model name')
     parser.add_argument(
         '--count-remotely',
@@ -118,6 +121,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if share is not None:
         out = out / f'rank-{share.rank}-of-{share.of}'
     opened = assemble_given(arguments, arguments.config, asks_models=True)
+    if arguments.save_config:
+        _save(arguments, opened)
     code = run_command(
         opened.config,
         again=_repeat_command(out if share is None else out.parent),
@@ -148,6 +153,20 @@ def _run(arguments: argparse.Namespace) -> int:
         rows = f'Every row: rolecall report {out} --html report.html{config}'
         print(translate_message(rows), file=sys.stderr)
     return code
+
+
+def _save(arguments: argparse.Namespace, opened: Assembled) -> None:
+    from pathlib import Path
+
+    from rolecall.errors import ConfigError, Problem
+    from rolecall.experiment.opening.saved_config import save_config
+
+    if opened.data:
+        what = '--data replaces rows for one run and is not written to a config.'
+        raise ConfigError(Problem('--save-config', what, 'Name the files in the config: data_files.'))
+    target = Path(arguments.save_config)
+    save_config(opened.config, target, dataset=arguments.dataset, models=opened.model, limit=arguments.limit)
+    print_note(f'wrote {target}: rolecall run {target} sends the same requests.')
 
 
 _SLURM = (('SLURM_ARRAY_TASK_ID', 'SLURM_ARRAY_TASK_COUNT'), ('SLURM_PROCID', 'SLURM_NTASKS'))
