@@ -350,11 +350,11 @@ def test_a_dialogue_goes_turn_by_turn_with_begin_and_further_columns() -> None:
     row = {'topic': 'math', 'q': ['1', '2'], 'a': ['x', 'y']}
     wording = Wording(MultiTurnPromptTemplate(written), output_column='a')
     every = DialogueProgram(wording, TextRenderer(MetaTemplate.read(LM)))
-    assert every.asked(row) == [0, 1]
+    assert every.turns_to_ask(row) == [0, 1]
     assert every(row, 0) == '<H>math</H><H>math: 1</H><B>'
     assert every(row, 1, ['reply {q}']) == '<H>math</H><H>math: 1</H><B>reply {q}</B><H>math: 2</H><B>'
     gold = DialogueProgram(wording, TextRenderer(MetaTemplate.read(LM)), infer_mode='last')
-    assert gold.asked(row) == [1]
+    assert gold.turns_to_ask(row) == [1]
     trace = gold.trace(row, 1)
     assert trace.request == '<H>math</H><H>math: 1</H><B>A: x</B><H>math: 2</H><B>'
     assert join_spans(trace.spans) == texts_of(trace.request)

@@ -37,8 +37,8 @@ from rolecall.apps.chat.tool_calls import CallFilter
 from rolecall.apps.chat.tools import INTERRUPTED, Toolbox
 from rolecall.apps.chat.trimming import TokenBudget, drop_turns_to_fit
 from rolecall.core.prompters.base_prompter import Prompter
+from rolecall.core.prompters.call_inputs import run_hooks
 from rolecall.core.prompters.history import check_history
-from rolecall.core.prompters.hooks import run_hooks
 from rolecall.core.prompts.frozen import copy_data
 from rolecall.core.render.spans import Request
 from rolecall.models.prices import Price

@@ -35,28 +35,28 @@ def roles_of(renderer: Renderer) -> MetaTemplate | None:
 
 def show_answer(script: Script, column: str, renderer: Renderer) -> Script:
     """The prompt up to its answer, with the output column shown only there."""
-    shown = Field(column, f'{{{column}}}', Origin('label', column))
+    answer = Field(column, f'{{{column}}}', Origin('label', column))
     if script.plain and isinstance(renderer, TextRenderer):
-        return replace(script, items=tuple(_with_answer_in_text(script.items, shown)))
+        return replace(script, items=tuple(_with_answer_in_text(script.items, answer)))
     if script.plain:
         words = tuple(piece for item in script.items if isinstance(item, BareText) for piece in item.content)
-        return Script((Turn('user', words), Turn('assistant', (shown,))), raw=True)
+        return Script((Turn('user', words), Turn('assistant', (answer,))), raw=True)
     at = _answer_at(script, renderer)
     if at is None:
-        name = 'assistant' if script.raw else _answering(renderer)
+        name = 'assistant' if script.raw else _answer_role_name(renderer)
         section = script.items[-1].section if script.items else 'round'
-        speech = Turn(name, (shown,), section='end' if section == 'end' else 'round')
+        speech = Turn(name, (answer,), section='end' if section == 'end' else 'round')
         return replace(script, items=(*script.items, speech))
-    return replace(script, items=(*script.items[:at], _with_answer(script.items[at], shown)))
+    return replace(script, items=(*script.items[:at], _with_answer(script.items[at], answer)))
 
 
-def _with_answer_in_text(items: Sequence[Item], shown: Field) -> Iterator[Item]:
+def _with_answer_in_text(items: Sequence[Item], answer: Field) -> Iterator[Item]:
     """A string with the answer at the last hidden field, or at the end."""
     for item in items:
         if isinstance(item, BareText):
             hidden = [i for i, piece in enumerate(item.content) if _is_hidden(piece)]
             at, after = (hidden[-1], hidden[-1] + 1) if hidden else (len(item.content), len(item.content))
-            item = replace(item, content=(*item.content[:at], shown, *item.content[after:]))
+            item = replace(item, content=(*item.content[:at], answer, *item.content[after:]))
         yield item
 
 
@@ -77,18 +77,18 @@ def _is_models(turn: Turn, renderer: Renderer) -> bool:
     return role is not None and role.generate
 
 
-def _answering(renderer: Renderer) -> str:
+def _answer_role_name(renderer: Renderer) -> str:
     meta = roles_of(renderer)
     return next((role.name for role in meta.roles.values() if role.generate), 'BOT') if meta else 'BOT'
 
 
-def _with_answer(item: Item, shown: Field) -> Item:
+def _with_answer(item: Item, answer: Field) -> Item:
     if not isinstance(item, Turn):
         return item
     if any(map(_is_hidden, _pieces(item))):
-        return replace(item, content=map_content(item.content, lambda piece: shown if _is_hidden(piece) else piece))
+        return replace(item, content=map_content(item.content, lambda piece: answer if _is_hidden(piece) else piece))
     if isinstance(item.content, tuple):
-        return replace(item, content=(*item.content, shown), silent=False)
+        return replace(item, content=(*item.content, answer), silent=False)
     return item
 
 

@@ -51,8 +51,8 @@ class Fingerprinter:
         self.options = _CANONICAL.encode(sent_with)
 
     def __call__(self, request: Request) -> str:
-        written = _quote(request) if type(request) is str else _CANONICAL.encode(request)
-        body = f'[{written}, {self.options}]'
+        encoded = _quote(request) if type(request) is str else _CANONICAL.encode(request)
+        body = f'[{encoded}, {self.options}]'
         return hashlib.sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
 
 
@@ -86,7 +86,7 @@ class Trace:
         """The request with more text at its end; among messages, in the assistant's."""
         request = _append_text(self.request, ''.join(piece.text for piece in pieces))
         at = len(request) - 1 if not isinstance(request, str) and isinstance(request[-1], Mapping) else None
-        return Trace(request, (*self.spans, *(Span(one.text, one.origin, at) for one in pieces)), self.notes)
+        return Trace(request, (*self.spans, *(Span(added.text, added.origin, at) for added in pieces)), self.notes)
 
     def _repr_html_(self) -> str:
         request_html = load_object('rolecall.ui.views.span_html:request_html')
@@ -151,33 +151,33 @@ def compile_labels(
     }
 
 
-def as_wording(written: WordingLike) -> Wording:
+def as_wording(source: WordingLike) -> Wording:
     """Convert to a wording: a template is the prompt's; a string or dialogue is parsed as one."""
-    if isinstance(written, Wording):
-        return written
-    if isinstance(written, (str, Mapping)):
-        written = PromptTemplate(written)
-    return Wording(prompt_template=written)
+    if isinstance(source, Wording):
+        return source
+    if isinstance(source, (str, Mapping)):
+        source = PromptTemplate(source)
+    return Wording(prompt_template=source)
 
 
-def as_renderer(written: RendererLike | None) -> Renderer:
+def as_renderer(source: RendererLike | None) -> Renderer:
     """Convert to a renderer: a meta template is a text model's; None is a text model without one."""
-    if written is None:
+    if source is None:
         return TextRenderer()
-    if isinstance(written, MetaTemplate):
-        return TextRenderer(written)
-    if isinstance(written, Mapping):
-        meta = MetaTemplate.read(written)
-        if any('api_role' in entry for entry in written.get('round') or ()):
+    if isinstance(source, MetaTemplate):
+        return TextRenderer(source)
+    if isinstance(source, Mapping):
+        meta = MetaTemplate.read(source)
+        if any('api_role' in entry for entry in source.get('round') or ()):
             what = 'a meta template with api_role could be for an API or for a text model.'
             remedy = 'Write ApiRenderer(MetaTemplate.read(…)) or TextRenderer(MetaTemplate.read(…)).'
             raise TemplateError(Problem('renderer', what, remedy))
         return TextRenderer(meta)
-    if isinstance(written, type) or not callable(getattr(written, 'render', None)):
-        what = f'expected a renderer, got {describe_value(written)}.'
+    if isinstance(source, type) or not callable(getattr(source, 'render', None)):
+        what = f'expected a renderer, got {describe_value(source)}.'
         remedy = 'Write TextRenderer(…), ApiRenderer(…) or ChatRenderer(…), or pass a meta template.'
         raise TemplateError(Problem('renderer', what, remedy))
-    return written
+    return source
 
 
 Render = Callable[[Script], Rendered]

@@ -77,12 +77,12 @@ class DialogueProgram:
             )
         self._turn_columns = Script(self._round).columns | {self._wording.output_column or ''}
         self._speeches = {i: item for i, item in enumerate(self._round) if isinstance(item, Turn)}
-        self._answer_at = self._place_of_answer()
+        self._answer_at = self._find_answer()
         self._joins_lines = isinstance(self._renderer, TextRenderer) and not self._renderer.has_rounds
         self._asks_in_place = self._answer_at is not None and self._is_models(self._hidden_answer({}))
         self._begins_answer = self._joins_lines or (self._asks_in_place and prefill)
 
-    def asked(self, row: Row) -> list[int]:
+    def turns_to_ask(self, row: Row) -> list[int]:
         """The turns that the model is asked, counted from 0."""
         turns = self.length(row)
         return [turns - 1] if self._infer_mode == 'last' else list(range(turns))
@@ -95,8 +95,8 @@ class DialogueProgram:
             if isinstance(row.get(column), (list, tuple))
         }
         if len(set(lengths.values())) > 1:
-            told = ', '.join(f'{column} has {length}' for column, length in lengths.items())
-            raise RenderError(f'the columns of a multi-turn row must have the same length: {told}.')
+            counts = ', '.join(f'{column} has {length}' for column, length in lengths.items())
+            raise RenderError(f'the columns of a multi-turn row must have the same length: {counts}.')
         length = next(iter(lengths.values()), 1)
         if length == 0:
             raise RenderError('a multi-turn row needs at least one turn, but its lists are empty.')
@@ -135,11 +135,11 @@ class DialogueProgram:
 
     def answered_script(self, row: Row, turn: int, replies: Sequence[str] = ()) -> Script:
         """The same prompt followed by the row's own answer."""
-        asked = self.script(row, turn, replies)
+        script = self.script(row, turn, replies)
         answer = self._answer()
-        if asked.items and asked.items[-1].section == 'end':
+        if script.items and script.items[-1].section == 'end':
             answer = replace(answer, section='end')
-        return replace(asked, items=(*asked.items, *Script((answer,)).bind(_at_turn(row, turn)).items))
+        return replace(script, items=(*script.items, *Script((answer,)).bind(_at_turn(row, turn)).items))
 
     def reply(self, row: Row, turn: int) -> str:
         """The reply that gives the row's own answer: its speech without the part that was sent."""
@@ -156,7 +156,7 @@ class DialogueProgram:
         if self._joins_lines:
             words, _ = _around_answer(speech.content)
             return replace(script, items=(*script.items, replace(speech, content=words, end=None)))
-        late = () if self._script.raw else self._too_late(row, turn)
+        late = () if self._script.raw else self._late_items(row, turn)
         return replace(script, items=(*script.items, speech, *late))
 
     def _notes(self, row: Row, turn: int) -> Iterator[Note]:
@@ -167,9 +167,9 @@ class DialogueProgram:
             _, rest = _around_answer(self._hidden_answer(_at_turn(row, turn)).content)
             yield from note_late_speeches([Utterance(rest)])
         if self._joins_lines or self._script.raw or not self._asks_in_place:
-            yield from note_late_speeches(map(_as_utterance, self._too_late(row, turn)))
+            yield from note_late_speeches(map(_as_utterance, self._late_items(row, turn)))
 
-    def _too_late(self, row: Row, turn: int) -> tuple[Item, ...]:
+    def _late_items(self, row: Row, turn: int) -> tuple[Item, ...]:
         """The dataset's items after the final answer."""
         if self._answer_at is None or turn < self.length(row) - 1:
             return ()
@@ -182,13 +182,13 @@ class DialogueProgram:
         if reply is not None:
             words = (*self._first_words(row), Text(reply, Origin('reply')))
             answer = replace(answer, content=words, silent=False)
-        [said] = Script((answer,)).bind(row).items
+        [speech] = Script((answer,)).bind(row).items
         if self._answer_at is None:
             # A finished turn is not part of the round in which the model answers.
-            yield from _in_section('shots', (*self._word_items(self._round, row), said))
+            yield from _in_section('shots', (*self._word_items(self._round, row), speech))
             return
         yield from self._word_items(self._round[: self._answer_at], row)
-        yield said
+        yield speech
         yield from self._word_items(self._round[self._answer_at + 1 :], row)
 
     def _first_words(self, row: Row) -> Pieces:
@@ -242,11 +242,11 @@ class DialogueProgram:
     def _section(self, *names: Section) -> tuple[Item, ...]:
         return tuple(item for item in self._script.items if item.section in names)
 
-    def _place_of_answer(self) -> int | None:
+    def _find_answer(self) -> int | None:
         """Which speech of the round is the answer: the last that mentions the output column, or the model's last."""
         mentions = [i for i, turn in self._speeches.items() if turn.role not in _ASKING and self._mentions_answer(turn)]
-        found = mentions or [i for i, turn in self._speeches.items() if turn.role in _ANSWERING]
-        return found[-1] if found else None
+        positions = mentions or [i for i, turn in self._speeches.items() if turn.role in _ANSWERING]
+        return positions[-1] if positions else None
 
     def _mentions_answer(self, turn: Turn) -> bool:
         column = self._wording.output_column
@@ -275,7 +275,7 @@ def _around_answer(content: Content) -> tuple[Content, Pieces]:
 
 def _texts_in(parts: Parts) -> Pieces:
     """The text parts of multimodal content, one line each."""
-    texts = [written.pieces for written in parts.write({}) if written.part.get('type') == 'text']
+    texts = [part.pieces for part in parts.write({}) if part.part.get('type') == 'text']
     return tuple(piece for i, words in enumerate(texts) for piece in ((_LINE_BREAK, *words) if i else words))
 
 

@@ -11,24 +11,54 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
-from rolecall.core.prompters.binding import BoundModel, read_model
-from rolecall.core.prompters.call_inputs import InputReader, PromptCall, read_label
+from rolecall.core.prompters.call_inputs import Hook, InputReader, PromptCall, read_label, run_hooks
 from rolecall.core.prompters.frame import Frame, fields_of
 from rolecall.core.prompters.history import HistoryReader, check_history
-from rolecall.core.prompters.hooks import Hook, run_hooks
 from rolecall.core.prompters.instruction import Instruction, read_instruction
 from rolecall.core.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
-from rolecall.core.prompters.special_tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, Tokens
+from rolecall.core.prompters.special_tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens
 from rolecall.core.prompters.string_layout import StringLayout
 from rolecall.core.prompters.tool_specs import Tools, read_tools
 from rolecall.core.prompters.tracing import PromptTrace
 from rolecall.core.prompts.frozen import freeze
-from rolecall.core.render.renderers import Renderer
+from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.meta import MetaTemplate
+from rolecall.core.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.core.render.spans import Request
 from rolecall.errors import PrompterError
 
 if TYPE_CHECKING:
     from rolecall.core.prompters.frame_renderer import FrameRenderer
+
+BoundModel = Tokens | Renderer | MetaTemplate | ChatTemplate | Mapping[str, Any]
+
+
+def read_model(model: Any) -> Tokens | Renderer:
+    """The tokens or the renderer that `Prompter.bind` names.
+
+    >>> read_model({'soh': '<user>'}).soh
+    '<user>'
+    """
+    if isinstance(model, Tokens):
+        return model
+    if isinstance(model, ApiRenderer):
+        raise PrompterError("an API takes messages: use return_dict=True or format='anthropic' instead of bind.")
+    if isinstance(model, MetaTemplate):
+        return TextRenderer(model)
+    if isinstance(model, ChatTemplate):
+        from rolecall.core.render.chat_renderer import ChatRenderer  # chat templates take a while to import
+
+        return ChatRenderer(model)
+    if isinstance(model, Mapping):
+        is_meta = any(key in ('round', 'reserved_roles', 'begin', 'end') for key in model)
+        return TextRenderer(MetaTemplate.read(model)) if is_meta else Tokens.read(model)
+    if hasattr(model, 'render'):
+        side: Renderer = model
+        return side
+    raise PrompterError(
+        f'expected tokens ({", ".join(TOKEN_NAMES[:3])}, …), a meta template, a chat template or a renderer, '
+        f'got {model!r:.60}.'
+    )
 
 
 Prompt = Request | Body
@@ -86,7 +116,7 @@ class Prompter:
         put('_places', frozenset(fields_of(self.template)))
         put('_uses', self._places | self.messages_only)
         put('_tools', read_tools(self.tools))
-        put('tools', self._tools.given if self._tools else None)
+        put('tools', self._tools.definitions if self._tools else None)
         put('instruction', freeze(self.instruction))
         put('extra_keys', freeze(self.extra_keys))
         put('model', None if self.model is None else read_model(self.model))
@@ -198,14 +228,14 @@ class Prompter:
         (its text, or an assistant message with tool calls), appended to the prompt for training. A prompter bound to a
         meta template with token ids gives a list of strings and ids instead of a string.
         """
-        asked = self._read_call(input, history, tools, label)
+        call = self._read_call(input, history, tools, label)
         prompt: Prompt
         if format is None and not return_dict:
-            prompt = self._strings.fill(asked)
+            prompt = self._strings.fill(call)
         elif format == 'openai' or _check_format(format) == 'openai':
-            prompt = openai_body(self._frame.plain, self._history, asked)
+            prompt = openai_body(self._frame.plain, self._history, call)
         else:
-            prompt = anthropic_body(self._frame, self._history, asked)
+            prompt = anthropic_body(self._frame, self._history, call)
         if show or self.show:
             print(prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False, indent=2))
         return prompt
@@ -222,17 +252,17 @@ class Prompter:
         format: Literal['openai', 'anthropic'] | None = None,  # noqa: A002  # likewise
     ) -> PromptTrace:
         """The same prompt, with the origin of every character."""
-        asked = self._read_call(input, history, tools, label)
+        call = self._read_call(input, history, tools, label)
         if format is None and not return_dict:
-            text = self._strings.fill(asked)
-            spans, notes = self._strings.trace(asked)
+            text = self._strings.fill(call)
+            spans, notes = self._strings.trace(call)
             return PromptTrace(text, tuple(spans), notes, text)
         if _check_format(format) == 'openai':
-            body = openai_body(self._frame.plain, self._history, asked)
-            spans = openai_spans(self._frame.plain, self._history, asked)
+            body = openai_body(self._frame.plain, self._history, call)
+            spans = openai_spans(self._frame.plain, self._history, call)
         else:
-            body = anthropic_body(self._frame, self._history, asked)
-            spans = anthropic_spans(self._frame, self._history, asked)
+            body = anthropic_body(self._frame, self._history, call)
+            spans = anthropic_spans(self._frame, self._history, call)
         return PromptTrace(body['messages'], tuple(spans), (), body)
 
     def get_response(self, output: str, input: Any = None) -> str:  # noqa: A002  # the documents' name
@@ -253,28 +283,28 @@ class Prompter:
         return self._strings.closing
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (type(self), self._given()))
+        return (_rebuild, (type(self), self._arguments()))
 
     def __eq__(self, other: object) -> bool:
         """Equal prompters are of one class and were made with equal arguments."""
         if self is other:
             return True
-        return isinstance(other, Prompter) and type(self) is type(other) and self._given() == other._given()
+        return isinstance(other, Prompter) and type(self) is type(other) and self._arguments() == other._arguments()
 
     def __hash__(self) -> int:
         words = self.instruction if isinstance(self.instruction, str) else None
         return hash((type(self), words, self.system, self.enable_system))
 
-    def _given(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, Any]:
         """The arguments it was made with."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.init}
 
     def _read_instruction(self) -> Instruction:
         instruction = read_instruction(
             self.instruction, self.extra_keys, self.instruction_template, user_level='input' in self._uses
         )
-        given = {'instruction': instruction.system, 'user': instruction.user, 'tools': self._tools}
-        for name, words in given.items():
+        texts = {'instruction': instruction.system, 'user': instruction.user, 'tools': self._tools}
+        for name, words in texts.items():
             if words and name not in self._uses:
                 raise PrompterError(f'{type(self).__name__} does not support {name}.')
         return instruction
@@ -316,19 +346,19 @@ class Prompter:
         check_history(self.history)
         if 'history' not in self._uses:
             raise PrompterError(f'{type(self).__name__} keeps no history.')
-        kept: Sequence[Any] = freeze(self.history)
-        self._history.messages(kept)  # raises early if it is malformed
-        return kept
+        history: Sequence[Any] = freeze(self.history)
+        self._history.messages(history)  # raises early if it is malformed
+        return history
 
-    def _read_call(self, given: Any, history: Any, tools: Any, label: Any) -> PromptCall:
+    def _read_call(self, user_input: Any, history: Any, tools: Any, label: Any) -> PromptCall:
         if self.hooks:
-            given, history, tools, label = run_hooks(self.hooks, (given, history, tools, label))
-        row, messages = self._reader.read(given)
-        said: Sequence[Any] = self.history or ()
+            user_input, history, tools, label = run_hooks(self.hooks, (user_input, history, tools, label))
+        row, messages = self._reader.read(user_input)
+        turns: Sequence[Any] = self.history or ()
         if history:
-            said = history if self._is_blank and history.__class__ is list else self._join_history(history)
+            turns = history if self._is_blank and history.__class__ is list else self._join_history(history)
         offered = self._read_call_tools(tools) if tools else self._tools
-        return row, messages, said, offered, None if label is None else read_label(label)
+        return row, messages, turns, offered, None if label is None else read_label(label)
 
     def _join_history(self, history: Any) -> Sequence[Any]:
         """The prompter's own history followed by that of the call."""
@@ -369,5 +399,5 @@ def _make_frame_renderer(frame: Frame, renderer: Renderer) -> FrameRenderer:
     return FrameRenderer(frame, renderer)
 
 
-def _rebuild(kind: type[Prompter], given: Mapping[str, Any]) -> Prompter:
-    return kind(**given)
+def _rebuild(kind: type[Prompter], arguments: Mapping[str, Any]) -> Prompter:
+    return kind(**arguments)

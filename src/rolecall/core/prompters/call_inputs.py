@@ -1,8 +1,8 @@
-"""Reads the input of a prompter call: the values of slots, and the user's text or messages."""
+"""Reads the arguments of a prompter call: changed by hooks, then split into slots and the user's text or messages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from rolecall.core.prompters.frame import HISTORY, INPUT, TOOLS
@@ -10,7 +10,29 @@ from rolecall.core.prompters.history import read_message
 from rolecall.core.prompters.tool_specs import Tools
 from rolecall.core.prompters.vendors import Message
 from rolecall.core.prompts.values import text_of
-from rolecall.errors import PrompterError, did_you_mean
+from rolecall.errors import PrompterError, RolecallError, describe_error, did_you_mean
+
+HookArguments = tuple[Any, Any, Any, Any]
+"""Input, history, tools and label."""
+Hook = Callable[[Any, Any, Any, Any], HookArguments]
+
+
+def run_hooks(hooks: Sequence[Hook], arguments: HookArguments) -> HookArguments:
+    """The arguments of a call as the hooks changed them, one after another."""
+    for hook in hooks:
+        name = getattr(hook, '__qualname__', type(hook).__qualname__)
+        try:
+            arguments = hook(*arguments)
+        except RolecallError:
+            raise
+        except (Exception, SystemExit) as error:  # sys.exit() must fail this call only
+            raise PrompterError(f'the pre_hook {name} raised {describe_error(error)}.') from error
+        if not isinstance(arguments, tuple) or len(arguments) != 4:
+            raise PrompterError(
+                f'the pre_hook {name} must return (input, history, tools, label), got {arguments!r:.60}.'
+            )
+    return arguments
+
 
 _BLANK: dict[str, Any] = {INPUT: '', HISTORY: '', TOOLS: ''}
 _COUNT = ('no', 'one', 'two', 'three', 'four', 'five', 'six')
@@ -50,9 +72,9 @@ def read_label(label: Any) -> Label | None:
     return str(message['content']) if is_text else message
 
 
-def is_silent(asked: PromptCall) -> bool:
+def is_silent(call: PromptCall) -> bool:
     """Whether the input only fills slots, so the user message would be empty."""
-    row, messages, *_ = asked
+    row, messages, *_ = call
     return messages is None and not row[INPUT]
 
 
@@ -68,27 +90,27 @@ class InputReader:
         self._name = name
         self._text_column = slots[0] if len(slots) == 1 else INPUT if takes_input and not slots else None
 
-    def read(self, given: Any) -> tuple[dict[str, Any], list[Message] | None]:
+    def read(self, value: Any) -> tuple[dict[str, Any], list[Message] | None]:
         """The row of a call, and its messages if the input is more than text."""
-        if given.__class__ is str and self._text_column is not None:
+        if value.__class__ is str and self._text_column is not None:
             row: dict[str, Any] = _BLANK.copy()
-            row[self._text_column] = given
+            row[self._text_column] = value
             return row, None
-        if isinstance(given, str):
-            return self._with_text(given), None
-        if isinstance(given, Mapping) and not self._is_message(given):
-            return self._with_values(given)
-        if isinstance(given, (Mapping, list, tuple)):
-            messages = _messages(given)
+        if isinstance(value, str):
+            return self._with_text(value), None
+        if isinstance(value, Mapping) and not self._is_message(value):
+            return self._with_values(value)
+        if isinstance(value, (Mapping, list, tuple)):
+            messages = _messages(value)
             text = _text_alone(messages)
             return (self._without_slots(), messages) if text is None else (self._with_text(text), None)
-        if given is None:
+        if value is None:
             raise PrompterError(
                 "expected a string, a mapping of slots, or messages as input, got None. Use '' for an empty input."
             )
-        return self._with_text(text_of(given)), None
+        return self._with_text(text_of(value)), None
 
-    def user_messages(self, given: Any) -> list[Message]:
+    def user_messages(self, value: Any) -> list[Message]:
         """The user's messages in an input; if it only fills slots, their values.
 
         >>> reader = InputReader(['context'], takes_input=True, name='ChatPrompter')
@@ -97,7 +119,7 @@ class InputReader:
         >>> reader.user_messages({'context': ['Whales', 'Cows'], 'input': ''})
         [{'role': 'user', 'content': '["Whales", "Cows"]'}]
         """
-        row, messages = self.read(given)
+        row, messages = self.read(value)
         if messages is not None:
             return messages
         words = row[INPUT] or '\n'.join(text_of(row[slot]) for slot in self._slots)
@@ -115,33 +137,33 @@ class InputReader:
         what = f'{self._name} needs a slot for the input:'
         raise PrompterError(f"{what} '… {{input}} …' in the instruction, or extra_keys.")
 
-    def _with_values(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Message] | None]:
-        row: dict[str, Any] = {**_BLANK, **given}
-        if given.keys() == self._wanted:
+    def _with_values(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Message] | None]:
+        row: dict[str, Any] = {**_BLANK, **values}
+        if values.keys() == self._wanted:
             return row, None
-        self._check_keys(given)
-        said = row.pop('input')
-        if said.__class__ is str:
-            row[INPUT] = said
+        self._check_keys(values)
+        value = row.pop('input')
+        if value.__class__ is str:
+            row[INPUT] = value
             return row, None
-        if not isinstance(said, (Mapping, list, tuple)):
-            row[INPUT] = text_of(said)
+        if not isinstance(value, (Mapping, list, tuple)):
+            row[INPUT] = text_of(value)
             return row, None
-        messages = _messages(said)
+        messages = _messages(value)
         text = _text_alone(messages)
         row[INPUT] = text or ''
         return row, messages if text is None else None
 
-    def _check_keys(self, given: Mapping[str, Any]) -> None:
+    def _check_keys(self, values: Mapping[str, Any]) -> None:
         """Raise for slots without a value and values without a slot. `input` is the user's text unless it is a slot."""
-        missing = [slot for slot in self._slots if slot not in given]
+        missing = [slot for slot in self._slots if slot not in values]
         if missing:
-            raise PrompterError(f'the input has no value for {_count_names(missing, "slot")}; it has {_names(given)}.')
+            raise PrompterError(f'the input has no value for {_count_names(missing, "slot")}; it has {_names(values)}.')
         spoken = {'input'} if self._takes_input else set()
-        unknown = [key for key in given if key not in self._wanted and key not in spoken]
+        unknown = [key for key in values if key not in self._wanted and key not in spoken]
         if unknown:
-            known = did_you_mean(unknown[0], [*self._slots, *spoken])
-            raise PrompterError(f'{self._name} has no slot {_names(unknown)}. {known}'.rstrip())
+            hint = did_you_mean(unknown[0], [*self._slots, *spoken])
+            raise PrompterError(f'{self._name} has no slot {_names(unknown)}. {hint}'.rstrip())
 
     def _without_slots(self) -> dict[str, Any]:
         if self._slots or not self._takes_input:
@@ -151,14 +173,14 @@ class InputReader:
             )
         return dict(_BLANK)
 
-    def _is_message(self, given: Mapping[str, Any]) -> bool:
-        return 'role' in given and 'role' not in self._wanted and ('content' in given or 'tool_calls' in given)
+    def _is_message(self, value: Mapping[str, Any]) -> bool:
+        return 'role' in value and 'role' not in self._wanted and ('content' in value or 'tool_calls' in value)
 
 
-def _messages(given: Any) -> list[Message]:
-    entries = [given] if isinstance(given, Mapping) else given
+def _messages(value: Any) -> list[Message]:
+    entries = [value] if isinstance(value, Mapping) else value
     if not entries or not all(isinstance(entry, Mapping) for entry in entries):
-        raise PrompterError(f'expected a string, a mapping of slots, or messages as input, got {given!r:.60}.')
+        raise PrompterError(f'expected a string, a mapping of slots, or messages as input, got {value!r:.60}.')
     return [message for entry in entries for message in read_message(entry, 'input')]
 
 

@@ -55,14 +55,23 @@ class Levels:
     `opening` is the system message, if it is the same for every call.
     """
 
-    __slots__ = ('asked', 'fill_user', 'opening', 'prefix_layout', 'system', 'system_layout', 'user', 'user_layout')
+    __slots__ = (
+        'fill_user',
+        'opening',
+        'prefix_layout',
+        'system',
+        'system_layout',
+        'user',
+        'user_layout',
+        'user_pieces',
+    )
 
     def __init__(self, system: Pieces, user: Pieces) -> None:
         self.system = system
         self.user = user
-        self.asked: Pieces = (*user, _INPUT)
+        self.user_pieces: Pieces = (*user, _INPUT)
         self.system_layout = TextLayout(system)
-        self.user_layout = TextLayout(self.asked)
+        self.user_layout = TextLayout(self.user_pieces)
         self.prefix_layout = TextLayout(user)
         self.opening = tuple(map(FrozenDict, self.write_system({}))) if self.system_layout.is_constant else ()
         self.fill_user: Callable[[Row], str] = self.user_layout.fill if user else itemgetter(INPUT)
@@ -103,23 +112,23 @@ class Frame:
         spoken = (*instruction.system, *instruction.user)
         self.plain = Levels(joined, instruction.user) if enable_system else Levels((), spoken)
         self.turned = Levels(sentence if enable_system else (), spoken)
-        told = (Text(tools.words + self.calling, Origin('text', 'tools')),) if tools else (_TOOLS,)
+        tool_words = (Text(tools.words + self.calling, Origin('text', 'tools')),) if tools else (_TOOLS,)
         places: dict[str, Pieces] = {name: (Text(getattr(tokens, name), Origin('marker', name)),) for name in MARKERS}
-        places |= {'history': (_HISTORY,), 'input': (_INPUT,), 'tools': told, 'user': instruction.user}
+        places |= {'history': (_HISTORY,), 'input': (_INPUT,), 'tools': tool_words, 'user': instruction.user}
         if instruction.user:
             places['user'] = (Text(before_user, _TEMPLATE), *instruction.user)
         if enable_system:
             places |= {'system': sentence, 'instruction': instruction.system}
         else:
             places |= dict.fromkeys(('system', 'instruction', 'tools', 'sos', 'eos'), ())
-            places['user'] = (*instruction.system, *told, *places['user'])
+            places['user'] = (*instruction.system, *tool_words, *places['user'])
         self._text_pieces = _without_leading_breaks(_fill_places(template, places))
         self.fill_text = TextLayout(self._text_pieces).fill
         self.fill_first = self.text_with(()).fill
 
     def text_with(self, history: Pieces) -> TextLayout:
         """The string form with the pieces of a history inserted."""
-        pieces = [one for piece in self._text_pieces for one in (history if piece is _HISTORY else (piece,))]
+        pieces = [part for piece in self._text_pieces for part in (history if piece is _HISTORY else (piece,))]
         return TextLayout(pieces if history else _without_leading_breaks(pieces))
 
 

@@ -49,31 +49,31 @@ class FrameRenderer:
         places = [i for i, span in enumerate(spans) if span.origin.kind == 'label']
         return ''.join(str(span.text) for span in spans[places[-1] + 1 :]) if places else ''
 
-    def fill(self, asked: PromptCall) -> Request:
+    def fill(self, call: PromptCall) -> Request:
         """The prompt of a call."""
-        rendered, row = self._render_call(asked)
+        rendered, row = self._render_call(call)
         return rendered.layout.fill(row)
 
-    def trace(self, asked: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
+    def trace(self, call: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
         """The spans of the same prompt, and its notes."""
-        rendered, row = self._render_call(asked)
+        rendered, row = self._render_call(call)
         return rendered.layout.trace(row), rendered.notes
 
-    def _render_call(self, asked: PromptCall) -> tuple[Rendered, dict[str, Any]]:
+    def _render_call(self, call: PromptCall) -> tuple[Rendered, dict[str, Any]]:
         """The layout for a call, and the row to fill it with."""
-        row, messages, history, tools, label = asked
+        row, messages, history, tools, label = call
         row = {**row, _LABEL: label}
-        said = list(numbered_messages(history))
+        earlier = list(numbered_messages(history))
         is_plain = messages is None and (label is None or isinstance(label, str))
-        if not is_plain or any(len(message) != 2 or not _is_text(message) for _, message in said):
-            return self._render_anew(asked, said, row), row
-        row |= {f'\0{i}': plain_text(message) for i, (_, message) in enumerate(said)}
-        shape = tuple((number, message['role']) for number, message in said)
-        return self._shaped(shape, self._frame_is_turned(asked), label is not None, tools), row
+        if not is_plain or any(len(message) != 2 or not _is_text(message) for _, message in earlier):
+            return self._render_anew(call, earlier, row), row
+        row |= {f'\0{i}': plain_text(message) for i, (_, message) in enumerate(earlier)}
+        shape = tuple((number, message['role']) for number, message in earlier)
+        return self._shaped(shape, self._frame_is_turned(call), label is not None, tools), row
 
-    def _frame_is_turned(self, asked: PromptCall) -> bool:
-        """Whether the user says the instruction: nothing else is said, and the model has no system role."""
-        return is_silent(asked) and not self._frame.plain.user and not self._has_system_role(asked[3])
+    def _frame_is_turned(self, call: PromptCall) -> bool:
+        """Whether the instruction becomes the user message: there is no other, and the model has no system role."""
+        return is_silent(call) and not self._frame.plain.user and not self._has_system_role(call[3])
 
     def _has_system_role(self, tools: Tools | None) -> bool:
         renderer = self._renderer
@@ -90,15 +90,15 @@ class FrameRenderer:
             for i, (number, role) in enumerate(shape)
         ]
         levels = self._frame.turned if turned else self._frame.plain
-        return self._render(levels, turns, [Turn('user', levels.asked)], _ANSWER if labelled else None, tools)
+        return self._render(levels, turns, [Turn('user', levels.user_pieces)], _ANSWER if labelled else None, tools)
 
-    def _render_anew(self, asked: PromptCall, said: Sequence[Numbered], row: dict[str, Any]) -> Rendered:
+    def _render_anew(self, call: PromptCall, earlier: Sequence[Numbered], row: dict[str, Any]) -> Rendered:
         """Render a conversation with more than text: tool calls, tool results, images."""
-        _, messages, _, tools, label = asked
-        levels = self._frame.turned if self._frame_is_turned(asked) else self._frame.plain
-        before = [self._turn(message, origin_of(message, number)) for number, message in said]
+        _, messages, _, tools, label = call
+        levels = self._frame.turned if self._frame_is_turned(call) else self._frame.plain
+        before = [self._turn(message, origin_of(message, number)) for number, message in earlier]
         if messages is None:
-            now = [Turn('user', levels.asked)]
+            now = [Turn('user', levels.user_pieces)]
         elif messages[-1]['role'] == 'assistant':
             raise PrompterError(
                 "the last message of a prompt must be the user's or a tool's, got an assistant message."

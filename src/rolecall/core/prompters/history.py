@@ -86,7 +86,7 @@ _COPY: dict[type, Callable[[Any], Any]] = {
 }
 
 
-class _Remembered(Generic[Form]):
+class _HistoryCache(Generic[Form]):
     """Caches the last plain history: copies of its turns, and their parsed form."""
 
     __slots__ = ('_last', '_nothing', '_read_any', '_read_plain')
@@ -108,17 +108,17 @@ class _Remembered(Generic[Form]):
         try:
             if turns == history:
                 return form
-            known = len(turns)
-            if turns != history[:known]:
+            common = len(turns)
+            if turns != history[:common]:
                 turns, form = self._nothing
-                known = 0
-            new, added = self._read_plain(history[known:])
+                common = 0
+            new, added = self._read_plain(history[common:])
         except _NOT_PLAIN:
             return self._read_any(history)
         whole: Any = form
-        read: Read[Form] = (turns + new, whole + added)
-        self._last = read  # one atomic assignment: other threads may read other conversations
-        return read[1]
+        remembered: Read[Form] = (turns + new, whole + added)
+        self._last = remembered  # one atomic assignment: other threads may read other conversations
+        return remembered[1]
 
 
 def _copies(history: Sequence[Any]) -> list[Any]:
@@ -128,18 +128,18 @@ def _copies(history: Sequence[Any]) -> list[Any]:
 
 def _plain_messages(history: Sequence[Any]) -> Read[Sequence[Message]]:
     turns = _copies(history)
-    said = turns
+    messages = turns
     if isinstance(turns[0], list):
-        speeches = [one for question, answer in turns for one in (('user', question), ('assistant', answer))]
-        said = [{'role': role, 'content': text} for role, text in speeches]
+        speeches = [speech for question, answer in turns for speech in (('user', question), ('assistant', answer))]
+        messages = [{'role': role, 'content': text} for role, text in speeches]
     if (
-        set(map(len, said)) != {2}
-        or not ROLES.issuperset(map(_ROLE, said))
-        or set(map(next, map(iter, said))) != {'role'}
+        set(map(len, messages)) != {2}
+        or not ROLES.issuperset(map(_ROLE, messages))
+        or set(map(next, map(iter, messages))) != {'role'}
     ):
         raise ValueError('not only roles and texts')
-    ''.join(map(_CONTENT, said))  # raises unless all contents are strings
-    return turns, list(map(FrozenDict, said))
+    ''.join(map(_CONTENT, messages))  # raises unless all contents are strings
+    return turns, list(map(FrozenDict, messages))
 
 
 def _all_messages(history: Sequence[Any]) -> Sequence[Message]:
@@ -158,11 +158,11 @@ def _check_part(part: Mapping[str, Any], where: str) -> None:
     source = part.get('source') if kind == 'image' else None
     if source and source.get('type') == 'base64' and not {'media_type', 'data'} <= source.keys():
         raise PrompterError(f'{where}: a base64 image needs media_type and data, got {part!r:.80}.')
-    shown = part.get('content')
-    if kind == 'tool_result' and isinstance(shown, (list, tuple)):
-        if not all(isinstance(block, Mapping) for block in shown):
+    content = part.get('content')
+    if kind == 'tool_result' and isinstance(content, (list, tuple)):
+        if not all(isinstance(block, Mapping) for block in content):
             raise PrompterError(f'{where}: tool_result content must be text or a list of parts, got {part!r:.80}.')
-        for block in shown:
+        for block in content:
             _check_part(block, where)
 
 
@@ -187,16 +187,16 @@ class HistoryReader:
             if role != 'tool'
         }
         nothing: Read[Sequence[Message]] = ([], [])
-        self.messages = _Remembered(_plain_messages, _all_messages, nothing=nothing).read
-        self.text = _Remembered(self._plain_text, lambda history: fold(self.pieces(history)), nothing=([], '')).read
+        self.messages = _HistoryCache(_plain_messages, _all_messages, nothing=nothing).read
+        self.text = _HistoryCache(self._plain_text, lambda history: fold(self.pieces(history)), nothing=([], '')).read
 
     def _plain_text(self, history: Sequence[Any]) -> Read[str]:
         turns, tokens = _copies(history), self._tokens
         if set(map(len, turns)) != {2}:
             raise ValueError('not only pairs, or roles and texts')
         if isinstance(turns[0], list):
-            said = (tokens.eoa + tokens.soh).join(map((tokens.eoh + tokens.soa).join, turns))
-            return turns, f'{tokens.soh}{said}{tokens.eoa}'
+            dialogue = (tokens.eoa + tokens.soh).join(map((tokens.eoh + tokens.soa).join, turns))
+            return turns, f'{tokens.soh}{dialogue}{tokens.eoa}'
         if not self._takes_messages:
             raise ValueError('no messages here')
         texts: list[str] = []
@@ -222,15 +222,15 @@ class HistoryReader:
                 raise PrompterError(f"{what} has a tool call, but the model's tokens do not define tool_start.")
             yield self._tokens.call(name, arguments)
 
-    def _message_pieces(self, message: Message, said: Origin) -> Iterator[Text]:
+    def _message_pieces(self, message: Message, origin: Origin) -> Iterator[Text]:
         tokens, role = self._tokens, message['role']
         before, after = AROUND[role]
         if role == 'tool' and not tokens.soe:
             raise PrompterError("history has a tool result, but the model's tokens do not define soe.")
         yield Text(getattr(tokens, before), Origin('marker', before, role=role))
-        yield Text(plain_text(message), said)
+        yield Text(plain_text(message), origin)
         for call in self._calls(message, 'history'):
-            yield Text(call, said)
+            yield Text(call, origin)
         yield Text(getattr(tokens, after), Origin('marker', after, role=role))
 
 
@@ -256,7 +256,7 @@ def describe_tools_in_words(history: Sequence[Any]) -> Sequence[Any]:
     if not any(map(_mentions_tools, history)):
         return history
     names: dict[Any, str] = {}
-    told: list[Any] = []
+    messages: list[Any] = []
     for _, message in numbered_messages(history):
         calls = message.get('tool_calls') or ()
         names |= {call.get('id'): call['function']['name'] for call in calls}
@@ -267,5 +267,5 @@ def describe_tools_in_words(history: Sequence[Any]) -> Sequence[Any]:
         elif calls:
             called = ', '.join(call['function']['name'] for call in calls)
             message = {'role': message['role'], 'content': words or f'I call {called}.'}
-        told.append(message)
-    return told
+        messages.append(message)
+    return messages

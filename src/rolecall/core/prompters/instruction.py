@@ -28,15 +28,15 @@ def slots_in(text: str, origin: Origin) -> Pieces:
     ['数', 'b']
     """
     pieces = parse(text)
-    read: list[Piece] = []
+    slotted: list[Piece] = []
     words = ''
     for i, piece in enumerate(pieces):
         if isinstance(piece, Field) and piece.column.isidentifier() and not _in_double_braces(pieces, i):
-            read += [Text(words, origin), piece] if words else [piece]
+            slotted += [Text(words, origin), piece] if words else [piece]
             words = ''
         else:
-            words += piece.written if isinstance(piece, Field) else getattr(piece, 'text', '')
-    return (*read, Text(words, origin)) if words else tuple(read)
+            words += piece.source if isinstance(piece, Field) else getattr(piece, 'text', '')
+    return (*slotted, Text(words, origin)) if words else tuple(slotted)
 
 
 def _in_double_braces(pieces: Pieces, at: int) -> bool:
@@ -45,14 +45,14 @@ def _in_double_braces(pieces: Pieces, at: int) -> bool:
     return opened and isinstance(after, Text) and after.text.startswith('}')
 
 
-def read_instruction(written: Any, extra_keys: Any, template: str, *, user_level: bool) -> Instruction:
+def read_instruction(source: Any, extra_keys: Any, template: str, *, user_level: bool) -> Instruction:
     """Parse an instruction and put it into the prompter's instruction template.
 
     A string, or a mapping with one level, is the instruction. With both levels, the system text ends as written and
     extra keys go to the user level. A prompter without a user level (`user_level=False`) uses a lone `user` as the
     instruction.
     """
-    levels = _levels(written)
+    levels = _levels(source)
     keys = _extra_keys(extra_keys)
     alone = 'user' if set(levels) == {'user'} and not user_level else 'system'
     system = slots_in(levels.get(alone, ''), Origin('text', 'instruction'))
@@ -69,24 +69,24 @@ def read_instruction(written: Any, extra_keys: Any, template: str, *, user_level
     return Instruction(system, user, tuple(slots))
 
 
-def _levels(written: Any) -> Mapping[str, str]:
-    if written is None or isinstance(written, str):
-        return {'system': written} if written else {}
-    if not isinstance(written, Mapping):
-        raise PrompterError(f'instruction must be a string or a mapping with system and user, got {written!r:.60}.')
-    unknown = [str(key) for key in written if key not in ('system', 'user')]
+def _levels(source: Any) -> Mapping[str, str]:
+    if source is None or isinstance(source, str):
+        return {'system': source} if source else {}
+    if not isinstance(source, Mapping):
+        raise PrompterError(f'instruction must be a string or a mapping with system and user, got {source!r:.60}.')
+    unknown = [str(key) for key in source if key not in ('system', 'user')]
     if unknown:
         raise PrompterError(f'instruction keys must be system and user, got {", ".join(unknown)}.')
-    for key, text in written.items():
+    for key, text in source.items():
         if not isinstance(text, str):
             raise PrompterError(f'the {key} instruction must be a string, got {text!r:.60}.')
-    return {key: text for key, text in written.items() if text}
+    return {key: text for key, text in source.items() if text}
 
 
-def _extra_keys(written: Any) -> tuple[str, ...]:
-    keys: Sequence[Any] = (written,) if isinstance(written, str) else written or ()
+def _extra_keys(source: Any) -> tuple[str, ...]:
+    keys: Sequence[Any] = (source,) if isinstance(source, str) else source or ()
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) and key for key in keys):
-        raise PrompterError(f'extra_keys must be a name or a list of names, got {written!r:.60}.')
+        raise PrompterError(f'extra_keys must be a name or a list of names, got {source!r:.60}.')
     return tuple(dict.fromkeys(keys))
 
 

@@ -18,31 +18,31 @@ _INPUT = Origin('field', 'input')
 _JOINT = Span('\n', Origin('joint', 'speeches'))
 
 
-def openai_body(levels: Levels, reader: HistoryReader, asked: PromptCall) -> Body:
+def openai_body(levels: Levels, reader: HistoryReader, call: PromptCall) -> Body:
     """The request body: messages and tools."""
-    body = _common_body(levels, reader, asked)
+    body = _common_body(levels, reader, call)
     if any(map(holds_thinking, body['messages'])):
         body['messages'] = [restore_fields(message) for message in body['messages']]
     return body
 
 
-def _common_body(levels: Levels, reader: HistoryReader, asked: PromptCall) -> Body:
+def _common_body(levels: Levels, reader: HistoryReader, call: PromptCall) -> Body:
     """The request body in OpenAI's form, with reasoning as it was kept."""
-    row, given, history, tools, label = asked
-    said = reader.messages(history) if history else ()
+    row, new, history, tools, label = call
+    earlier = reader.messages(history) if history else ()
     opening = levels.opening or levels.write_system(row)
-    if given is None:
-        messages = [*opening, *said, {'role': 'user', 'content': levels.fill_user(row)}]
+    if new is None:
+        messages = [*opening, *earlier, {'role': 'user', 'content': levels.fill_user(row)}]
     else:
-        messages = [*opening, *said, *_with_prefix(given, levels.prefix_layout.fill(row))]
+        messages = [*opening, *earlier, *_with_prefix(new, levels.prefix_layout.fill(row))]
     if label is not None:
         messages.append({'role': 'assistant', 'content': label} if isinstance(label, str) else dict(label))
     return {'messages': messages, 'tools': tools.openai} if tools else {'messages': messages}
 
 
-def openai_spans(levels: Levels, reader: HistoryReader, asked: PromptCall) -> list[Span]:
+def openai_spans(levels: Levels, reader: HistoryReader, call: PromptCall) -> list[Span]:
     """The spans of every message."""
-    spans = _sources(levels, asked, openai_body(levels, reader, asked)['messages'])
+    spans = _sources(levels, call, openai_body(levels, reader, call)['messages'])
     return [replace(span, message=i) for i, own in enumerate(spans) for span in own]
 
 
@@ -54,40 +54,40 @@ def _with_prefix(messages: Sequence[Message], prefix: str) -> list[Message]:
     if last is None:
         return [{'role': 'user', 'content': prefix}, *messages]
     content = messages[last]['content']
-    said = [{'type': 'text', 'text': prefix}, *content] if isinstance(content, list) else prefix + content
-    return [*messages[:last], {**messages[last], 'content': said}, *messages[last + 1 :]]
+    prefixed = [{'type': 'text', 'text': prefix}, *content] if isinstance(content, list) else prefix + content
+    return [*messages[:last], {**messages[last], 'content': prefixed}, *messages[last + 1 :]]
 
 
-def _sources(levels: Levels, asked: PromptCall, messages: Sequence[Message]) -> list[list[Span]]:
+def _sources(levels: Levels, call: PromptCall, messages: Sequence[Message]) -> list[list[Span]]:
     """The spans of each message, not yet numbered."""
-    row, given, history, _, label = asked
+    row, new, history, _, label = call
     spans: list[list[Span]] = []
     if levels.system:
         spans.append(levels.system_layout.trace(row))
     for number, message in numbered_messages(history):
         spans.append(list(_whole(message, origin_of(message, number))))
-    if given is None:
+    if new is None:
         spans.append(levels.user_layout.trace(row))
     else:
         now = messages[len(spans) : len(messages) - (label is not None)]
-        spans += _asked_spans(now, given, levels.prefix_layout.trace(row))
+        spans += _input_spans(now, new, levels.prefix_layout.trace(row))
     if label is not None:
         spans.append(list(_whole(messages[-1], Origin('label', role='assistant'))))
     return spans
 
 
-def _asked_spans(now: Sequence[Message], given: Sequence[Message], prefix: Sequence[Span]) -> Iterator[list[Span]]:
+def _input_spans(now: Sequence[Message], new: Sequence[Message], prefix: Sequence[Span]) -> Iterator[list[Span]]:
     """The spans of input messages, including the instruction put in front."""
-    added = len(now) - len(given)
+    added = len(now) - len(new)
     for i, message in enumerate(now):
         whole = list(_whole(message, _INPUT))
         if added and i == 0:
             yield list(prefix)
-        elif message == given[i - added]:
+        elif message == new[i - added]:
             yield whole
         elif whole[0].part is None:
-            said = str(given[i - added]['content'])
-            yield [*prefix, replace(whole[0], text=said)]
+            text = str(new[i - added]['content'])
+            yield [*prefix, replace(whole[0], text=text)]
         else:
             yield [*(replace(span, part=0) for span in prefix), *whole[1:]]
 
@@ -111,18 +111,18 @@ class _AnthropicForm:
     others: list[tuple[int, Message]]
 
 
-def _convert(frame: Frame, reader: HistoryReader, asked: PromptCall) -> _AnthropicForm:
+def _convert(frame: Frame, reader: HistoryReader, call: PromptCall) -> _AnthropicForm:
     """Convert to Anthropic's format. The API rejects an empty user message, so the instruction moves there."""
-    levels = frame.turned if is_silent(asked) and not frame.plain.user else frame.plain
-    messages = _common_body(levels, reader, asked)['messages']
+    levels = frame.turned if is_silent(call) and not frame.plain.user else frame.plain
+    messages = _common_body(levels, reader, call)['messages']
     return _AnthropicForm(levels, messages, *anthropic_messages(messages))
 
 
-def anthropic_body(frame: Frame, reader: HistoryReader, asked: PromptCall) -> Body:
+def anthropic_body(frame: Frame, reader: HistoryReader, call: PromptCall) -> Body:
     """The request body: system text, messages and tools."""
-    one, tools = _convert(frame, reader, asked), asked[3]
-    body: Body = {'messages': [message for _, message in one.others]}
-    if words := '\n'.join(_words(one.messages[i]) for i in one.system):
+    form, tools = _convert(frame, reader, call), call[3]
+    body: Body = {'messages': [message for _, message in form.others]}
+    if words := '\n'.join(_words(form.messages[i]) for i in form.system):
         body = {'system': words, **body}
     if tools:
         body['tools'] = tools.anthropic
@@ -133,36 +133,36 @@ def _words(message: Message) -> str:
     return '\n'.join(_texts(message).values())
 
 
-def anthropic_spans(frame: Frame, reader: HistoryReader, asked: PromptCall) -> list[Span]:
+def anthropic_spans(frame: Frame, reader: HistoryReader, call: PromptCall) -> list[Span]:
     """The spans of the system text (in no message) and of every message."""
-    one = _convert(frame, reader, asked)
-    sources = _sources(one.levels, asked, one.messages)
+    form = _convert(frame, reader, call)
+    sources = _sources(form.levels, call, form.messages)
     spans: list[Span] = []
-    for at, i in enumerate(one.system):
+    for at, i in enumerate(form.system):
         spans += [_JOINT] if at else []
         for k, span in enumerate(sources[i]):
             spans += [_JOINT] if k and span.part != sources[i][k - 1].part else []
             spans.append(replace(span, part=None))
-    for number, (i, message) in enumerate(one.others):
+    for number, (i, message) in enumerate(form.others):
         if isinstance(message['content'], str):
             own = sources[i]
-        elif isinstance(one.messages[i].get('content'), list):
+        elif isinstance(form.messages[i].get('content'), list):
             own = _keep_spans(sources[i], message)
         else:
             origin = sources[i][0].origin if sources[i] else _INPUT
             own = list(_whole(message, origin))
         spans += [replace(span, message=number) for span in own or [Span('', _INPUT)]]
-    return [span for span in spans if span.message is None or _has_place(span, one.others[span.message][1])]
+    return [span for span in spans if span.message is None or _has_place(span, form.others[span.message][1])]
 
 
 def _keep_spans(spans: Sequence[Span], message: Message) -> list[Span]:
     """The spans of parts that survive conversion; images are rewritten."""
-    kept: list[Span] = []
+    survivors: list[Span] = []
     for (_, part), text in _texts(message).items():
         own = [span for span in spans if span.part == part]
         same = ''.join(str(span.text) for span in own) == text
-        kept += own if same else [replace(own[0] if own else Span('', _INPUT, part=part), text=text)]
-    return kept
+        survivors += own if same else [replace(own[0] if own else Span('', _INPUT, part=part), text=text)]
+    return survivors
 
 
 def _has_place(span: Span, message: Message) -> bool:

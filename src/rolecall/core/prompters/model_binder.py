@@ -33,12 +33,12 @@ class ModelBinder:
         self._bound = lru_cache(maxsize=32)(self._bind)
 
     def address(
-        self, prompter: Prompter, arguments: PromptArguments, said: Sequence[Message] = ()
+        self, prompter: Prompter, arguments: PromptArguments, following: Sequence[Message] = ()
     ) -> tuple[Prompter, PromptArguments]:
-        """The bound prompter and its arguments. `said` holds messages that follow the prompt."""
-        given, history, tools = arguments
-        bound = self._bind(prompter, said) if said else self._bound(prompter)
-        return bound, (given, self._word_history(prompter, history), tools)
+        """The bound prompter and its arguments. `following` holds messages that follow the prompt."""
+        user_input, history, tools = arguments
+        bound = self._bind(prompter, following) if following else self._bound(prompter)
+        return bound, (user_input, self._word_history(prompter, history), tools)
 
     def _word_history(self, prompter: Prompter, history: Any) -> Any:
         """The history, with tool calls described in words if the chat template does not support them."""
@@ -47,7 +47,7 @@ class ModelBinder:
         check_history(history)
         return describe_tools_in_words(history)
 
-    def _bind(self, prompter: Prompter, said: Sequence[Message] = ()) -> Prompter:
+    def _bind(self, prompter: Prompter, following: Sequence[Message] = ()) -> Prompter:
         if prompter.model is not None:
             return prompter
         own = self._word_history(prompter, prompter.history)
@@ -55,14 +55,14 @@ class ModelBinder:
             prompter = replace(prompter, history=own)
         if self.template is None:
             return prompter.bind(DEFAULT_TOKENS)
-        if not said:
+        if not following:
             return prompter.bind(ChatRenderer(self.template))
-        more = said if self._takes_tools else describe_tools_in_words(said)
+        more = following if self._takes_tools else describe_tools_in_words(following)
         turns = [
             read_turn(dict(message), replace(origin_of(message, i), name=f'said[{i}]'))
             for i, message in enumerate(more)
         ]
-        return prompter.bind(_ContinuingRenderer(self.template, said=tuple(turns)))
+        return prompter.bind(_ContinuingRenderer(self.template, following=tuple(turns)))
 
     @property
     def _takes_tools(self) -> bool:
@@ -73,7 +73,7 @@ class ModelBinder:
 class _ContinuingRenderer(ChatRenderer):
     """Renders a chat template with further messages after the prompt."""
 
-    said: tuple[Turn, ...] = ()
+    following: tuple[Turn, ...] = ()
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
-        return super().render(replace(script, items=(*script.items, *self.said)), mode, prefill=prefill)
+        return super().render(replace(script, items=(*script.items, *self.following)), mode, prefill=prefill)

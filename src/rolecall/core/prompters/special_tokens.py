@@ -49,17 +49,17 @@ class Tokens:
                 raise PrompterError(f'token {name} must be a string, got {getattr(self, name)!r:.60}.')
 
     @classmethod
-    def read(cls, written: Mapping[str, str]) -> Tokens:
+    def read(cls, source: Mapping[str, str]) -> Tokens:
         """Tokens from a mapping; `tool_start_token` means `tool_start`.
 
         >>> Tokens.read({'soh': '<H>', 'tool_start_token': '<call>'}).tool_start
         '<call>'
         """
-        given = {str(name).removesuffix('_token'): text for name, text in written.items()}
-        unknown = [name for name in given if name not in TOKEN_NAMES]
+        texts = {str(name).removesuffix('_token'): text for name, text in source.items()}
+        unknown = [name for name in texts if name not in TOKEN_NAMES]
         if unknown:
             raise PrompterError(f'unknown token {unknown[0]!r}. {did_you_mean(unknown[0], TOKEN_NAMES)}')
-        return cls(**given)
+        return cls(**texts)
 
     def call(self, name: str, arguments: str) -> str:
         """A tool call as the model writes it. `arguments` is JSON.
@@ -76,7 +76,7 @@ class Tokens:
         return f'{self.tool_start}{body}{self.tool_end}'
 
 
-TOKEN_NAMES = tuple(one.name for one in fields(Tokens))
+TOKEN_NAMES = tuple(field.name for field in fields(Tokens))
 MARKERS = TOKEN_NAMES[:-1]
 AROUND = {
     'system': ('sos', 'eos'),

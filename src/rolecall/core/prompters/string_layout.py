@@ -49,19 +49,19 @@ class StringLayout:
         """The token that ends an answer."""
         return self._tokens.eoa
 
-    def fill(self, asked: PromptCall) -> str:
+    def fill(self, call: PromptCall) -> str:
         """The prompt of a call."""
-        row, messages, history, tools, label = asked
+        row, messages, history, tools, label = call
         if history or tools or messages is not None:
-            row, history = self._as_string(asked)
+            row, history = self._as_string(call)
         text = (self._frame.fill_text if history else self._frame.fill_first)(row)
         return text if label is None else f'{text}{self._history.answer(label)}{self._tokens.eoa}'
 
-    def trace(self, asked: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
+    def trace(self, call: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
         """The spans of the same prompt, and its notes."""
-        row, history = self._as_string(asked)
+        row, history = self._as_string(call)
         spans = self._frame.text_with(tuple(self._history.pieces(history))).trace(row)
-        label = asked[-1]
+        label = call[-1]
         if label is not None:
             spans += [
                 Span(self._history.answer(label), Origin('label')),
@@ -69,9 +69,9 @@ class StringLayout:
             ]
         return spans, ()
 
-    def _as_string(self, asked: PromptCall) -> tuple[dict[str, Any], Sequence[Any]]:
+    def _as_string(self, call: PromptCall) -> tuple[dict[str, Any], Sequence[Any]]:
         """The row with history and tools as text, and the history."""
-        row, messages, history, tools, _ = asked
+        row, messages, history, tools, _ = call
         if messages is not None:
             row, history = self._with_last_words(row, messages, history)
         if history:

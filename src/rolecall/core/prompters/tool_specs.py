@@ -17,7 +17,7 @@ from rolecall.errors import PrompterError
 class Tools:
     """A list of tools in each format. All requests share them, so they are read-only."""
 
-    given: FrozenList
+    definitions: FrozenList
     words: str
     """Their description in a string prompt."""
     openai: FrozenList

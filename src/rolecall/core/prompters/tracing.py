@@ -54,7 +54,7 @@ def encode_trace(trace: Trace, *, special: Encode, plain: Encode) -> list[int]:
     [0, 0, 0, 1]
     """
     ids: list[int] = []
-    for own, spans in groupby(filter(_is_said, trace.spans), key=_is_model_side):
+    for own, spans in groupby(filter(_has_text, trace.spans), key=_is_model_side):
         for token, run in groupby(spans, key=lambda span: span.token):
             words = ''.join(str(span.text) for span in run)
             ids += [token] if token is not None else (special if own else plain)(words)
@@ -71,13 +71,13 @@ def has_special_token(trace: Trace, tokens: Iterable[str]) -> bool:
     """
     runs = [
         ''.join(str(span.text) for span in spans)
-        for own, spans in groupby(filter(_is_said, trace.spans), key=_is_model_side)
+        for own, spans in groupby(filter(_has_text, trace.spans), key=_is_model_side)
         if not own
     ]
     return any(token in words for words in runs for token in tokens)
 
 
-def _is_said(span: Span) -> bool:
+def _has_text(span: Span) -> bool:
     return span.token is not None or bool(span.text)
 
 

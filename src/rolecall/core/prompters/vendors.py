@@ -35,12 +35,12 @@ def openai_messages(message: Message) -> list[Message]:
     rest = {key: value for key, value in message.items() if key != 'content'}
     results = [_tool_message(block) for block in content if block.get('type') == 'tool_result']
     calls = [_tool_call(block) for block in content if block.get('type') == 'tool_use']
-    said = [_openai_part(block) for block in content if block.get('type') not in ('tool_result', 'tool_use')]
+    parts = [_openai_part(block) for block in content if block.get('type') not in ('tool_result', 'tool_use')]
     if calls:
         rest['tool_calls'] = [*(rest.get('tool_calls') or []), *calls]
-    if results and not said and not calls:
+    if results and not parts and not calls:
         return results
-    return [*results, {'role': rest.pop('role'), 'content': _text_alone(said), **rest}]
+    return [*results, {'role': rest.pop('role'), 'content': _text_alone(parts), **rest}]
 
 
 def _is_foreign(block: Any) -> bool:
@@ -57,10 +57,10 @@ def _text_alone(parts: Sequence[Mapping[str, Any]]) -> Any:
 def _tool_message(block: Mapping[str, Any]) -> Message:
     content = block.get('content', '')
     blocks = content if isinstance(content, list) else [{'type': 'text', 'text': text_of(content)}]
-    shown = _text_alone(list(map(_openai_part, blocks))) or ''
-    if block.get('is_error') and isinstance(shown, str):  # OpenAI's format has no error flag
-        shown = f'Error: {shown}'
-    return {'role': 'tool', 'tool_call_id': block.get('tool_use_id'), 'content': shown}
+    text = _text_alone(list(map(_openai_part, blocks))) or ''
+    if block.get('is_error') and isinstance(text, str):  # OpenAI's format has no error flag
+        text = f'Error: {text}'
+    return {'role': 'tool', 'tool_call_id': block.get('tool_use_id'), 'content': text}
 
 
 def _tool_call(block: Mapping[str, Any]) -> Message:
@@ -90,7 +90,7 @@ def restore_fields(message: Mapping[str, Any]) -> Message:
     >>> restore_fields({'role': 'assistant', 'content': '4', 'thinking': kept})
     {'role': 'assistant', 'content': '4', 'reasoning_content': '2 and 2'}
     """
-    fields = _kept_fields(message, 'openai')
+    fields = _stored_fields(message, 'openai')
     restored = {key: value for key, value in message.items() if key != THINKING}
     content = restored.get('content')
     if isinstance(content, list):
@@ -103,9 +103,9 @@ def restore_fields(message: Mapping[str, Any]) -> Message:
 def restore_blocks(message: Mapping[str, Any]) -> list[Message] | None:
     """The content of an assistant message as Anthropic's server sent it; None if none was kept.
 
-    Where the text or the tool calls are others by now, the thinking comes first, as the API demands.
+    If the text or the tool calls have changed since, the thinking comes first, as the API demands.
     """
-    blocks = _kept_fields(message, 'anthropic').get('content')
+    blocks = _stored_fields(message, 'anthropic').get('content')
     if not isinstance(blocks, (list, tuple)) or not blocks:
         return None
     called = [block.get('id') for block in blocks if block.get('type') == 'tool_use']
@@ -114,8 +114,8 @@ def restore_blocks(message: Mapping[str, Any]) -> list[Message] | None:
         return [dict(block) for block in blocks]
     thoughts = [dict(block) for block in blocks if block.get('type') in _THOUGHTS]
     content = message.get('content')
-    said = [{'type': 'text', 'text': content}] if isinstance(content, str) and content else content or []
-    return [*thoughts, *said, *map(_tool_use, calls)]
+    speech = [{'type': 'text', 'text': content}] if isinstance(content, str) and content else content or []
+    return [*thoughts, *speech, *map(_tool_use, calls)]
 
 
 def join_texts(blocks: Any) -> str:
@@ -127,9 +127,9 @@ def join_texts(blocks: Any) -> str:
     return ''.join(str(block.get('text', '')) for block in blocks if block.get('type') == 'text')
 
 
-def _kept_fields(message: Mapping[str, Any], vendor: Vendor) -> Mapping[str, Any]:
-    kept = message.get(THINKING)
-    fields = kept.get('fields') if isinstance(kept, Mapping) and kept.get('vendor') == vendor else None
+def _stored_fields(message: Mapping[str, Any], vendor: Vendor) -> Mapping[str, Any]:
+    thinking = message.get(THINKING)
+    fields = thinking.get('fields') if isinstance(thinking, Mapping) and thinking.get('vendor') == vendor else None
     return fields if isinstance(fields, Mapping) else {}
 
 
@@ -165,8 +165,8 @@ def anthropic_messages(messages: Sequence[Message]) -> tuple[list[int], list[tup
 
 def _tool_result(message: Message) -> Message:
     content = message.get('content')
-    shown = list(map(_anthropic_part, content)) if isinstance(content, list) else text_of(content)
-    return {'type': 'tool_result', 'tool_use_id': message.get('tool_call_id'), 'content': shown}
+    result = list(map(_anthropic_part, content)) if isinstance(content, list) else text_of(content)
+    return {'type': 'tool_result', 'tool_use_id': message.get('tool_call_id'), 'content': result}
 
 
 def _anthropic_content(message: Message) -> Any:
@@ -177,8 +177,8 @@ def _anthropic_content(message: Message) -> Any:
         content = list(map(_anthropic_part, content))
     if not calls:
         return '' if content is None else content
-    said = content if isinstance(content, list) else [{'type': 'text', 'text': content}] if content else []
-    return [*said, *map(_tool_use, calls)]
+    parts = content if isinstance(content, list) else [{'type': 'text', 'text': content}] if content else []
+    return [*parts, *map(_tool_use, calls)]
 
 
 def _anthropic_part(part: Any) -> Any:

@@ -18,7 +18,7 @@ _ROLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class DialogueTurns:
     """The turns of a dialogue: questions, and the answers the row has for them."""
 
     system: str
@@ -30,17 +30,17 @@ class Conversation:
 
 def has_messages(value: object) -> bool:
     """Whether a column's value is a list of messages; some of them may be malformed."""
-    return isinstance(value, (list, tuple)) and any(isinstance(one, Mapping) for one in value)
+    return isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value)
 
 
-def read_conversation(value: object, column: str) -> Conversation:
+def read_conversation(value: object, column: str) -> DialogueTurns:
     """The turns in a column of messages. Neighbours of one role are one speech, joined by a line break.
 
     >>> read_conversation([dict(role='user', content='Hi'), dict(role='assistant', content='')], 'dialogue')
-    Conversation(system='', questions=('Hi',), answers=('',))
+    DialogueTurns(system='', questions=('Hi',), answers=('',))
     """
     messages = value if isinstance(value, (list, tuple)) and value else [value]
-    if wrong := [one for one in messages if not _is_message(one)]:
+    if wrong := [message for message in messages if not _is_message(message)]:
         raise RenderError(f'column {column!r}: expected messages with a role and a content, got {wrong[0]!r:.60}.')
     speeches = list(_join_neighbours(messages, column))
     system = speeches.pop(0)[1] if speeches[0][0] == 'system' else ''
@@ -50,7 +50,7 @@ def read_conversation(value: object, column: str) -> Conversation:
         raise RenderError(f'column {column!r}: a system message may only come first.')
     questions = tuple(text for role, text in speeches if role == 'user')
     answers = [text for role, text in speeches if role == 'assistant']
-    return Conversation(system, questions, (*answers, *[''] * (len(questions) - len(answers))))
+    return DialogueTurns(system, questions, (*answers, *[''] * (len(questions) - len(answers))))
 
 
 def find_message_column(script: Script) -> str | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.multimodal import MediaUrl, PartShape, medium, url_of
 from rolecall.core.prompts.pieces import Field, Origin, Piece, Row, Text, bind, bind_piece, fold
-from rolecall.core.prompts.script import Change, Item, Script, Turn, Written
+from rolecall.core.prompts.script import Change, FilledPart, Item, Script, Turn
 from rolecall.core.prompts.tags import Segment, is_tagged, segments, whole
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError
@@ -66,8 +66,8 @@ class MixedParts:
     @classmethod
     def of(cls, entries: Iterable[PartShape]) -> MixedParts:
         """Build the content from a template's entries."""
-        made = cls(tuple(entries), frozenset())
-        return replace(made, columns=frozenset(p.column for p in made.pieces() if isinstance(p, Field)))
+        parts = cls(tuple(entries), frozenset())
+        return replace(parts, columns=frozenset(p.column for p in parts.pieces() if isinstance(p, Field)))
 
     def spread(self, change: Change) -> MixedParts:
         """Replace each piece. Bound values stay; a hidden column can no longer replace a field."""
@@ -90,7 +90,7 @@ class MixedParts:
         for entry in self.entries:
             yield from entry.words
 
-    def write(self, row: Row) -> list[Written]:
+    def write(self, row: Row) -> list[FilledPart]:
         """The parts of one row."""
         return _RowWriter(self, row if self.bound_to is None else self.bound_to).write()
 
@@ -108,18 +108,18 @@ class _RowWriter:
         self._row = row
         self._text_shape = next((entry for entry in content.entries if entry.kind == 'text'), _PLAIN_TEXT)
         self._read_from = self._tagged_columns()
-        self._parts: list[Written] = []
+        self._parts: list[FilledPart] = []
         self._text: list[Text] = []
-        self._held: list[Written] = []
+        self._trailing: list[FilledPart] = []
         self._lacking: list[Text] = []
 
-    def write(self) -> list[Written]:
+    def write(self) -> list[FilledPart]:
         tagged = [segment for column in set(self._read_from.values()) for segment in segments(self._row[column])]
-        shown = {segment.kind for segment in tagged}
+        kinds = {segment.kind for segment in tagged}
         for entry in self._content.entries:
             if entry.kind == 'text':
                 self._write_text(entry)
-            elif entry.kind not in shown:
+            elif entry.kind not in kinds:
                 self._write_own(entry)
             self._close()
         return self._finish()
@@ -135,13 +135,13 @@ class _RowWriter:
         fields = [column for column in _columns(texts) if column in content.columns]
         if any(is_tagged(row.get(column)) for column in _columns(content.pieces()) if column in content.columns):
             return {column: column for column in fields if is_tagged(row.get(column))}
-        asked = 'question' if 'question' in fields else next(iter(fields), None)
-        if asked is None:
+        field = 'question' if 'question' in fields else next(iter(fields), None)
+        if field is None:
             return {}
         others = [column for column in row if column not in content.columns and content.may_stand_in(column)]
-        if not _is_blank(row.get(asked)):
+        if not _is_blank(row.get(field)):
             others = [column for column in others if column == _WHOLE_QUESTION]
-        return next(({asked: column} for column in others if is_tagged(row[column])), {})
+        return next(({field: column} for column in others if is_tagged(row[column])), {})
 
     def _write_text(self, entry: PartShape) -> None:
         for piece in entry.words:
@@ -161,14 +161,14 @@ class _RowWriter:
                 self._say(Text(stretch.text, replace(origin, shot=self._content.shot)))
                 continue
             shape = own if own and own.kind == stretch.kind else self._shape(stretch.kind, column)
-            made = self._medium(shape, self._url(shape, stretch, column), column)
+            medium = self._medium(shape, self._url(shape, stretch, column), column)
             if i < first:
-                self._parts.append(made)
+                self._parts.append(medium)
             elif i > last:
-                self._held.append(made)
+                self._trailing.append(medium)
             else:
                 self._flush()
-                self._parts.append(made)
+                self._parts.append(medium)
 
     def _write_own(self, shape: PartShape) -> None:
         """Write media from columns of their own: none, one, or one per list item."""
@@ -229,8 +229,8 @@ class _RowWriter:
             f"column '{column}' holds {kind} content, but the template's prompt_mm has no '{kind}' entry to carry it."
         )
 
-    def _medium(self, shape: PartShape, url: str | MediaUrl, column: str) -> Written:
-        return Written(shape.part(url), (medium(url, column, self._content.shot),))
+    def _medium(self, shape: PartShape, url: str | MediaUrl, column: str) -> FilledPart:
+        return FilledPart(shape.part(url), (medium(url, column, self._content.shot),))
 
     def _say(self, piece: Piece) -> None:
         if isinstance(piece, Text) and piece.text:
@@ -238,16 +238,16 @@ class _RowWriter:
 
     def _flush(self) -> None:
         if self._text:
-            self._parts.append(Written(self._text_shape.part(fold(self._text)), tuple(self._text)))
+            self._parts.append(FilledPart(self._text_shape.part(fold(self._text)), tuple(self._text)))
             self._text = []
 
     def _close(self) -> None:
         """End an entry: media after a value's last text also follow the template text after it."""
         self._flush()
-        self._parts += self._held
-        self._held = []
+        self._parts += self._trailing
+        self._trailing = []
 
-    def _finish(self) -> list[Written]:
+    def _finish(self) -> list[FilledPart]:
         if self._lacking and not self._parts:
             names = ', '.join(repr(piece.origin.name) for piece in self._lacking)
             raise RenderError(f'a speech is empty: its prompt_mm needs column {names}, which the row does not have.')

@@ -12,7 +12,16 @@ from typing import Any
 
 from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.pieces import Origin, Piece, Pieces, Row, Text, bind, bind_piece, fold, relabel
-from rolecall.core.prompts.script import Change, Content, Parts, Section, Turn, Written, content_pieces, spread_content
+from rolecall.core.prompts.script import (
+    Change,
+    Content,
+    FilledPart,
+    Parts,
+    Section,
+    Turn,
+    content_pieces,
+    spread_content,
+)
 from rolecall.core.prompts.tags import Segment, whole
 from rolecall.core.prompts.values import describe_value
 
@@ -97,10 +106,10 @@ class PartShape:
     words: Pieces = ()
 
     @classmethod
-    def read(cls, part: Mapping[str, Any], read: Callable[[str], Pieces], kind: str = '') -> PartShape:
+    def read(cls, part: Mapping[str, Any], parse_text: Callable[[str], Pieces], kind: str = '') -> PartShape:
         """Read a part as an API takes it."""
         place = _place(part)
-        words = read(part_text(part) or '') if place else ()
+        words = parse_text(part_text(part) or '') if place else ()
         return cls(kind or str(part.get('type')), FrozenDict(part), place, words)
 
     @property
@@ -113,22 +122,24 @@ class PartShape:
         if not self.place:
             return self.frame
         name, *inner = self.place
-        held = FrozenDict({**self.frame[name], inner[0]: value}) if inner else value
-        return FrozenDict({**self.frame, name: held})
+        filled = FrozenDict({**self.frame[name], inner[0]: value}) if inner else value
+        return FrozenDict({**self.frame, name: filled})
 
     def spread(self, change: Change) -> PartShape:
         """Replace each piece."""
         return replace(self, words=tuple(new for piece in self.words for new in change(piece)))
 
-    def write(self, row: Row) -> Written:
+    def write(self, row: Row) -> FilledPart:
         """The part for one row. Unfilled and hidden fields keep their labels, even inside a url."""
         words = tuple(piece for piece in bind(self.words, row) if isinstance(piece, Text))
         if self.is_text:
-            return Written(self.part(fold(words)), words)
+            return FilledPart(self.part(fold(words)), words)
         url = _joined_url(words)
         if any(piece.origin.kind in _NOT_SHOWN for piece in words):
-            return Written(self.part(url), words)
-        return Written(self.part(url), (medium(url, _source(words) or self.kind, _shot(words)),) if self.place else ())
+            return FilledPart(self.part(url), words)
+        return FilledPart(
+            self.part(url), (medium(url, _source(words) or self.kind, _shot(words)),) if self.place else ()
+        )
 
 
 def medium(url: str | MediaUrl, column: str, shot: int | None) -> Text:
@@ -156,9 +167,9 @@ class RawParts:
     entries: tuple[PartShape, ...]
 
     @classmethod
-    def read(cls, parts: Sequence[Mapping[str, Any]], read: Callable[[str], Pieces]) -> RawParts:
+    def read(cls, parts: Sequence[Mapping[str, Any]], parse_text: Callable[[str], Pieces]) -> RawParts:
         """Read a list of parts as an API takes them."""
-        return cls(tuple(PartShape.read(part, read) for part in parts))
+        return cls(tuple(PartShape.read(part, parse_text) for part in parts))
 
     def spread(self, change: Change) -> RawParts:
         return RawParts(tuple(entry.spread(change) for entry in self.entries))
@@ -170,7 +181,7 @@ class RawParts:
         for entry in self.entries:
             yield from entry.words
 
-    def write(self, row: Row) -> list[Written]:
+    def write(self, row: Row) -> list[FilledPart]:
         return [entry.write(row) for entry in self.entries]
 
 
@@ -195,15 +206,15 @@ class JoinedParts:
         for content in self.contents:
             yield from content_pieces(content)
 
-    def write(self, row: Row) -> list[Written]:
-        parts: list[Written] = []
+    def write(self, row: Row) -> list[FilledPart]:
+        parts: list[FilledPart] = []
         for content in self.contents:
-            written = [_text_part(bind(content, row))] if isinstance(content, tuple) else content.write(row)
-            if parts and written and _is_bare_text(parts[-1]) and _is_bare_text(written[0]):
+            added = [_text_part(bind(content, row))] if isinstance(content, tuple) else content.write(row)
+            if parts and added and _is_bare_text(parts[-1]) and _is_bare_text(added[0]):
                 joint = Text('\n', Origin('joint', 'speeches'))
-                parts[-1] = _text_part((*parts[-1].pieces, joint, *written[0].pieces))
-                written = written[1:]
-            parts += written
+                parts[-1] = _text_part((*parts[-1].pieces, joint, *added[0].pieces))
+                added = added[1:]
+            parts += added
         return parts
 
 
@@ -230,19 +241,19 @@ class SpokenParts:
         yield from self.parts.pieces()
         yield from self.end
 
-    def write(self, row: Row) -> list[Written]:
+    def write(self, row: Row) -> list[FilledPart]:
         """The parts for one row, each piece labelled with its role."""
-        written = [replace(part, pieces=self._label_pieces(part.pieces)) for part in self.parts.write(row)]
+        parts = [replace(part, pieces=self._label_pieces(part.pieces)) for part in self.parts.write(row)]
         begin, end = (_words(bind(pieces, row)) for pieces in (self.begin, self.end))
-        if begin and written and _is_text(written[0]):
-            written[0] = _with_words(written[0], (*begin, *written[0].pieces))
+        if begin and parts and _is_text(parts[0]):
+            parts[0] = _with_words(parts[0], (*begin, *parts[0].pieces))
         elif begin:
-            written.insert(0, _text_part(begin))
-        if end and written and _is_text(written[-1]):
-            written[-1] = _with_words(written[-1], (*written[-1].pieces, *end))
+            parts.insert(0, _text_part(begin))
+        if end and parts and _is_text(parts[-1]):
+            parts[-1] = _with_words(parts[-1], (*parts[-1].pieces, *end))
         elif end:
-            written.append(_text_part(end))
-        return written
+            parts.append(_text_part(end))
+        return parts
 
     def _label_pieces(self, pieces: tuple[Text, ...]) -> tuple[Text, ...]:
         return tuple(replace(piece, origin=self._label(piece.origin)) for piece in pieces)
@@ -262,22 +273,22 @@ def _words(pieces: Pieces) -> tuple[Text, ...]:
     return tuple(piece for piece in pieces if isinstance(piece, Text) and piece.text)
 
 
-def _is_text(written: Written) -> bool:
-    return written.part.get('type') == 'text' and bool(written.pieces)
+def _is_text(part: FilledPart) -> bool:
+    return part.part.get('type') == 'text' and bool(part.pieces)
 
 
-def _with_words(written: Written, pieces: tuple[Text, ...]) -> Written:
-    return Written(FrozenDict({**written.part, 'text': fold(pieces)}), pieces)
+def _with_words(part: FilledPart, pieces: tuple[Text, ...]) -> FilledPart:
+    return FilledPart(FrozenDict({**part.part, 'text': fold(pieces)}), pieces)
 
 
-def _text_part(pieces: Sequence[Piece]) -> Written:
+def _text_part(pieces: Sequence[Piece]) -> FilledPart:
     words = tuple(piece for piece in pieces if isinstance(piece, Text))
-    return Written(FrozenDict(type='text', text=fold(words)), words)
+    return FilledPart(FrozenDict(type='text', text=fold(words)), words)
 
 
-def _is_bare_text(written: Written) -> bool:
+def _is_bare_text(part: FilledPart) -> bool:
     """Whether a part is text with no further keys; keys such as `cache_control` apply to one part only."""
-    return set(written.part) == {'type', 'text'} and written.part['type'] == 'text'
+    return set(part.part) == {'type', 'text'} and part.part['type'] == 'text'
 
 
 def find_content_problems(content: object) -> Iterator[tuple[str, str]]:
@@ -298,18 +309,18 @@ def find_content_problems(content: object) -> Iterator[tuple[str, str]]:
 
 def _url_troubles(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     kind = part.get('type')
-    held: Any = part.get(kind) if isinstance(kind, str) else None
-    for name in ('url', 'data') if isinstance(held, Mapping) else ():
-        if name in held and not isinstance(held[name], str):
-            yield f'{kind}.{name}', f'expected a string, got {describe_value(held[name])}.'
+    media: Any = part.get(kind) if isinstance(kind, str) else None
+    for name in ('url', 'data') if isinstance(media, Mapping) else ():
+        if name in media and not isinstance(media[name], str):
+            yield f'{kind}.{name}', f'expected a string, got {describe_value(media[name])}.'
 
 
-def raw_turn(message: Mapping[str, Any], read: Callable[[str], Pieces], section: Section = 'round') -> Turn:
-    """Read an API message as a speech. `read` turns text into pieces."""
+def raw_turn(message: Mapping[str, Any], parse_text: Callable[[str], Pieces], section: Section = 'round') -> Turn:
+    """Read an API message as a speech. `parse_text` turns text into pieces."""
     content = message.get('content')
     extra = FrozenDict({key: value for key, value in message.items() if key not in ('role', 'content')})
     if content is None:
         return Turn(message['role'], (), section=section, silent=True, extra=extra)
     if isinstance(content, str):
-        return Turn(message['role'], read(content), section=section, extra=extra)
-    return Turn(message['role'], RawParts.read(content, read), section=section, extra=extra)
+        return Turn(message['role'], parse_text(content), section=section, extra=extra)
+    return Turn(message['role'], RawParts.read(content, parse_text), section=section, extra=extra)

@@ -59,10 +59,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value of the row, or `written` if the row has no such column."""
+    """A value of the row, or its `source` text if the row has no such column."""
 
     column: str
-    written: str
+    source: str
     origin: Origin
 
 
@@ -103,18 +103,18 @@ def parse(
     pattern = '|'.join([*map(re.escape, sorted(marks, key=len, reverse=True)), _FIELD])
     pieces: list[Piece] = []
     at = 0
-    for found in re.finditer(pattern, text):
-        if found.start() > at:
-            pieces.append(Text(text[at : found.start()], Origin('text')))
-        at = found.end()
-        written = found.group()
-        if written == ice_token:
+    for match in re.finditer(pattern, text):
+        if match.start() > at:
+            pieces.append(Text(text[at : match.start()], Origin('text')))
+        at = match.end()
+        token = match.group()
+        if token == ice_token:
             pieces.append(SHOTS)
-        elif written == sep_token:
+        elif token == sep_token:
             pieces.append(Text('', Origin('sep')))
         else:
-            column = columns.get(written) or found.group(1)
-            pieces.append(Field(column, written, Origin('field', column)))
+            column = columns.get(token) or match.group(1)
+            pieces.append(Field(column, token, Origin('field', column)))
     if at < len(text):
         pieces.append(Text(text[at:], Origin('text')))
     return tuple(pieces)
@@ -130,7 +130,7 @@ def bind_piece(piece: Piece, row: Row, *, shot: int | None = None) -> Piece:
     if isinstance(piece, Field):
         if piece.column in row:
             return Text(text_of(row[piece.column]), replace(piece.origin, shot=shot))
-        return Text(piece.written, replace(piece.origin, kind='unfilled', shot=shot))
+        return Text(piece.source, replace(piece.origin, kind='unfilled', shot=shot))
     if shot is not None and isinstance(piece, Text):
         return replace(piece, origin=replace(piece.origin, shot=shot))
     return piece

@@ -20,7 +20,7 @@ Change = Callable[[Piece], Iterable[Piece]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class FilledPart:
     """One finished part: the value an API receives, and its labelled pieces."""
 
     part: FrozenDict
@@ -36,7 +36,7 @@ class Parts(Protocol):
     def bind(self, row: Row, *, shot: int | None = None) -> Parts:
         """Fill the fields from a row."""
 
-    def write(self, row: Row) -> list[Written]:
+    def write(self, row: Row) -> list[FilledPart]:
         """The parts for one row."""
 
     def pieces(self) -> Iterator[Piece]:
@@ -76,10 +76,10 @@ class BareText:
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """A column holding a list of messages to insert unchanged. `read` turns a message into a speech."""
+    """A column holding a list of messages to insert unchanged. `parse` turns a message into a speech."""
 
     column: str
-    read: Callable[[Mapping[str, Any], Origin], Turn]
+    parse: Callable[[Mapping[str, Any], Origin], Turn]
     section: Section = 'round'
     compose: Callable[[Row], Any] | None = None
     """Makes the messages from the whole row; `column` then names the maker. None: the column holds them."""
@@ -104,7 +104,7 @@ class Script:
 
     def bind(self, row: Row, *, shot: int | None = None) -> Script:
         """Fill the fields from a row."""
-        return replace(self, items=tuple(bound_item for item in self.items for bound_item in _bound(item, row, shot)))
+        return replace(self, items=tuple(bound for item in self.items for bound in _bind_item(item, row, shot)))
 
     def fill(self, row: Row) -> str | PromptList:
         """The prompt before rendering, as people read it."""
@@ -163,7 +163,7 @@ class PromptList(list[Any]):
         return PromptList([*_items(other), *self])
 
     def __str__(self) -> str:
-        return '\n'.join(_read_aloud(item) for item in self)
+        return '\n'.join(_describe_entry(item) for item in self)
 
     def __repr__(self) -> str:
         return f'PromptList({super().__repr__()})'
@@ -173,7 +173,7 @@ def _items(other: Iterable[Any]) -> Iterable[Any]:
     return [other] if isinstance(other, str) and other else other
 
 
-def _read_aloud(item: Any) -> str:
+def _describe_entry(item: Any) -> str:
     return item if isinstance(item, str) else f'{item["role"]}: {item.get("prompt", item.get("content", ""))}'
 
 
@@ -226,7 +226,7 @@ def _spread(pieces: Pieces, change: Change) -> Pieces:
     return tuple(new for piece in pieces for new in change(piece))
 
 
-def _bound(item: Item, row: Row, shot: int | None) -> Iterator[Item]:
+def _bind_item(item: Item, row: Row, shot: int | None) -> Iterator[Item]:
     """The item with its fields filled; a column of messages gives one speech per message."""
     if isinstance(item, Expand):
         yield from _expand(item, row, shot)
@@ -249,7 +249,7 @@ def _expand(item: Expand, row: Row, shot: int | None) -> Iterator[Turn | BareTex
         if not isinstance(message, Mapping) or not isinstance(message.get('role'), str):
             raise RenderError(f"column '{item.column}': expected a message with a role, got {message!r:.60}.")
         origin = Origin('field', item.column, shot=shot)
-        yield replace(item.read(message, origin), section=item.section, shot=shot)
+        yield replace(item.parse(message, origin), section=item.section, shot=shot)
 
 
 def prompt_entry(item: Item, *, raw: bool) -> str | FrozenDict:
@@ -269,6 +269,6 @@ def prompt_entry(item: Item, *, raw: bool) -> str | FrozenDict:
     if not item.silent:
         content = item.content
         speech['content' if raw else 'prompt'] = (
-            fold(content) if isinstance(content, tuple) else [written.part for written in content.write({})]
+            fold(content) if isinstance(content, tuple) else [part.part for part in content.write({})]
         )
     return FrozenDict(speech | dict(item.extra))

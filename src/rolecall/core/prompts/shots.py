@@ -116,7 +116,7 @@ def _with_speeches(script: Script, speeches: tuple[Item, ...]) -> Script:
             continue
         at = item.content.index(SHOTS)
         before, after = replace(item, content=item.content[:at]), replace(item, content=item.content[at + 1 :])
-        items += [kept for kept in (before,) if not _is_empty(kept)]
+        items += [text for text in (before,) if not _is_empty(text)]
         items += speeches
         items += _with_speeches(Script((after,)), speeches).items if after.content else ()
     return replace(script, items=tuple(items))

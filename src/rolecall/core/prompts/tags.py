@@ -46,7 +46,7 @@ def segments(value: str) -> list[Segment]:
     >>> [(s.kind, s.text) for s in segments('<AIS_IMAGE_START>a.jpg<AIS_CONTENT_TAG><AIS_TEXT_START>What is it?')]
     [('image', 'a.jpg'), ('text', 'What is it?')]
     """
-    found: list[Segment] = []
+    result: list[Segment] = []
     at = 0
     while opened := _ANY_OPEN.search(value, at):
         close = value.find(_CLOSE, opened.end())
@@ -55,12 +55,12 @@ def segments(value: str) -> list[Segment]:
         if close < 0:
             close = len(value)
         if opened.start() > at:
-            found.append(Segment('text', value, at, opened.start()))
-        found.append(Segment(_OPEN[opened.group()], value, opened.end(), close))
+            result.append(Segment('text', value, at, opened.start()))
+        result.append(Segment(_OPEN[opened.group()], value, opened.end(), close))
         at = close + len(_CLOSE)
     if at < len(value):
-        found.append(Segment('text', value, at, len(value)))
-    return found
+        result.append(Segment('text', value, at, len(value)))
+    return result
 
 
 def is_tagged(value: object) -> bool:

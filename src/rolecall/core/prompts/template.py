@@ -193,15 +193,15 @@ class RawPromptTemplate:
         self.ice_token = ice_token
         problems = ProblemCollector()
         _check_tokens(ice_token, None, None, problems)
-        read = _reader(ice_token, None, {}) if format_variables else _as_written
+        parse_text = _reader(ice_token, None, {}) if format_variables else _as_written
         if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence) or not messages:
             problems.add('messages', f'expected a list of messages, got {messages!r:.60}.')
             messages = ()
-        items = [self._read_entry(entry, read, problems, f'messages[{i}]') for i, entry in enumerate(messages)]
+        items = [self._read_entry(entry, parse_text, problems, f'messages[{i}]') for i, entry in enumerate(messages)]
         problems.refuse()
         self._script = Script(tuple(item for item in items if item is not None), raw=True)
 
-    def _read_entry(self, entry: object, read: Any, problems: ProblemCollector, where: str) -> Item | None:
+    def _read_entry(self, entry: object, parse_text: Any, problems: ProblemCollector, where: str) -> Item | None:
         if isinstance(entry, str):
             if entry == self.ice_token:
                 return BareText((Shots(),), 'begin')
@@ -226,7 +226,7 @@ class RawPromptTemplate:
             problems.add(f'{where}.content{place}', what)
         if troubles:
             return None
-        turn = raw_turn(entry, read)
+        turn = raw_turn(entry, parse_text)
         if isinstance(turn.content, RawParts):
             check_urls(turn.content.entries, problems, f'{where}.content')
         return turn
@@ -253,7 +253,7 @@ TEMPLATES: Registry[type[Template]] = Registry(
 )
 
 
-def build_template(written: object) -> Template:
+def build_template(source: object) -> Template:
     """The template that a config describes: an object, or a `type` with its options.
 
     Without a type, it is a `PromptTemplate`.
@@ -261,7 +261,7 @@ def build_template(written: object) -> Template:
     >>> build_template({'template': 'Q: {question}'})
     PromptTemplate('Q: {question}')
     """
-    entry = {'type': 'PromptTemplate', **written} if isinstance(written, Mapping) else written
+    entry = {'type': 'PromptTemplate', **source} if isinstance(source, Mapping) else source
     kind = entry.get('type') if isinstance(entry, Mapping) else entry
     if is_reference_class(kind) and TEMPLATES.builtin_name(kind) is None:
         return PackageTemplate(TEMPLATES.build(entry, protocol=('generate_item',)))
@@ -303,8 +303,8 @@ class WordingsTemplate:
         number = label if self._number is None else self._number
         if not isinstance(number, int) or not 1 <= number <= len(self._wordings):
             raise TemplateError(Problem('template', f'no wording {number!r}.', did_you_mean(number, self.labels)))
-        shown = Text(self._wordings[number - 1], Origin('label', self._column))
-        return script.map(lambda piece: shown if isinstance(piece, Field) and piece.column == self._column else piece)
+        wording = Text(self._wordings[number - 1], Origin('label', self._column))
+        return script.map(lambda piece: wording if isinstance(piece, Field) and piece.column == self._column else piece)
 
     def __repr__(self) -> str:
         return f'WordingsTemplate({self._template!r}, {len(self._wordings)} wordings)'
@@ -318,16 +318,16 @@ class PackageTemplate:
     sep_token: str | None = None
     is_dialogue = True
 
-    def __init__(self, made: Any) -> None:
-        self.made = made
-        raw = getattr(made, 'prompt_type', None) == 'raw_messages' or hasattr(made, 'messages')
-        read = _message_as_data if raw else _speech_as_data
-        self._script = Script((Expand(type(made).__name__, read, compose=self._compose),), raw=raw)
+    def __init__(self, template: Any) -> None:
+        self.inner = template
+        raw = getattr(template, 'prompt_type', None) == 'raw_messages' or hasattr(template, 'messages')
+        parse_entry = _message_as_data if raw else _speech_as_data
+        self._script = Script((Expand(type(template).__name__, parse_entry, compose=self._compose),), raw=raw)
 
     def _compose(self, row: Row) -> list[Any]:
-        name = type(self.made).__name__
+        name = type(self.inner).__name__
         try:
-            worded = self.made.generate_item(dict(row))
+            worded = self.inner.generate_item(dict(row))
         except Exception as error:  # the package's code may raise anything
             raise RenderError(f'{name} raised {type(error).__name__}: {error}') from error
         speeches = [worded] if isinstance(worded, str) else list(worded)
@@ -342,7 +342,7 @@ class PackageTemplate:
         return self._script
 
     def __repr__(self) -> str:
-        return f'PackageTemplate({type(self.made).__name__})'
+        return f'PackageTemplate({type(self.inner).__name__})'
 
 
 def _reader(ice_token: str | None, sep_token: str | None, tokens: Mapping[str, str]) -> Any:

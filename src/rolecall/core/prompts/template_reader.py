@@ -30,11 +30,11 @@ class ProblemCollector:
     def add(self, where: str, what: str, remedy: str = '') -> None:
         self.found.append(Problem(where, what, remedy))
 
-    def unknown_keys(self, where: str, given: Iterable[object], known: Sequence[str]) -> None:
+    def unknown_keys(self, where: str, keys: Iterable[object], allowed: Sequence[str]) -> None:
         """Add a problem for each unknown key."""
-        for key in given:
-            if key not in known:
-                self.add(where, f'unknown key {key!r}.', did_you_mean(key, known))
+        for key in keys:
+            if key not in allowed:
+                self.add(where, f'unknown key {key!r}.', did_you_mean(key, allowed))
 
     def text(self, where: str, value: object, *, remedy: str = '') -> str:
         """The value, if it is a string within the size limit; otherwise add a problem."""
@@ -61,46 +61,46 @@ def is_dialogue(template: object) -> bool:
 
 
 def read_dialogue(
-    template: Mapping[str, Any], read: Read, problems: ProblemCollector, where: str, *, media: bool
+    template: Mapping[str, Any], parse_text: Read, problems: ProblemCollector, where: str, *, media: bool
 ) -> tuple[Item, ...]:
     """The items of a dialogue template in order."""
     items: list[Item] = []
     for section in DIALOGUE_KEYS:
         if section in template:
-            items += _read_section(template[section], section, read, problems, f'{where}.{section}', media)
+            items += _read_section(template[section], section, parse_text, problems, f'{where}.{section}', media)
     if len(items) > _MAX_SPEECHES:
         problems.add(where, f'the template has {len(items):,} speeches; the limit is {_MAX_SPEECHES:,}.')
     return tuple(items)
 
 
 def _read_section(
-    written: object, section: Section, read: Read, problems: ProblemCollector, where: str, media: bool
+    source: object, section: Section, parse_text: Read, problems: ProblemCollector, where: str, media: bool
 ) -> list[Item]:
-    if isinstance(written, str) and section != 'round':
-        return [BareText(read(problems.text(where, written)), section)]
-    if isinstance(written, (str, Mapping)) or not isinstance(written, Sequence):
+    if isinstance(source, str) and section != 'round':
+        return [BareText(parse_text(problems.text(where, source)), section)]
+    if isinstance(source, (str, Mapping)) or not isinstance(source, Sequence):
         expected = 'a list of speeches' if section == 'round' else 'a string, or a list of strings and speeches'
-        problems.add(where, f'expected {expected}, got {describe_value(written)}.')
+        problems.add(where, f'expected {expected}, got {describe_value(source)}.')
         return []
     items: list[Item] = []
-    for i, entry in enumerate(written):
+    for i, entry in enumerate(source):
         if isinstance(entry, str):
-            items.append(BareText(read(problems.text(f'{where}[{i}]', entry)), section))
+            items.append(BareText(parse_text(problems.text(f'{where}[{i}]', entry)), section))
         elif isinstance(entry, Mapping):
-            items.append(_read_speech(entry, section, read, problems, f'{where}[{i}]', media))
+            items.append(_read_speech(entry, section, parse_text, problems, f'{where}[{i}]', media))
         else:
             problems.add(f'{where}[{i}]', f'expected a speech or a string, got {describe_value(entry)}.')
     return items
 
 
 def _read_speech(
-    speech: Mapping[str, Any], section: Section, read: Read, problems: ProblemCollector, where: str, media: bool
+    speech: Mapping[str, Any], section: Section, parse_text: Read, problems: ProblemCollector, where: str, media: bool
 ) -> Turn:
-    known = (*_SPEECH_KEYS, 'prompt_mm') if media else _SPEECH_KEYS
+    allowed = (*_SPEECH_KEYS, 'prompt_mm') if media else _SPEECH_KEYS
     if 'prompt_mm' in speech and not media:
         problems.add(where, "'prompt_mm' needs a template of type MMPromptTemplate.", 'Change the type.')
     else:
-        problems.unknown_keys(where, speech, known)
+        problems.unknown_keys(where, speech, allowed)
     role = problems.text(f'{where}.role', speech.get('role'), remedy="Every speech needs a role, e.g. 'HUMAN'.")
     fallback = speech.get('fallback_role')
     if fallback is not None:
@@ -109,44 +109,44 @@ def _read_speech(
     if generate is not None and not isinstance(generate, bool):
         problems.add(f'{where}.generate', f'expected True or False, got {describe_value(generate)}.')
     begin, end = (
-        read(problems.text(f'{where}.{key}', speech[key])) if key in speech else None for key in ('begin', 'end')
+        parse_text(problems.text(f'{where}.{key}', speech[key])) if key in speech else None for key in ('begin', 'end')
     )
     if speech.get('prompt_mm') is not None and speech.get('prompt'):
         problems.add(where, "the speech has both 'prompt' and 'prompt_mm'.", 'Keep one.')
     content: Pieces | MixedParts = ()
     if speech.get('prompt_mm') is not None and media:
-        content = _read_media(speech['prompt_mm'], read, problems, f'{where}.prompt_mm')
+        content = _read_media(speech['prompt_mm'], parse_text, problems, f'{where}.prompt_mm')
     elif 'prompt' in speech:
-        content = read(problems.text(f'{where}.prompt', speech['prompt']))
+        content = parse_text(problems.text(f'{where}.prompt', speech['prompt']))
     silent = 'prompt' not in speech and 'prompt_mm' not in speech
     return Turn(role, content, fallback, begin, end, section, silent=silent, generate=generate)
 
 
-def _read_media(written: object, read: Read, problems: ProblemCollector, where: str) -> MixedParts:
-    if not isinstance(written, Mapping):
-        problems.add(where, f'expected a mapping of modality to content, got {describe_value(written)}.')
+def _read_media(source: object, parse_text: Read, problems: ProblemCollector, where: str) -> MixedParts:
+    if not isinstance(source, Mapping):
+        problems.add(where, f'expected a mapping of modality to content, got {describe_value(source)}.')
         return MixedParts.of(())
     shapes: list[PartShape] = []
-    for key, value in written.items():
+    for key, value in source.items():
         kind = str(key).removesuffix('_url')
         if kind not in MODALITIES or key == 'text_url':
             problems.add(where, f'unknown modality {key!r}.', did_you_mean(key, MODALITIES))
         elif kind == 'text':
             part = {'type': 'text', **value} if isinstance(value, Mapping) else {'type': 'text', 'text': value}
             problems.text(f'{where}.text', part.get('text'))
-            shapes.append(PartShape.read(part, read, kind))
+            shapes.append(PartShape.read(part, parse_text, kind))
         else:
-            shapes.append(_read_shape(kind, value, read, problems, f'{where}.{key}'))
+            shapes.append(_read_shape(kind, value, parse_text, problems, f'{where}.{key}'))
     check_urls(shapes, problems, where)
     return MixedParts.of(shapes)
 
 
-def _read_shape(kind: str, value: object, read: Read, problems: ProblemCollector, where: str) -> PartShape:
+def _read_shape(kind: str, value: object, parse_text: Read, problems: ProblemCollector, where: str) -> PartShape:
     type_ = f'{kind}_url'
     if not isinstance(value, Mapping):
         url = problems.text(where, value, remedy=f"Write a url, or {{'type': '{type_}', '{type_}': {{'url': …}}}}.")
-        return PartShape.read({'type': type_, type_: {'url': url}}, read, kind)
-    shape = PartShape.read({'type': type_, **value}, read, kind)
+        return PartShape.read({'type': type_, type_: {'url': url}}, parse_text, kind)
+    shape = PartShape.read({'type': type_, **value}, parse_text, kind)
     if shape.is_text or not shape.place:
         what = f'expected a mapping with a type and a url (or data), got {describe_value(dict(value))}.'
         problems.add(where, what, f"Write {{'type': '{type_}', '{type_}': {{'url': …}}}}.")

@@ -37,10 +37,10 @@ class Wording:
     """The input columns, if the dataset names them."""
 
     def __post_init__(self) -> None:
-        given = {'prompt_template': self.prompt_template, 'ice_template': self.ice_template}
+        templates = {'prompt_template': self.prompt_template, 'ice_template': self.ice_template}
         problems = [
             Problem(name, f'expected a template, got {describe_value(template)}.', _WRITE_A_TEMPLATE)
-            for name, template in given.items()
+            for name, template in templates.items()
             if template is not None and not isinstance(template, Template)
         ]
         if problems:
@@ -77,12 +77,12 @@ class Wording:
             raise ConfigError(Problem('mode', f'unknown mode {mode!r}.', did_you_mean(mode, get_args(Mode))))
         column = self.output_column
         if mode == 'gen':
-            shown = Text(self.replacement, Origin('masked', column or ''))
+            substitute = Text(self.replacement, Origin('masked', column or ''))
         elif label is not None:
-            shown = Text(text_of(label), Origin('label', column or ''))
+            substitute = Text(text_of(label), Origin('label', column or ''))
         else:
             return lambda piece: piece
-        return lambda piece: shown if isinstance(piece, Field) and piece.column == column else piece
+        return lambda piece: substitute if isinstance(piece, Field) and piece.column == column else piece
 
     def shot(self, row: Row, k: int) -> Script:
         """Example number k, with its answer."""

@@ -63,46 +63,46 @@ def arrange(items: Sequence[Item], meta: MetaTemplate, mode: Mode) -> Arrangemen
         for (section, shot), group in groupby(items, key=lambda item: (item.section, getattr(item, 'shot', None)))
     ]
     last_round = max((i for i, (section, _, _) in enumerate(blocks) if section == 'round'), default=None)
-    said: list[Utterance] = []
+    utterances: list[Utterance] = []
     answer_at: int | None = None
-    asked = _asked_role((), meta) if mode == 'gen' else None
+    answer_role = _answer_role((), meta) if mode == 'gen' else None
     reached = 0
     for i, (section, shot, block) in enumerate(blocks):
         rounds = _split_rounds(block, meta.order)
         if section == 'end' and mode == 'gen' and answer_at is None:
-            answer_at = _answer_in_end(rounds, len(said), asked)
+            answer_at = _answer_in_end(rounds, len(utterances), answer_role)
         if section in ('begin', 'end'):
-            said += block
+            utterances += block
             continue
         for speeches in rounds[:-1]:
-            said += _one_round(speeches, meta, shot=shot)
+            utterances += _one_round(speeches, meta, shot=shot)
         if i != last_round or mode != 'gen':
-            said += _one_round(rounds[-1], meta, shot=shot)
+            utterances += _one_round(rounds[-1], meta, shot=shot)
             continue
-        asked = _asked_role(rounds[-1], meta)
+        answer_role = _answer_role(rounds[-1], meta)
         reached = _reach_of(rounds[-1], meta)
-        start = len(said)
-        said += _one_round(rounds[-1], meta, asked)
-        if _has_answer(rounds[-1], meta, asked):
-            answer_at = _answer_in(said, start, asked)
-    if answer_at is None and asked is None:
-        return Arrangement(tuple(said), notes=tuple(notes))
-    if answer_at is None and asked is not None:
-        place = meta.order.get(asked.name, 0)
+        start = len(utterances)
+        utterances += _one_round(rounds[-1], meta, answer_role)
+        if _has_answer(rounds[-1], meta, answer_role):
+            answer_at = _answer_in(utterances, start, answer_role)
+    if answer_at is None and answer_role is None:
+        return Arrangement(tuple(utterances), notes=tuple(notes))
+    if answer_at is None and answer_role is not None:
+        place = meta.order.get(answer_role.name, 0)
         if reached == 0 or reached > place:
-            said += _fill_gap(meta, 0, place)
-        said.append(_empty_answer(asked))
-    end = len(said) if answer_at is None else answer_at + 1
-    notes += note_late_speeches(said[end:])
-    return Arrangement(tuple(said[:end]), answering=True, notes=tuple(notes))
+            utterances += _fill_gap(meta, 0, place)
+        utterances.append(_empty_answer(answer_role))
+    end = len(utterances) if answer_at is None else answer_at + 1
+    notes += note_late_speeches(utterances[end:])
+    return Arrangement(tuple(utterances[:end]), answering=True, notes=tuple(notes))
 
 
 def note_late_speeches(utterances: Iterable[Utterance]) -> Iterator[Note]:
     """A note for each dataset speech that follows the answer."""
     for utterance in utterances:
         if utterance.from_dataset and _has_words(utterance):
-            told = 'this text follows the answer in the dataset, so it is not sent.'
-            yield Note('not_sent', told, _preview(utterance))
+            message = 'this text follows the answer in the dataset, so it is not sent.'
+            yield Note('not_sent', message, _preview(utterance))
 
 
 def resolve_role(turn: Turn, meta: MetaTemplate, notes: list[Note]) -> Role:
@@ -169,41 +169,41 @@ def _is_answer(speech: Utterance) -> bool:
     return speech.role.generate if speech.turn.generate is None else speech.turn.generate
 
 
-def _asked_role(speeches: Sequence[Utterance], meta: MetaTemplate) -> Role | None:
+def _answer_role(speeches: Sequence[Utterance], meta: MetaTemplate) -> Role | None:
     """The first generating role; `generate` in the speeches of the last round overrides the role's own."""
-    told = {speech.role.name: _is_answer(speech) for speech in speeches if speech.role}
-    return next((role for role in meta.roles.values() if told.get(role.name, role.generate)), None)
+    answers = {speech.role.name: _is_answer(speech) for speech in speeches if speech.role}
+    return next((role for role in meta.roles.values() if answers.get(role.name, role.generate)), None)
 
 
-def _has_answer(speeches: Sequence[Utterance], meta: MetaTemplate, asked: Role | None) -> bool:
+def _has_answer(speeches: Sequence[Utterance], meta: MetaTemplate, answer_role: Role | None) -> bool:
     """Whether the answer belongs inside these speeches: one is generated, or they go past the role asked."""
     if any(map(_is_answer, speeches)):
         return True
-    answer = meta.order.get(asked.name) if asked else None
+    answer = meta.order.get(answer_role.name) if answer_role else None
     places = [place for speech in speeches if (place := _place(speech, meta)) is not None]
     return answer is not None and bool(places) and min(places) < answer < max(places)
 
 
-def _answer_in(said: Sequence[Utterance], start: int, asked: Role | None) -> int:
+def _answer_in(utterances: Sequence[Utterance], start: int, answer_role: Role | None) -> int:
     """The position of the answer: at the role being asked, or else at the first generated speech."""
-    names = [speech.role.name if speech.role else '' for speech in said[start:]]
-    first = (name for name, speech in zip(names, said[start:], strict=True) if name and _is_answer(speech))
-    name = asked.name if asked and asked.name in names else next(first)
+    names = [speech.role.name if speech.role else '' for speech in utterances[start:]]
+    first = (name for name, speech in zip(names, utterances[start:], strict=True) if name and _is_answer(speech))
+    name = answer_role.name if answer_role and answer_role.name in names else next(first)
     return start + max(i for i, own in enumerate(names) if own == name)
 
 
-def _answer_in_end(rounds: Sequence[Sequence[Utterance]], start: int, asked: Role | None) -> int | None:
+def _answer_in_end(rounds: Sequence[Sequence[Utterance]], start: int, answer_role: Role | None) -> int | None:
     """The position of the answer in the end section: in its last round that has a generated speech."""
-    found = None
+    position = None
     for speeches in rounds:
         if any(map(_is_answer, speeches)):
-            found = start + _answer_in(speeches, 0, asked)
+            position = start + _answer_in(speeches, 0, answer_role)
         start += len(speeches)
-    return found
+    return position
 
 
 def _one_round(
-    speeches: Sequence[Utterance], meta: MetaTemplate, asked: Role | None = None, *, shot: int | None = None
+    speeches: Sequence[Utterance], meta: MetaTemplate, answer_role: Role | None = None, *, shot: int | None = None
 ) -> Iterator[Utterance]:
     """One round, with the model's bare strings and default prompts.
 
@@ -213,7 +213,7 @@ def _one_round(
     if not _reach_of(speeches, meta):
         yield from speeches
         return
-    answered = asked if _has_answer(speeches, meta, asked) else None
+    answered = answer_role if _has_answer(speeches, meta, answer_role) else None
     at = 0
     for speech in speeches:
         place = _place(speech, meta)
@@ -222,8 +222,8 @@ def _one_round(
             at = place + 1
         yield speech
     stop = len(meta.round or ())
-    if asked and not answered and asked.name in meta.order and at <= meta.order[asked.name]:
-        stop = meta.order[asked.name]
+    if answer_role and not answered and answer_role.name in meta.order and at <= meta.order[answer_role.name]:
+        stop = meta.order[answer_role.name]
     yield from _fill_gap(meta, at, stop, answered, shot=shot)
 
 
@@ -256,13 +256,13 @@ def _split_rounds(block: Sequence[Utterance], order: dict[str, int]) -> list[lis
 
 
 def _fill_gap(
-    meta: MetaTemplate, start: int, stop: int, asked: Role | None = None, *, shot: int | None = None
+    meta: MetaTemplate, start: int, stop: int, answer_role: Role | None = None, *, shot: int | None = None
 ) -> Iterator[Utterance]:
     """The model's own items between two dataset speeches: bare strings, default prompts, the answer."""
     for item in (meta.round or ())[start:stop]:
         if isinstance(item, Text):
             yield Utterance(_of_shot((item,), shot), from_dataset=False)
-        elif asked and item.name == asked.name:
+        elif answer_role and item.name == answer_role.name:
             yield _empty_answer(item)
         elif item.default is not None:
             begin, words, end = (_of_shot(pieces, shot) for pieces in (item.begin, item.default, item.end))

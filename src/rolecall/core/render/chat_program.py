@@ -47,8 +47,8 @@ class ChatProgram:
                 code = compile_template(source)
         except _TEMPLATE_FAULTS as fault:
             raise RenderError(_describe_fault(fault)) from fault
-        known = ENVIRONMENT.make_globals({'strftime_now': make_strftime(now)})
-        self._template = Template.from_code(ENVIRONMENT, code, known)
+        names = ENVIRONMENT.make_globals({'strftime_now': make_strftime(now)})
+        self._template = Template.from_code(ENVIRONMENT, code, names)
 
     def run(self, variables: Mapping[str, Any]) -> str:
         """The text that the template prints, given these variables."""
@@ -76,17 +76,17 @@ def make_strftime(now: Callable[[], datetime]) -> Callable[[str], str]:
 
 def _describe_fault(fault: BaseException) -> str:
     """Describe what went wrong inside a template, quoting its own message if it has one."""
-    said = str(fault) or type(fault).__name__
+    message = str(fault) or type(fault).__name__
     match fault:
         case TemplateRefusedError():
-            return f'the chat template rejected these messages: {said}'
+            return f'the chat template rejected these messages: {message}'
         case WorkExceededError():
-            return f'the chat template was stopped: {said}.'
+            return f'the chat template was stopped: {message}.'
         case TemplateSyntaxError():
-            return f'the chat template does not parse: line {fault.lineno}: {said}'
+            return f'the chat template does not parse: line {fault.lineno}: {message}'
         case UndefinedError():
-            return f'the chat template uses an undefined value: {said}'
+            return f'the chat template uses an undefined value: {message}'
         case RecursionError() | MemoryError():
             return 'the chat template was stopped: it recurses or nests too deeply.'
         case _:
-            return f'the chat template failed: {said}'
+            return f'the chat template failed: {message}'

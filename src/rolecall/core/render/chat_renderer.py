@@ -65,12 +65,12 @@ def _without_system(
     drafts: Sequence[MessageDraft], notes: tuple[Note, ...]
 ) -> tuple[list[MessageDraft], tuple[Note, ...]]:
     """Move system messages to the user, and note it."""
-    told = [
+    lost = [
         *notes,
         Note('fallback', 'the system message is sent as user: the chat template does not accept a system role.'),
     ]
     changed = [_as_user(draft) if draft.role == 'system' else draft for draft in drafts]
-    return join_neighbours(changed, told), tuple(told)
+    return join_neighbours(changed, lost), tuple(lost)
 
 
 def _as_user(draft: MessageDraft) -> MessageDraft:
@@ -98,9 +98,9 @@ class ChatLayout:
         text = self._write(messages)
         spans = self._messages.trace(row)
         for trim in (False, True):
-            found = self._locate(messages, text, trim=trim)
-            if found is not None:
-                return _label_text(text, found, messages, spans)
+            ranges = self._locate(messages, text, trim=trim)
+            if ranges is not None:
+                return _label_text(text, ranges, messages, spans)
         return [Span(text, _OWN)]
 
     @property
@@ -122,12 +122,12 @@ class ChatLayout:
         marks = _Marks.unused_in(text)
         marked = [marks.mark_message(i, message, trim=trim) for i, message in enumerate(messages)]
         try:
-            found = marks.find(self._write(marked), text)
+            ranges = marks.find(self._write(marked), text)
         except RenderError:  # a template that inspects contents may reject marked ones
             return None
-        if found is None or not all(_says(messages, i, text[start:stop]) for i, start, stop in found):
+        if ranges is None or not all(_says(messages, i, text[start:stop]) for i, start, stop in ranges):
             return None
-        return found
+        return ranges
 
 
 def _says(messages: Sequence[Message], number: int, words: str) -> bool:
@@ -159,24 +159,25 @@ class _Marks:
 
     def find(self, marked: str, text: str) -> list[tuple[int, int, int]] | None:
         """The places of the marked contents; None if a mark is broken or the text differs."""
-        found: list[tuple[int, int, int]] = []
+        ranges: list[tuple[int, int, int]] = []
         plain = ''
         at = 0
-        for one in re.finditer(f'{re.escape(self.open)}([0-9]{{1,9}});(.*?){re.escape(self.close)}', marked, re.DOTALL):
-            plain += marked[at : one.start()]
-            found.append((int(one[1]), len(plain), len(plain) + len(one[2])))
-            plain += one[2]
-            at = one.end()
-        return found if plain + marked[at:] == text else None
+        pattern = f'{re.escape(self.open)}([0-9]{{1,9}});(.*?){re.escape(self.close)}'
+        for match in re.finditer(pattern, marked, re.DOTALL):
+            plain += marked[at : match.start()]
+            ranges.append((int(match[1]), len(plain), len(plain) + len(match[2])))
+            plain += match[2]
+            at = match.end()
+        return ranges if plain + marked[at:] == text else None
 
 
 def _label_text(
-    text: str, found: Sequence[tuple[int, int, int]], messages: Sequence[Message], spans: Sequence[Span]
+    text: str, ranges: Sequence[tuple[int, int, int]], messages: Sequence[Message], spans: Sequence[Span]
 ) -> list[Span]:
     """Split the text into the contents' spans and the template's text between them."""
     labelled: list[Span] = []
     at = 0
-    for number, start, stop in found:
+    for number, start, stop in ranges:
         if start > at:
             labelled.append(Span(text[at:start], _OWN))
         labelled += _content_spans(text[start:stop], messages[number], [s for s in spans if s.message == number])
@@ -186,10 +187,10 @@ def _label_text(
     return labelled
 
 
-def _content_spans(shown: str, message: Message, spans: Sequence[Span]) -> Iterator[Span]:
+def _content_spans(content: str, message: Message, spans: Sequence[Span]) -> Iterator[Span]:
     """The spans of one content, cut to the part that is shown."""
-    skip = str(message['content']).find(shown)
-    left = len(shown)
+    skip = str(message['content']).find(content)
+    left = len(content)
     for span in spans:
         text = str(span.text)
         taken = text[skip : skip + left] if skip < len(text) else ''

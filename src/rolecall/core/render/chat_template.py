@@ -100,8 +100,8 @@ class ChatTemplate:
         object.__setattr__(self, '_tokens', {name: token for name, token in named.items() if token})
 
     def __reduce__(self) -> tuple[Callable[..., ChatTemplate], tuple[dict[str, Any]]]:
-        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
-        return (_rebuild, (given,))
+        arguments = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+        return (_rebuild, (arguments,))
 
     @classmethod
     def from_tokenizer_config(cls, config: Mapping[str, Any], *, name: str | None = None) -> ChatTemplate:
@@ -157,8 +157,8 @@ class ChatTemplate:
         if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence):
             raise RenderError(f'expected a list of messages, got {messages!r:.60}.')
         if continue_final_message:
-            marked, said = _with_mark(messages)
-            return _cut_at_mark(self._text(marked, tools, False, variables), said)
+            marked, content = _with_mark(messages)
+            return _cut_at_mark(self._text(marked, tools, False, variables), content)
         return self._text(messages, tools, add_generation_prompt, variables)
 
     @cached_property
@@ -216,7 +216,7 @@ class ChatTemplate:
         variables: Mapping[str, Any] | None,
     ) -> str:
         template = self._plain if tools is None else self._with_tools
-        given = {
+        context = {
             'messages': list(messages),
             'tools': None if tools is None else list(tools),
             'documents': None,
@@ -224,7 +224,7 @@ class ChatTemplate:
             **self._tokens,
             **(variables or {}),
         }
-        return template.run(given)
+        return template.run(context)
 
 
 _PROBE_MESSAGES: list[Message] = [{'role': 'user', 'content': 'Hi'}]
@@ -239,28 +239,28 @@ def _clock_at(moment: datetime) -> Callable[[], datetime]:
     return lambda: moment
 
 
-def _named_templates(found: object) -> dict[str, str]:
-    match found:
+def _named_templates(value: object) -> dict[str, str]:
+    match value:
         case str():
-            return {'default': found}
+            return {'default': value}
         case Mapping():
-            named = list(found.items())
+            named = list(value.items())
         case list() | tuple():
-            named = [(e.get('name'), e.get('template')) if isinstance(e, Mapping) else (None, None) for e in found]
+            named = [(e.get('name'), e.get('template')) if isinstance(e, Mapping) else (None, None) for e in value]
         case _:
             return {}
     if not all(isinstance(name, str) and isinstance(source, str) for name, source in named):
-        raise RenderError(f'every entry of chat_template needs a name and a template: {found!r:.80}.')
+        raise RenderError(f'every entry of chat_template needs a name and a template: {value!r:.80}.')
     return dict(named)
 
 
 def _special_tokens(config: Mapping[str, Any]) -> dict[str, Any]:
     extra = config.get('extra_special_tokens')
-    found = {name: config[name] for name in (*_SPECIAL_TOKENS, _LIST_OF_TOKENS) if config.get(name)}
-    found |= extra if isinstance(extra, Mapping) else {}
+    tokens = {name: config[name] for name in (*_SPECIAL_TOKENS, _LIST_OF_TOKENS) if config.get(name)}
+    tokens |= extra if isinstance(extra, Mapping) else {}
     return {
         name: list(map(_token_text, token)) if isinstance(token, (list, tuple)) else _token_text(token)
-        for name, token in found.items()
+        for name, token in tokens.items()
     }
 
 
@@ -285,19 +285,19 @@ def _with_mark(messages: Sequence[Message]) -> tuple[list[Message], str]:
     raise RenderError('the final message has no text to continue.')
 
 
-def _cut_at_mark(text: str, said: str) -> str:
+def _cut_at_mark(text: str, content: str) -> str:
     """The text up to the mark, if the message's content really precedes it."""
     before, mark, after = text.partition(_CONTINUE.rstrip())
     if not mark:
         fault = 'does not print it'
     elif mark in after:
         fault = 'prints it more than once'
-    elif not before.rstrip().endswith(said.strip()):
+    elif not before.rstrip().endswith(content.strip()):
         fault = 'changes it'
     else:
         return before if after.startswith(' ') else before.rstrip()
     raise RenderError(f'the final message cannot be continued: the chat template {fault}.')
 
 
-def _rebuild(given: dict[str, Any]) -> ChatTemplate:
-    return ChatTemplate(**given)
+def _rebuild(arguments: dict[str, Any]) -> ChatTemplate:
+    return ChatTemplate(**arguments)

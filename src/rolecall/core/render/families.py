@@ -146,14 +146,14 @@ STOP_STRINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The stop strings of each family, which the meta template syntax has no key for."""
 
 
-def find_meta_template(written: object) -> Any:
+def find_meta_template(source: object) -> Any:
     """Resolve a config's `meta_template`: a mapping as written, or the one that a name or dotted path leads to."""
-    if not isinstance(written, str):
-        return written
+    if not isinstance(source, str):
+        return source
     try:
-        found = META_TEMPLATES.find(written, where='').value
-        with user_code(f'the meta template {written!r}', where=''):
-            return found() if callable(found) else found
+        template = META_TEMPLATES.find(source, where='').value
+        with user_code(f'the meta template {source!r}', where=''):
+            return template() if callable(template) else template
     except ConfigError as error:
         raise TemplateError(error.problems) from error.__cause__
 
@@ -164,10 +164,10 @@ def meta_template(name: str) -> dict[str, Any]:
     >>> meta_template('gemma')['round'][1]
     {'role': 'BOT', 'begin': '<start_of_turn>model\\n', 'end': '<end_of_turn>\\n', 'generate': True}
     """
-    found = find_meta_template(name)
-    if not isinstance(found, Mapping):
-        raise TemplateError(Problem('', f'meta template {name!r}: expected a mapping, got {type(found).__name__}.'))
-    return deepcopy(dict(found))
+    template = find_meta_template(name)
+    if not isinstance(template, Mapping):
+        raise TemplateError(Problem('', f'meta template {name!r}: expected a mapping, got {type(template).__name__}.'))
+    return deepcopy(dict(template))
 
 
 def stop_strings(name: str) -> tuple[str, ...]:

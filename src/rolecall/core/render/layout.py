@@ -57,7 +57,7 @@ class TextLayout:
         parts = self._frame.copy()
         for i, field_ in enumerate(self._fields):
             try:
-                parts[2 * i + 1] = text_of(row[field_.column]) if field_.column in row else field_.written
+                parts[2 * i + 1] = text_of(row[field_.column]) if field_.column in row else field_.source
             except RenderError as error:
                 raise RenderError(f"column '{field_.column}': {error}") from None
         return ''.join(parts)
@@ -175,8 +175,8 @@ class LinesLayout:
         self._end = TextLayout(end)
 
     def fill(self, row: Row) -> str:
-        said = '\n'.join([text for line in self._lines if (text := line.fill(row))])
-        return f'{self._begin.fill(row)}{said}{self._end.fill(row)}'
+        body = '\n'.join([text for line in self._lines if (text := line.fill(row))])
+        return f'{self._begin.fill(row)}{body}{self._end.fill(row)}'
 
     def trace(self, row: Row) -> list[Span]:
         spans = self._begin.trace(row)
@@ -208,8 +208,8 @@ class TokenLinesLayout:
 
     def _join_lines(self, row: Row) -> Pieces:
         lines = [line for line in (bind(line, row) for line in self._lines) if _never_empty(line)]
-        said = (piece for i, line in enumerate(lines) for piece in ((_JOINT, *line) if i else line))
-        return (*self._begin, *said, *self._end)
+        body = (piece for i, line in enumerate(lines) for piece in ((_JOINT, *line) if i else line))
+        return (*self._begin, *body, *self._end)
 
 
 def lines_layout(lines: Iterable[Pieces], begin: Pieces = (), end: Pieces = (), encode: Encode | None = None) -> Layout:
@@ -252,11 +252,11 @@ class MessagesLayout:
     def __init__(self, drafts: Iterable[MessageDraft]) -> None:
         self._drafts = tuple(drafts)
         steps = [_writer(draft) for draft in self._drafts]
-        known = 0
-        while known < len(steps) and steps[known][1]:
-            known += 1
-        self._shared: list[Message] = [write({}) for write, _ in steps[:known]]
-        self._open = [write for write, _ in steps[known:]]
+        constant = 0
+        while constant < len(steps) and steps[constant][1]:
+            constant += 1
+        self._shared: list[Message] = [write({}) for write, _ in steps[:constant]]
+        self._open = [write for write, _ in steps[constant:]]
 
     def fill(self, row: Row) -> list[Message]:
         return [*self._shared, *[write(row) for write in self._open]]
@@ -269,17 +269,15 @@ def _writer(draft: MessageDraft) -> tuple[Callable[[Row], FrozenDict], bool]:
     """A function that writes one message, and whether it is the same for every row."""
     role, extra = draft.role, draft.extra
     if draft.wordless:
-        made = FrozenDict(role=role, content=None, **extra)
-        return (lambda row: made), True
+        message = FrozenDict(role=role, content=None, **extra)
+        return (lambda row: message), True
     if isinstance(draft.content, tuple):
         text = TextLayout(draft.content)
         if extra:
             return (lambda row: FrozenDict({'role': role, 'content': text.fill(row), **extra})), text.is_constant
         return (lambda row: FrozenDict(role=role, content=text.fill(row))), text.is_constant
     parts = draft.content
-    return (
-        lambda row: FrozenDict({'role': role, 'content': [written.part for written in parts.write(row)], **extra})
-    ), False
+    return (lambda row: FrozenDict({'role': role, 'content': [part.part for part in parts.write(row)], **extra})), False
 
 
 def _draft_spans(draft: MessageDraft, number: int, row: Row) -> Iterator[Span]:
@@ -290,6 +288,6 @@ def _draft_spans(draft: MessageDraft, number: int, row: Row) -> Iterator[Span]:
             if isinstance(piece, Text):
                 yield Span(piece.text, piece.origin, number)
         return
-    for part, written in enumerate(draft.content.write(row)):
-        for piece in written.pieces:
+    for part, content in enumerate(draft.content.write(row)):
+        for piece in content.pieces:
             yield Span(piece.text, piece.origin, number, part)

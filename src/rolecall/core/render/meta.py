@@ -60,20 +60,20 @@ class MetaTemplate:
         object.__setattr__(self, 'roles', {role.name: role for role in (*named, *self.reserved)})
 
     @classmethod
-    def read(cls, written: Any) -> MetaTemplate:
+    def read(cls, source: Any) -> MetaTemplate:
         """Parse a meta template; all problems are reported at once."""
         problems = ProblemCollector()
-        if isinstance(written, MetaTemplate):
-            return written
-        match written:
-            case (Mapping() as alone,) if isinstance(written, tuple) and 'role' not in alone:
-                written = alone  # a stray comma after `dict(…)`, as in the published examples
-        if isinstance(written, Mapping):
-            meta = _read_mapping(written, problems)
-        elif isinstance(written, (list, tuple)):
-            meta = cls(messages=_read_messages(written, problems))
+        if isinstance(source, MetaTemplate):
+            return source
+        match source:
+            case (Mapping() as alone,) if isinstance(source, tuple) and 'role' not in alone:
+                source = alone  # a stray comma after `dict(…)`, as in the published examples
+        if isinstance(source, Mapping):
+            meta = _read_mapping(source, problems)
+        elif isinstance(source, (list, tuple)):
+            meta = cls(messages=_read_messages(source, problems))
         else:
-            problems.add('', f'expected a mapping with a round, or a list of messages, got {written!r:.60}.')
+            problems.add('', f'expected a mapping with a round, or a list of messages, got {source!r:.60}.')
             meta = cls()
         problems.refuse()
         return meta
@@ -84,12 +84,12 @@ class MetaTemplate:
         return {item.name: i for i, item in enumerate(self.round or ()) if isinstance(item, Role)}
 
 
-def _read_mapping(written: Mapping[str, Any], problems: ProblemCollector) -> MetaTemplate:
-    problems.unknown_keys('', written, _META_KEYS)
+def _read_mapping(source: Mapping[str, Any], problems: ProblemCollector) -> MetaTemplate:
+    problems.unknown_keys('', source, _META_KEYS)
     round_: tuple[Role | Text, ...] | None = None
-    if written.get('round') is not None:
-        round_ = tuple(_read_round(written['round'], problems, 'round'))
-    reserved = _read_round(written.get('reserved_roles') or (), problems, 'reserved_roles')
+    if source.get('round') is not None:
+        round_ = tuple(_read_round(source['round'], problems, 'round'))
+    reserved = _read_round(source.get('reserved_roles') or (), problems, 'reserved_roles')
     for i, item in enumerate(reserved):
         if isinstance(item, Text):
             problems.add(f'reserved_roles[{i}]', f'expected a role, got the string {item.text!r}.')
@@ -99,18 +99,18 @@ def _read_mapping(written: Mapping[str, Any], problems: ProblemCollector) -> Met
     return MetaTemplate(
         round=round_,
         reserved=tuple(item for item in reserved if isinstance(item, Role)),
-        begin=_read_affix(written.get('begin'), problems, 'begin', ''),
-        end=_read_affix(written.get('end'), problems, 'end', ''),
-        eos_token_id=_read_eos(written.get('eos_token_id'), problems),
+        begin=_read_affix(source.get('begin'), problems, 'begin', ''),
+        end=_read_affix(source.get('end'), problems, 'end', ''),
+        eos_token_id=_read_eos(source.get('eos_token_id'), problems),
     )
 
 
-def _read_round(written: object, problems: ProblemCollector, where: str) -> list[Role | Text]:
-    if isinstance(written, (str, Mapping)) or not isinstance(written, Sequence):
-        problems.add(where, f'expected a list of roles, got {written!r:.60}.')
+def _read_round(source: object, problems: ProblemCollector, where: str) -> list[Role | Text]:
+    if isinstance(source, (str, Mapping)) or not isinstance(source, Sequence):
+        problems.add(where, f'expected a list of roles, got {source!r:.60}.')
         return []
     items: list[Role | Text] = []
-    for i, entry in enumerate(written):
+    for i, entry in enumerate(source):
         if isinstance(entry, str):
             items.append(Text(entry, Origin('marker', 'round')))
         elif isinstance(entry, Mapping):
@@ -120,21 +120,21 @@ def _read_round(written: object, problems: ProblemCollector, where: str) -> list
     return items
 
 
-def _read_role(written: Mapping[str, Any], problems: ProblemCollector, where: str) -> Role:
-    problems.unknown_keys(where, written, _ROLE_KEYS)
-    name = problems.text(f'{where}.role', written.get('role'), remedy="Name the role, e.g. role='HUMAN'.")
-    api_role = written.get('api_role', name)
-    if not isinstance(api_role, str) or ('api_role' in written and api_role not in _API_ROLES):
+def _read_role(source: Mapping[str, Any], problems: ProblemCollector, where: str) -> Role:
+    problems.unknown_keys(where, source, _ROLE_KEYS)
+    name = problems.text(f'{where}.role', source.get('role'), remedy="Name the role, e.g. role='HUMAN'.")
+    api_role = source.get('api_role', name)
+    if not isinstance(api_role, str) or ('api_role' in source and api_role not in _API_ROLES):
         problems.add(f'{where}.api_role', f'unknown api_role {api_role!r}.', 'Use HUMAN, BOT or SYSTEM.')
-    generate = written.get('generate', False)
+    generate = source.get('generate', False)
     if not isinstance(generate, bool):
         problems.add(f'{where}.generate', f'expected True or False, got {generate!r}.')
-    begin = _read_affix(written.get('begin'), problems, f'{where}.begin', name)
-    end = _read_affix(written.get('end'), problems, f'{where}.end', name)
+    begin = _read_affix(source.get('begin'), problems, f'{where}.begin', name)
+    end = _read_affix(source.get('end'), problems, f'{where}.end', name)
     default: Pieces | None = None
-    if written.get('prompt') is not None:
-        default = (Text(problems.text(f'{where}.prompt', written['prompt']), Origin('default', name, role=name)),)
-    elif written.get('generate') is False and (begin or end):
+    if source.get('prompt') is not None:
+        default = (Text(problems.text(f'{where}.prompt', source['prompt']), Origin('default', name, role=name)),)
+    elif source.get('generate') is False and (begin or end):
         default = ()
     return Role(
         name,
@@ -146,13 +146,13 @@ def _read_role(written: Mapping[str, Any], problems: ProblemCollector, where: st
     )
 
 
-def _read_affix(written: object, problems: ProblemCollector, where: str, name: str) -> Pieces:
+def _read_affix(source: object, problems: ProblemCollector, where: str, name: str) -> Pieces:
     """`begin` or `end`: a string, or a list of strings and token ids."""
-    if written is None:
+    if source is None:
         return ()
-    entries = [written] if isinstance(written, (str, int)) else written
+    entries = [source] if isinstance(source, (str, int)) else source
     if isinstance(entries, Mapping) or not isinstance(entries, Sequence):
-        problems.add(where, f'expected a string, or a list of strings and token ids, got {written!r:.60}.')
+        problems.add(where, f'expected a string, or a list of strings and token ids, got {source!r:.60}.')
         return ()
     pieces: list[Piece] = []
     for i, entry in enumerate(entries):
@@ -165,18 +165,18 @@ def _read_affix(written: object, problems: ProblemCollector, where: str, name: s
     return tuple(pieces)
 
 
-def _read_eos(written: object, problems: ProblemCollector) -> int | tuple[int, ...] | None:
-    if written is None or (isinstance(written, int) and not isinstance(written, bool)):
-        return written
-    if isinstance(written, (list, tuple)) and all(isinstance(token, int) for token in written):
-        return tuple(written)
-    problems.add('eos_token_id', f'expected a token id or a list of them, got {written!r:.60}.')
+def _read_eos(source: object, problems: ProblemCollector) -> int | tuple[int, ...] | None:
+    if source is None or (isinstance(source, int) and not isinstance(source, bool)):
+        return source
+    if isinstance(source, (list, tuple)) and all(isinstance(token, int) for token in source):
+        return tuple(source)
+    problems.add('eos_token_id', f'expected a token id or a list of them, got {source!r:.60}.')
     return None
 
 
-def _read_messages(written: Sequence[Any], problems: ProblemCollector) -> tuple[FrozenDict, ...]:
+def _read_messages(source: Sequence[Any], problems: ProblemCollector) -> tuple[FrozenDict, ...]:
     messages = []
-    for i, entry in enumerate(written):
+    for i, entry in enumerate(source):
         if isinstance(entry, Mapping) and isinstance(entry.get('role'), str) and isinstance(entry.get('content'), str):
             messages.append(FrozenDict(entry))
         else:

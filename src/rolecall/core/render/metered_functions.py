@@ -101,9 +101,9 @@ def to_json(
 
 def make_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
     """`dict` as a function: the class itself would hand out `dict.update`, which changes the caller's values."""
-    given = tuple(map(materialize, args))
-    spend(sum(map(size_of, given)) + NODE_CHARS * len(kwargs))
-    return dict(*given, **kwargs)
+    values = tuple(map(materialize, args))
+    spend(sum(map(size_of, values)) + NODE_CHARS * len(kwargs))
+    return dict(*values, **kwargs)
 
 
 def make_namespace(*args: Any, **kwargs: Any) -> Namespace:
@@ -210,18 +210,18 @@ def meter_filter(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         if name in _FILTERS_OF_A_TEXT and len(args) == leading + 1 and type(args[leading]) is str and not kwargs:
             spend(len(args[leading]))
             return original(*args)
-        before, given = args[:leading], list(args[leading:])
-        if given and name in _CONSUMING_FILTERS:
-            given[0] = materialize(given[0])
-        held = METER.get().chars
-        charge_filter(name, given, kwargs)
-        dots = sum(word.count('.') for word in (*given[1:], *kwargs.values()) if type(word) is str)
-        if given and given[0] and name in _LAZY_FILTERS:
-            given[0] = charge_each(given[0], STEPS_PER_CALL * (1 + dots))
+        before, inputs = args[:leading], list(args[leading:])
+        if inputs and name in _CONSUMING_FILTERS:
+            inputs[0] = materialize(inputs[0])
+        chars_before = METER.get().chars
+        charge_filter(name, inputs, kwargs)
+        dots = sum(word.count('.') for word in (*inputs[1:], *kwargs.values()) if type(word) is str)
+        if inputs and inputs[0] and name in _LAZY_FILTERS:
+            inputs[0] = charge_each(inputs[0], STEPS_PER_CALL * (1 + dots))
         elif dots:
-            spend(0, STEPS_PER_CALL * dots * breadth_of(given[0]))
-        result = original(*before, *given, **kwargs)
-        return charge_each(result) if type(result) is GeneratorType else charge_result(result, held)
+            spend(0, STEPS_PER_CALL * dots * breadth_of(inputs[0]))
+        result = original(*before, *inputs, **kwargs)
+        return charge_each(result) if type(result) is GeneratorType else charge_result(result, chars_before)
 
     return run_filter
 

@@ -76,10 +76,10 @@ class TextRenderer:
         if self.meta is None or self.meta.round is None:
             return True
         ends = (self.meta.round[0], self.meta.round[-1])
-        if not any(isinstance(one, Text) or one.default is not None for one in self.meta.round):
+        if not any(isinstance(role, Text) or role.default is not None for role in self.meta.round):
             return True
         spoken = [item.role if isinstance(item, Turn) else None for item in (items[0], items[-1])]
-        return spoken == [one.name if isinstance(one, Role) else '' for one in ends]
+        return spoken == [role.name if isinstance(role, Role) else '' for role in ends]
 
     def render_fragment(self, items: Sequence[Item]) -> str:
         """The text of these speeches alone, without the `begin` and `end` of the conversation.
@@ -89,7 +89,9 @@ class TextRenderer:
         if self.meta is None or self.meta.round is None:
             return str(lines_layout([_line_of(item) for item in items]).fill({}))
         spoken = arrange(items, self.meta, 'ppl').utterances
-        return ''.join(fold((*one.begin, *_text_content(one.content), *one.end)) for one in spoken)
+        return ''.join(
+            fold((*utterance.begin, *_text_content(utterance.content), *utterance.end)) for utterance in spoken
+        )
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
         if script.plain:

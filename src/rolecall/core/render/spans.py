@@ -36,9 +36,9 @@ def join_spans(spans: Iterable[Span]) -> dict[Place, str]:
     texts: dict[Place, str] = {}
     for span in spans:
         place = (span.message, span.part)
-        shown = f'<{span.token}>' if span.token is not None else str(span.text)
-        if shown:
-            texts[place] = texts.get(place, '') + shown
+        text = f'<{span.token}>' if span.token is not None else str(span.text)
+        if text:
+            texts[place] = texts.get(place, '') + text
     return texts
 
 

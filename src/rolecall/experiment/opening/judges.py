@@ -229,7 +229,7 @@ def _parse_own_template(text: str, column: str) -> Pieces:
     return tuple(
         piece
         if isinstance(piece, Field) and _ANSWER.fullmatch(piece.column)
-        else Text(piece.written if isinstance(piece, Field) else piece.text, origin)
+        else Text(piece.source if isinstance(piece, Field) else piece.text, origin)
         for piece in parse(text)
         if isinstance(piece, (Field, Text))
     )

@@ -168,7 +168,7 @@ class _Turns:
         self._compiled: dict[tuple[int, ...], DialogueProgram] = {}
 
     def turns(self, row: Row) -> Sequence[int | None]:
-        return self._program(()).asked(row)
+        return self._program(()).turns_to_ask(row)
 
     def requests(self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]) -> Labelled:
         return [(None, self._program(shots)(row, turn or 0, replies))]
@@ -209,7 +209,7 @@ class _Messages(_Turns):
 
     def turns(self, row: Row) -> Sequence[int | None]:
         program, filled = self._find(row, ())
-        return program.asked(filled)
+        return program.turns_to_ask(filled)
 
     def requests(self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]) -> Labelled:
         program, filled = self._find(row, shots)
