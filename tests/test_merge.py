@@ -11,7 +11,7 @@ import pytest
 
 from rolecall import ConfigError, run_config
 from rolecall.errors import RunError
-from rolecall.runs.pair_run import Share
+from rolecall.runs.run_options import Share
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.merge import merge_runs
 from rolecall.runs.store.run_reader import RunReader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 
 import rolecall
 from rolecall import ConfigError, RunReader, run_config
+from rolecall.runs import RunOptions
 from rolecall.runs.listener import NullListener
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.cli.main import main
 from rolecall.ui.notebook.notebook_progress import NotebookProgress, choose_progress
 from rolecall.ui.views.run_progress import PlainProgress
+from test_runs import config, dataset
 
 ROWS = [{'question': f'What is {i}+0?', 'answer': str(i), 'hint': '<b>'} for i in range(4)]
 
@@ -177,3 +181,25 @@ def test_a_run_says_that_another_file_takes_the_place_of_its_rows(tmp_path: Path
         run_config(config, out=tmp_path / 'run', progress=Listener())
     [told] = [line for line in said if 'this run began' in line]
     assert told.startswith(f'rows: this run began with the rows of {tmp_path / "a" / "rows.csv"}')
+
+
+def test_an_option_of_a_run_is_declared_once_for_python_and_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(['run', '--help'])
+    text = ' '.join(capsys.readouterr().out.split())
+    for option in fields(RunOptions):
+        if option.metadata:
+            assert f'--{option.name.replace("_", "-")}' in text
+            assert option.metadata['help'] in text
+    with pytest.raises(TypeError, match='limt'):
+        run_config({'models': [], 'datasets': []}, out=tmp_path, limt=3)
+    with pytest.raises(ConfigError, match="unknown outcome 'faild'.\n  Did you mean 'failed'"):
+        RunOptions(rerun='faild')
+
+
+def test_a_run_without_a_directory_says_how_to_name_one() -> None:
+    rows = [{'question': 'q', 'answer': 'a'}]
+    with pytest.raises(ConfigError, match="the run directory is missing.\n  Write out='runs/first'."):
+        run_config(config({'abbr': 'm', 'type': two}, dataset(rows)))

@@ -19,7 +19,6 @@ from tests.servers import running, serve
 from rolecall.models.prices import PRICES, Price, find_price
 from rolecall.models.protocol import Reply, Usage
 from rolecall.runs import plan_run, run_config
-from rolecall.runs.run_plan import Costs
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.ui.cli.main import main
@@ -110,7 +109,7 @@ def test_the_plan_takes_prices_from_the_table_and_from_the_user() -> None:
             'base_url': 'http://127.0.0.1:9/v1',
         },
     ]
-    plan = plan_run(config(*models), costs=Costs({'mine-*': Price(1.0, 2.0)}))
+    plan = plan_run(config(*models), prices={'mine-*': Price(1.0, 2.0)})
     prices = {pair.model: pair.price for pair in plan.pairs}
     known, tokens = PRICES['gpt-4o'], plan.pairs[0].input_tokens
     assert tokens == 4 * (len('user' + 'What is 0 + 1 ?') + 3 + 3)
@@ -157,8 +156,8 @@ def test_the_vendors_endpoint_counts_when_asked() -> None:
     with running(handle) as url:
         model = {'type': 'Claude', 'abbr': 'c', 'path': 'claude-sonnet-4-5', 'base_url': url, 'key': 'k'}
         [unasked] = plan_run(config(model)).pairs
-        [pair] = plan_run(config(model), costs=Costs(ask_vendor=True)).pairs
-        [many] = plan_run(config(model, rows=80), costs=Costs(ask_vendor=True)).pairs
+        [pair] = plan_run(config(model), count_remotely=True).pairs
+        [many] = plan_run(config(model, rows=80), count_remotely=True).pairs
     assert unasked.input_tokens is None
     assert (pair.input_tokens, pair.exact) == (44, True)
     assert {path for path, _ in asked} == {'/v1/messages/count_tokens'}

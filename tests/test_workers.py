@@ -23,11 +23,11 @@ from rolecall.models.protocol import Reply, Sampling
 from rolecall.runs.client.model_client import ModelCall
 from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.listener import NullListener
+from rolecall.runs.run_options import Workers
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.workers.model_worker import WorkerReply
 from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
 from rolecall.runs.workers.ray_pool import RayCluster, check_reachable
-from rolecall.runs.workers.settings import Workers
 from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError
 from rolecall.ui.cli.main import main
 

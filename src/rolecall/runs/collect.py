@@ -25,8 +25,10 @@ from rolecall.runs.engine import run_blocking
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.pair_run import Prepared
 from rolecall.runs.prepare import prepare
-from rolecall.runs.run import Run, RunSummary
+from rolecall.runs.run import Run
+from rolecall.runs.run_options import RunOptions
 from rolecall.runs.run_plan import RunPlan
+from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.writer import Store, open_store
 
@@ -223,12 +225,12 @@ class _Collector:
         return None
 
     def _prepare_config(self, config: Mapping[str, Any]) -> Prepared:
-        return prepare(
-            config,
+        options = RunOptions(
             dataset=[glob.escape(name) for name in self._snapshot.datasets],
             model=[glob.escape(name) for name in self._snapshot.models],
             limit=self._snapshot.limit,
         )
+        return prepare(config, options)
 
     async def _finish(self, summary: CollectSummary, *, submit: bool) -> None:
         """Conclude the rows whose answers are there, and score what is complete."""

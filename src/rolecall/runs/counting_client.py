@@ -13,7 +13,7 @@ from rolecall.experiment.pairs.pair import stand_in_reply
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
 from rolecall.runs.client.cache import RequestKeys
 from rolecall.runs.pair_run import PairRun
-from rolecall.runs.run_plan import Costs, PlannedPair
+from rolecall.runs.run_plan import PlannedPair
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.sources.retrievers import Picked
@@ -60,9 +60,9 @@ class KnownReplies:
 class CountingClient:
     """The `Asker` of a plan: it adds up what would be sent and answers with the stored reply, or a stand-in."""
 
-    def __init__(self, prepared: PairRun, memory: KnownReplies, sent: set[Hashable], costs: Costs) -> None:
+    def __init__(self, prepared: PairRun, memory: KnownReplies, sent: set[Hashable], *, asks_vendor: bool) -> None:
         self._prepared = prepared
-        self._count_remotely = getattr(prepared.model, 'count_remotely', None) if costs.ask_vendor else None
+        self._count_remotely = getattr(prepared.model, 'count_remotely', None) if asks_vendor else None
         self._asked: list[tuple[int, int]] = []
         """Tokens and characters of the requests that the vendor has counted."""
         self._memory = memory

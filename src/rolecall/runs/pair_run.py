@@ -11,7 +11,7 @@ from typing import Any
 from rolecall.core.program import fingerprint
 from rolecall.core.prompts.pieces import Row
 from rolecall.core.prompts.values import text_of
-from rolecall.errors import ConfigError, MissingExtraError, Problem
+from rolecall.errors import MissingExtraError, Problem
 from rolecall.experiment.inferencers.generation import GenInferencer
 from rolecall.experiment.inferencers.inferencer import Inferencer
 from rolecall.experiment.opening.comparisons import Comparison
@@ -21,6 +21,7 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Model
 from rolecall.runs.recipes import digest_scoring
+from rolecall.runs.run_options import RunOptions
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import DatasetScorer
@@ -118,28 +119,6 @@ class ModelContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """The rows of one process among several that run the same config: every row whose number leaves its rank.
-
-    >>> list(Share(1, 4).numbers(10))
-    [1, 5, 9]
-    """
-
-    rank: int
-    of: int
-
-    def __post_init__(self) -> None:
-        if self.of < 1 or not 0 <= self.rank < self.of:
-            raise ConfigError(
-                Problem('rank', f'rank {self.rank} of {self.of} does not exist.', 'Ranks count from 0 to one less.')
-            )
-
-    def numbers(self, total: int) -> range:
-        """The numbers of its rows."""
-        return range(self.rank, total, self.of)
-
-
-@dataclass(frozen=True, slots=True)
 class Prepared:
     """A config, prepared: every dataset × model that was picked."""
 
@@ -148,17 +127,16 @@ class Prepared:
     picked: Entries
     """The tasks and models of the plan that were picked."""
     pairs: tuple[PairRun, ...]
-    limit: int | None
-    skipped: tuple[Problem, ...] = ()
+    options: RunOptions
+    skipped: tuple[Problem, ...]
     """Why datasets or pairs were left out, where the run goes on without them."""
-    share: Share | None = None
-    """Which rows are asked, where several processes share them."""
-    context: ModelContext = field(default_factory=ModelContext, repr=False)
+    context: ModelContext = field(repr=False)
 
     def numbers(self, pair: Pair) -> range:
         """The numbers of the rows that are asked about."""
-        total = len(pair.data.test) if self.limit is None else min(len(pair.data.test), self.limit)
-        return range(total) if self.share is None else self.share.numbers(total)
+        limit, share = self.options.limit, self.options.share
+        total = len(pair.data.test) if limit is None else min(len(pair.data.test), limit)
+        return range(total) if share is None else share.numbers(total)
 
     @property
     def models(self) -> dict[str, Model]:

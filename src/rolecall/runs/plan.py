@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +22,8 @@ from rolecall.runs.counting_client import CountingClient, KnownReplies, asks_fur
 from rolecall.runs.engine import infer_row, run_blocking
 from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.runs.prepare import prepare
-from rolecall.runs.run_plan import Costs, PlannedPair, RunPlan
+from rolecall.runs.run_options import RunOptions
+from rolecall.runs.run_plan import PlannedPair, RunPlan
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.sources.datasets import first
@@ -32,26 +33,15 @@ from rolecall.sources.retrievers import Picked
 _KEPT_ROWS = 10_000
 
 
-def plan_run(
-    config: Mapping[str, Any] | str | Path,
-    *,
-    out: str | Path | None = None,
-    limit: int | None = None,
-    dataset: str | None = None,
-    model: str | Sequence[str] | None = None,
-    rerun: Collection[str] = (),
-    data: Mapping[str, str] | None = None,
-    costs: Costs | None = None,
-) -> RunPlan:
-    """What a run of the config would ask, counted exactly.
+def plan_run(config: Mapping[str, Any] | str | Path, options: RunOptions | None = None, **changes: Any) -> RunPlan:
+    """What a run of the config would ask, counted exactly. `changes` are further options by name (`limit=20`).
 
     `out` names the run directory whose replies are known, `rerun` outcomes whose rows are asked again.
     """
-    prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data)
-    return make_plan(prepared, out=out, rerun=rerun, costs=costs)
+    return make_plan(prepare(config, replace(options or RunOptions(), **changes)))
 
 
-def refuse_unready(prepared: Prepared, *, out: str | Path, rerun: Collection[str] = ()) -> None:
+def refuse_unready(prepared: Prepared) -> None:
     """Raise for models and judges that have requests to send and lack a key, a package or their weights."""
     lacking: list[tuple[PairRun, Problem]] = []
     for pair in prepared.pairs:
@@ -64,7 +54,7 @@ def refuse_unready(prepared: Prepared, *, out: str | Path, rerun: Collection[str
             if (reason := _find_lacking_part(model)) is not None
         ]
     if lacking:
-        planned = make_plan(prepared, out=out, rerun=rerun).pairs
+        planned = make_plan(prepared).pairs
         waiting = {(line.dataset, line.model) for line in planned if line.requests > line.cached}
         problems = [problem for pair, problem in lacking if (pair.dataset, pair.model.name) in waiting]
         if problems:
@@ -91,38 +81,34 @@ def _open_known(out: str | Path | None) -> Iterator[RunReader | None]:
         yield reader
 
 
-def make_plan(
-    prepared: Prepared,
-    *,
-    out: str | Path | None,
-    rerun: Collection[str] = (),
-    seconds: float | None = None,
-    costs: Costs | None = None,
-) -> RunPlan:
+def make_plan(prepared: Prepared, *, seconds: float | None = None) -> RunPlan:
     """The plan. With `seconds`, counting stops after that time and the rest is estimated from what was counted."""
-    return RunPlan(tuple(run_blocking(_plan_pairs(prepared, out, rerun, seconds, costs or Costs()))))
+    return RunPlan(tuple(run_blocking(_plan_pairs(prepared, seconds))))
 
 
-async def _plan_pairs(
-    prepared: Prepared, out: str | Path | None, rerun: Collection[str], seconds: float | None, costs: Costs
-) -> list[PlannedPair]:
+async def _plan_pairs(prepared: Prepared, seconds: float | None) -> list[PlannedPair]:
+    options = prepared.options
+    asks_vendor = options.count_remotely and seconds is None
     deadline = None if seconds is None else time.monotonic() + seconds
     sent: set[Hashable] = set()
     order = {name: place for place, name in enumerate(dict.fromkeys(one.dataset for one in prepared.pairs))}
     rows = _SharedRows('')
     try:
-        with _open_known(out) as known:
-            clients = [CountingClient(one, KnownReplies(one, known, rerun), sent, costs) for one in prepared.pairs]
+        with _open_known(options.out) as known:
+            clients = [
+                CountingClient(pair, KnownReplies(pair, known, options.rerun), sent, asks_vendor=asks_vendor)
+                for pair in prepared.pairs
+            ]
             planned: dict[int, PlannedPair] = {}
             # By dataset, so that its rows are read once for all models.
             for place in sorted(range(len(clients)), key=lambda place: order[prepared.pairs[place].dataset]):
                 one = prepared.pairs[place]
                 if one.dataset != rows.dataset:
                     rows = _SharedRows(one.dataset)
-                planned[place] = await _plan_pair(one, clients[place], prepared, rows, deadline, costs)
+                planned[place] = await _plan_pair(one, clients[place], prepared, rows, deadline)
             return [planned[place] for place in range(len(clients))]
     finally:
-        if costs.ask_vendor:
+        if asks_vendor:
             for model in {id(one.model): one.model for one in prepared.pairs}.values():
                 await model.close()
 
@@ -133,16 +119,15 @@ async def _plan_pair(
     config: Prepared,
     rows: _SharedRows,
     deadline: float | None,
-    costs: Costs,
 ) -> PlannedPair:
     numbers = config.numbers(prepared.pair)
-    total, only = len(numbers), numbers if config.share is not None else None
+    total, only = len(numbers), numbers if config.options.share is not None else None
     slow = deadline is not None and not prepared.pair.task.retriever.fixed
     if slow or prepared.pair.task.inferencer.own is not None:
         plan = _estimate(prepared, total)
     else:
         sampling = _find_plain_sampling(prepared)
-        for number, row, picked in rows.read(prepared.pair, config.limit, only):
+        for number, row, picked in rows.read(prepared.pair, config.options.limit, only):
             client.begin_row(number)
             if sampling is None or not await client.count_plainly(row, picked, sampling):
                 client.end_row(await infer_row(prepared.inferencer, prepared.pair, row, picked, client))
@@ -152,7 +137,8 @@ async def _plan_pair(
                 await asyncio.sleep(0)  # so that Ctrl-C is heard
         plan = client.plan(total)
     left_out = count_skipped(prepared.pair.data.test)
-    return _price(prepared, replace(plan, left_out=left_out, to_judge=_count_questions(prepared, total, config)), costs)
+    plan = replace(plan, left_out=left_out, to_judge=_count_questions(prepared, total, config))
+    return _price(prepared, plan, config.options)
 
 
 def _find_plain_sampling(prepared: PairRun) -> Sampling | None:
@@ -230,18 +216,18 @@ def _samples(prepared: PairRun) -> int:
     return samples
 
 
-def _price(prepared: PairRun, plan: PlannedPair, costs: Costs) -> PlannedPair:
+def _price(prepared: PairRun, plan: PlannedPair, options: RunOptions) -> PlannedPair:
     """The plan with what it costs at most, where tokens and price are known."""
     sampling: Sampling | None = getattr(prepared.inferencer, 'sampling', None)
     out = plan.requests * sampling.max_out_len if sampling is not None and sampling.max_out_len else None
     plan = replace(plan, output_tokens=out, remote=_is_remote(prepared.model.identity.get('server')))
-    price = find_price(prepared.model_entry.entry, costs.prices)
+    price = find_price(prepared.model_entry.entry, options.prices if isinstance(options.prices, Mapping) else {})
     known = price is not None and (plan.remote or 'price' in prepared.model_entry.entry)
     if price is None or not known or plan.input_tokens is None:
         return plan
     left = 1 - plan.cached / plan.requests if plan.requests else 0.0
-    factor, sent = left * (price.batch if costs.batch else 1.0), plan.input_tokens
-    plan = replace(plan, price=factor * price.cost(sent, out or 0), batch=costs.batch)
+    factor, sent = left * (price.batch if options.batch else 1.0), plan.input_tokens
+    plan = replace(plan, price=factor * price.cost(sent, out or 0), batch=options.batch)
     if not plan.shared_part or plan.requests < 2:
         return plan
     written = plan.shared_part * sent / plan.requests

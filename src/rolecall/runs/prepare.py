@@ -29,7 +29,8 @@ from rolecall.runs.pair_checks import (
     find_lacking,
     find_misspelt_fields,
 )
-from rolecall.runs.pair_run import ModelContext, PairRun, Prepared, Share
+from rolecall.runs.pair_run import ModelContext, PairRun, Prepared
+from rolecall.runs.run_options import RunOptions
 from rolecall.runs.scoring_config import read_scoring
 from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset, open_dataset
@@ -39,20 +40,13 @@ _SAME = 4
 """From this many on, problems of one kind are reported as one, with their number."""
 
 
-def prepare(
-    config: Mapping[str, Any] | str | Path,
-    *,
-    dataset: str | Sequence[str] | None = None,
-    model: str | Sequence[str] | None = None,
-    limit: int | None = None,
-    data: Mapping[str, str] | None = None,
-    keep_going: bool = False,
-    share: Share | None = None,
-) -> Prepared:
+def prepare(config: Mapping[str, Any] | str | Path, options: RunOptions | None = None) -> Prepared:
     """Build the models and open the datasets of a config. All problems of all pairs are reported together.
 
     With `keep_going`, datasets and pairs that cannot run are left out, unless nothing is left.
     """
+    options = options or RunOptions()
+    dataset, model, data, keep_going = options.dataset, options.model, options.data, options.keep_going
     loaded = load_config(config) if isinstance(config, (str, Path)) else config
     unusable: list[Problem] = []
     plan = build_entries(loaded, skipped=unusable)
@@ -99,7 +93,7 @@ def prepare(
         tuple(task for task in tasks if any(one.pair.task is task for one in pairs)),
         tuple(entry for entry in model_entries if any(one.model_entry is entry for one in pairs)),
     )
-    prepared = Prepared(loaded, plan, used, tuple(pairs), limit, tuple(problems), share, context)
+    prepared = Prepared(loaded, plan, used, tuple(pairs), options, tuple(problems), context)
     if problems and not (keep_going and pairs):
         raise ConfigError([*problems, *find_lint_problems(prepared)])
     return prepared

@@ -26,21 +26,20 @@ class RowChooser:
         prepared: Prepared,
         store: Store,
         listener: RunListener,
-        rerun: Collection[str],
         *,
         rows: Collection[int] | None = None,
     ) -> None:
         self._prepared = prepared
         self._store = store
         self._listener = listener
-        self._rerun = rerun
+        self._rerun = prepared.options.rerun
         self._rows = rows
         self._digests: dict[int, str | None] = {}
 
     @property
     def is_whole(self) -> bool:
         """Whether the run is to have every row of its datasets."""
-        return self._rows is None and self._prepared.share is None
+        return self._rows is None and self._prepared.options.share is None
 
     def count(self, pair: PairRun) -> int:
         """How many rows of a dataset × model this run is about."""
@@ -53,7 +52,7 @@ class RowChooser:
     def choose(self, pair: PairRun) -> Iterator[tuple[int, Row, Picked]]:
         """The rows that have to be worded. While everything they depend on is as it was, finished rows have not."""
         store, names = self._store, (pair.dataset, pair.model.name)
-        limit, everything = self._prepared.limit, self._prepared.numbers(pair.pair)
+        limit, everything = self._prepared.options.limit, self._prepared.numbers(pair.pair)
         if self._rows is not None:
             return pair.pair.rows(limit, strict=False, only=sorted(set(everything) & set(self._rows)))
         digest, marking = self.digest(pair), pair.scoring_digest
@@ -69,7 +68,7 @@ class RowChooser:
         )
         if alike:
             return pair.pair.rows(limit, strict=False, only=self._find_unfinished(pair, everything))
-        return pair.pair.rows(limit, strict=False, only=everything if self._prepared.share else None)
+        return pair.pair.rows(limit, strict=False, only=everything if self._prepared.options.share else None)
 
     def _find_unfinished(self, pair: PairRun, everything: range) -> array[int]:
         """The numbers of the rows without an answer in the store, and of those that are asked again."""
@@ -99,7 +98,7 @@ class RowChooser:
         sampling = getattr(pair.inferencer, 'sampling', None)
         places = [0, *(1 << bit for bit in range(len(everything).bit_length()))]
         probes: Sequence[int] = [everything[place] for place in places if place < len(everything)]
-        for number, row, picked in pair.pair.rows(self._prepared.limit, strict=False, only=probes):
+        for number, row, picked in pair.pair.rows(self._prepared.options.limit, strict=False, only=probes):
             stored = self._store.result(pair.dataset, pair.model.name, number)
             if stored is None or stored.outcome not in _FINISHED:
                 continue

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import glob
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import ConfigError, Problem, RunError, did_you_mean
+from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.lint import Finding
-from rolecall.runs.batches.deferring import Deferrals
-from rolecall.runs.batches.ledger import BatchLedger, BatchRecord
-from rolecall.runs.batches.ledger_reader import has_batches
+from rolecall.runs.batches.deferring import Deferrals, open_deferrals
+from rolecall.runs.batches.ledger import BatchRecord
 from rolecall.runs.batches.readiness import check_batchable, refuse_while_waiting
 from rolecall.runs.client.budgets import Budgets
 from rolecall.runs.client.cache import CachedClient
@@ -27,157 +26,90 @@ from rolecall.runs.judge import JudgeClients
 from rolecall.runs.lint_gate import describe_keys, lint_prepared, refuse_run, stops_run
 from rolecall.runs.listener import NullListener, RunListener, tell_indexing
 from rolecall.runs.manifest import describe_changes, describe_run, hide_secrets
-from rolecall.runs.pair_run import PairRun, Prepared, Share
+from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.runs.plan import make_plan, refuse_unready
 from rolecall.runs.prepare import prepare
 from rolecall.runs.row_chooser import RowChooser
-from rolecall.runs.run_plan import Costs, RunPlan
+from rolecall.runs.run_options import OUTCOMES, RunOptions
+from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.run_scorer import RunScorer
+from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.run_times import RunTimes
 from rolecall.runs.signals import stop_on_signal
 from rolecall.runs.store.writer import Store, open_store
-from rolecall.runs.workers.settings import Workers, connect_here, open_workers
+from rolecall.runs.workers.settings import connect_here, open_workers
 from rolecall.scoring.groups import read_groups
-from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config
 
-_OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _PLANNING_SECONDS = 2.0
 _SCORED_AT_ONCE = 8
 """Pairs of all models that are scored side by side; judges' limits hold for all of them together."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """What a run came to."""
-
-    out: Path
-    plan: RunPlan
-    scorecards: tuple[Scorecard, ...] = ()
-    outcomes: Mapping[str, int] = field(default_factory=dict)
-    """How rows ended in this run, those that were known included."""
-    findings: tuple[Finding, ...] = ()
-    """What the linter calls an error."""
-    warnings: tuple[Finding, ...] = ()
-    """What the linter calls a warning."""
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    """Why rows failed, with how many of the first rows of each dataset × model."""
-    remarks: tuple[str, ...] = ()
-    """What looks wrong about the replies as a whole: all empty, all the same, none parsed."""
-    broken: Mapping[str, str] = field(default_factory=dict)
-    """Models, judges among them, that could not be asked to the end, with why."""
-    unjudged: int = 0
-    """Answers on which a judge was asked and said nothing."""
-    without_verdict: int = 0
-    """Rows with a reply of the judge that cannot be read."""
-    interrupted: bool = False
-    dry: bool = False
-    seconds: float = 0.0
-    skipped: tuple[Problem, ...] = ()
-    """Why datasets or pairs were left out (`keep_going`)."""
-    submitted: tuple[BatchRecord, ...] = ()
-    """The batches that were submitted (`batch`)."""
-    waiting: int = 0
-    """Rows and judgements that wait for a batch."""
-
-    @property
-    def exit_code(self) -> int:
-        """0 if every row came to something; 130 if interrupted.
-
-        1 if a row failed, a model could not be asked, a judge said nothing, or something was left out.
-        """
-        if self.interrupted:
-            return 130
-        unscored = self.unjudged or self.without_verdict or any(card.error for card in self.scorecards)
-        return 1 if self.skipped or self.broken or unscored or self.outcomes.get('failed') else 0
-
-
 def run_config(
     config: Mapping[str, Any] | str | Path,
+    options: RunOptions | None = None,
     *,
-    out: str | Path,
-    limit: int | None = None,
-    dataset: str | None = None,
-    model: str | Sequence[str] | None = None,
-    rerun: Collection[str] = (),
-    dry_run: bool = False,
     progress: RunListener | None = None,
-    data: Mapping[str, str] | None = None,
-    lint: bool = True,
-    keep_going: bool = False,
-    overrides: Mapping[str, Any] | None = None,
-    force: bool = True,
-    costs: Costs | None = None,
-    share: Share | None = None,
-    workers: Workers | None = None,
-    batch: bool = False,
+    **changes: Any,
 ) -> RunSummary:
-    """Run a config in a directory, or resume the run that is there.
+    """Run a config in a directory, or resume the run that is there. `changes` are further options by name (`limit=20`).
 
     The config is prepared (models built, datasets opened, everything wrong refused at once), linted and planned. Then
-    every model is asked about the rows of every dataset, and each pair is scored when its rows are stored.
-
-    `dataset` and `model` pick by abbr (patterns work), `limit` bounds the rows of each dataset, `rerun` names outcomes
-    whose rows are asked again (`{'failed'}`), `data` supplies rows for datasets whose loader is not ours. Requests that
-    were answered before are not sent again. With `keep_going`, datasets and pairs that cannot run are left out and
-    reported, and the others run. `overrides` are noted in the manifest: what was changed in the config beforehand.
-    Without `force`, errors that the linter finds end the run before anything is sent.
-    `costs` has prices of your own for the plan. With a `share`, only the rows of one process among several are asked,
-    and nothing is scored: `merge_runs` puts their run directories together. `workers` says in which processes models
-    are computed. With `batch`, requests are submitted to the servers' batch endpoints, and `collect_run` fetches what
-    they answered; until then, rows that wait are not stored.
+    every model is asked about the rows of every dataset, and each pair is scored when its rows are stored. Requests
+    that were answered before are not sent again.
     """
-    rerun = {rerun} if isinstance(rerun, str) else set(rerun)
-    _check_outcomes(rerun)
+    options = replace(options or RunOptions(force=True), **changes)
     listener = progress or NullListener()
-    prepared = prepare(config, dataset=dataset, model=model, limit=limit, data=data, keep_going=keep_going, share=share)
-    if batch:
-        check_batchable(prepared)
-        costs = replace(costs or Costs(), batch=True)
-    elif not dry_run:
-        refuse_while_waiting(prepared, out)
-    read_groups(prepared.config)  # what is wrong with them is refused before anything is sent
-    for note in dict.fromkeys(filter(None, (one.model_entry.note for one in prepared.pairs))):
-        listener.on_message(note)
-    findings = tuple(lint_prepared(prepared)) if lint else ()
-    errors = tuple(finding for finding in findings if finding.severity == 'error')
-    for line in describe_keys(findings):
-        listener.on_message(line)
-    if not force and not keep_going and not dry_run and (stopping := [one for one in errors if stops_run(one)]):
-        raise refuse_run(stopping)
-    if dry_run:
-        plan = make_plan(prepared, out=out, rerun=rerun, costs=costs)
-        listener.on_plan(plan, errors)
+    prepared = prepare(config, options)
+    findings = _check(prepared, listener)
+    if options.dry_run:
+        plan = make_plan(prepared)
+        listener.on_plan(plan, [finding for finding in findings if finding.severity == 'error'])
         listener.on_end()
-        warnings = tuple(finding for finding in findings if finding.severity == 'warning')
-        return RunSummary(Path(out), plan, findings=errors, warnings=warnings, dry=True, skipped=prepared.skipped)
-    if not keep_going and (workers is None or workers.on != 'ray'):
-        refuse_unready(prepared, out=out, rerun=rerun)
-    with open_store(out, tell=listener.on_message) as store:
-        prices = None if costs is None else replace(costs, ask_vendor=False)
-        plan = make_plan(prepared, out=out, rerun=rerun, seconds=_PLANNING_SECONDS, costs=prices)
-        listener.on_plan(plan, errors)
-        manifest = describe_run(prepared, overrides or {})
+        return RunSummary.of(prepared, plan, findings, dry=True)
+    with open_store(_directory(options), tell=listener.on_message) as store:
+        plan = make_plan(prepared, seconds=_PLANNING_SECONDS)
+        listener.on_plan(plan, [finding for finding in findings if finding.severity == 'error'])
+        manifest = describe_run(prepared)
         for line in describe_changes(store.last_manifest(), manifest):
             listener.on_message(line)
         store.record_start(manifest, format_config(hide_secrets(prepared.config), style='json'))
-        if not batch and has_batches(out):
-            with closing(BatchLedger(store.directory)) as ledger:
-                ledger.discard_unsubmitted()
-        with open_deferrals(store, tell=listener.on_message) if batch else nullcontext() as deferrals:
-            run = Run(prepared, store, listener, rerun, workers=workers, deferrals=deferrals)
+        with open_deferrals(store, prepared, tell=listener.on_message) as deferrals:
             try:
-                return run_blocking(run.execute(plan, findings))
+                return run_blocking(Run(prepared, store, listener, deferrals=deferrals).execute(plan, findings))
             finally:
                 listener.on_end()
 
 
-@contextmanager
-def open_deferrals(store: Store, *, tell: Callable[[str], None]) -> Iterator[Deferrals]:
-    """Where requests are put down for batches."""
-    with closing(BatchLedger(store.directory)) as ledger:
-        yield Deferrals(ledger, submits=True, tell=tell)
+def _check(prepared: Prepared, listener: RunListener) -> tuple[Finding, ...]:
+    """Refuse what should not be sent, and tell what the linter and the models' entries say about the rest."""
+    options = prepared.options
+    if options.batch:
+        check_batchable(prepared)
+    elif not options.dry_run:
+        refuse_while_waiting(prepared, _directory(options))
+    read_groups(prepared.config)
+    for note in dict.fromkeys(filter(None, (pair.model_entry.note for pair in prepared.pairs))):
+        listener.on_message(note)
+    findings = tuple(lint_prepared(prepared)) if options.lint else ()
+    for line in describe_keys(findings):
+        listener.on_message(line)
+    if options.dry_run or options.keep_going:
+        return findings
+    errors = [finding for finding in findings if finding.severity == 'error' and stops_run(finding)]
+    if errors and not options.force:
+        raise refuse_run(errors)
+    if options.workers is None or options.workers.on != 'ray':
+        refuse_unready(prepared)
+    return findings
+
+
+def _directory(options: RunOptions) -> Path:
+    if options.out is None:
+        raise ConfigError(Problem('out', 'the run directory is missing.', "Write out='runs/first'."))
+    return Path(options.out)
 
 
 def ask_rows_again(
@@ -187,11 +119,11 @@ def ask_rows_again(
 
     Other rows are not asked, whether they are finished or not. A dataset that was not scored yet stays so.
     """
-    prepared = prepare(config, dataset=glob.escape(dataset), model=glob.escape(model))
+    options = RunOptions(out=out, dataset=glob.escape(dataset), model=glob.escape(model), rerun=OUTCOMES)
+    prepared = prepare(config, options)
     refuse_while_waiting(prepared, out)
     with open_store(out) as store:
-        run = Run(prepared, store, NullListener(), _OUTCOMES, rows=frozenset(rows))
-        return run_blocking(run.execute(RunPlan(())))
+        return run_blocking(Run(prepared, store, NullListener(), rows=frozenset(rows)).execute())
 
 
 class Run:
@@ -202,20 +134,18 @@ class Run:
         prepared: Prepared,
         store: Store,
         listener: RunListener,
-        rerun: Collection[str] = (),
         *,
         rows: Collection[int] | None = None,
-        workers: Workers | None = None,
         deferrals: Deferrals | None = None,
     ) -> None:
+        """`rows`: only these are asked; `deferrals`: where requests wait for a batch instead of being sent."""
         self._prepared = prepared
+        self._options = prepared.options
         self._store = store
         self._listener = listener
-        self._rerun = rerun
         self._rows = rows
-        self._workers = workers
         self._deferrals = deferrals
-        self._chooser = RowChooser(prepared, store, listener, rerun, rows=rows)
+        self._chooser = RowChooser(prepared, store, listener, rows=rows)
         self._asking: list[Asking] = []
         self._scoring: set[asyncio.Task[None]] = set()
         self._scoring_places = asyncio.Semaphore(_SCORED_AT_ONCE)
@@ -224,7 +154,7 @@ class Run:
         self._broken: dict[str, str] = {}
         self._stopped = False
 
-    async def execute(self, plan: RunPlan, findings: Sequence[Finding] = ()) -> RunSummary:
+    async def execute(self, plan: RunPlan | None = None, findings: Sequence[Finding] = ()) -> RunSummary:
         """Connect to models and judges, ask and score, submit batches, and close what was opened."""
         began, prepared, listener = time.monotonic(), self._prepared, self._listener
         entries = {pair.model.name: pair.model_entry.entry for pair in prepared.pairs}
@@ -232,7 +162,7 @@ class Run:
         path = prepared.config.path if isinstance(prepared.config, Config) else ''
         submitted: list[BatchRecord] = []
         with open_workers(
-            self._workers, context=prepared.context, config=str(path), budgets=budgets, tell=listener.on_message
+            self._options.workers, context=prepared.context, config=str(path), budgets=budgets, tell=listener.on_message
         ) as connect:
             clients = {name: connect(model, entries[name]) for name, model in prepared.models.items()}
             caches = {name: self._open_cache(client, entries[name]) for name, client in clients.items()}
@@ -240,7 +170,7 @@ class Run:
                 prepared.judges,
                 caches.values(),
                 connect=lambda judge: self._open_cache(connect_here(judge.model, judge.entry, budgets), judge.entry),
-                rerun=self._rerun,
+                rerun=self._options.rerun,
             )
             scorer = RunScorer(
                 prepared, self._store, listener, self._chooser, judges, rescored_only=self._rows is not None
@@ -252,29 +182,27 @@ class Run:
                 if self._deferrals is not None and not self._stopped:
                     submitted += await self._deferrals.submit(prepared, tell=listener.on_message)
             finally:
-                times.keep(listener, rows=scorer.outcomes.total(), always=self._workers is not None)
+                times.keep(listener, rows=scorer.outcomes.total(), always=self._options.workers is not None)
                 for client in judges.own:
                     await client.close()
                 models = [client.model for client in (*clients.values(), *judges.own)]
                 for model in {id(model): model for model in models}.values():
                     await model.close()
-        if prepared.share is None:
+        if self._options.share is None:
             await scorer.average()
-        return RunSummary(
-            self._store.directory,
-            plan,
-            tuple(scorer.cards),
-            scorer.outcomes,
-            tuple(finding for finding in findings if finding.severity == 'error'),
-            tuple(finding for finding in findings if finding.severity == 'warning'),
-            scorer.reasons,
-            scorer.remarks,
-            {**scorer.broken_judges, **self._broken},
-            scorer.unjudged,
-            scorer.without_verdict,
-            self._stopped,
+        return RunSummary.of(
+            prepared,
+            plan or RunPlan(()),
+            findings,
+            scorecards=tuple(scorer.cards),
+            outcomes=scorer.outcomes,
+            reasons=scorer.reasons,
+            remarks=scorer.remarks,
+            broken={**scorer.broken_judges, **self._broken},
+            unjudged=scorer.unjudged,
+            without_verdict=scorer.without_verdict,
+            interrupted=self._stopped,
             seconds=time.monotonic() - began,
-            skipped=prepared.skipped,
             submitted=tuple(submitted),
             waiting=sum(pair.deferred for pair in prepared.pairs) + scorer.unjudged_yet,
         )
@@ -324,7 +252,7 @@ class Run:
         """Ask a model about all its pairs, and score each while the next ones are asked."""
         model = cache.client.model
         pairs = [pair for pair in self._prepared.pairs if pair.model.name == model.name]
-        asking = Asking(cache, pairs, store=self._store, choose_rows=self._start_pair, rerun=self._rerun)
+        asking = Asking(cache, pairs, store=self._store, choose_rows=self._start_pair, rerun=self._options.rerun)
         self._asking.append(asking)
         turns = dict(zip(pairs, (asyncio.Event() for _ in pairs), strict=True))
         scoring: list[asyncio.Task[None]] = []
@@ -375,7 +303,7 @@ class Run:
                 await self._store.wait_until_saved()
                 if self._chooser.is_whole:
                     self._store.drop_rows_from(pair.dataset, pair.model.name, self._chooser.count(pair))
-                if pair.comparison is not None and self._prepared.share is None:
+                if pair.comparison is not None and self._options.share is None:
                     self._compared.append(pair)
                 elif not pair.deferred:
                     scored = await scorer.score(pair)
@@ -398,13 +326,3 @@ class Run:
         """Whether no row of the pair, or of a model that it is compared with, waits for a batch."""
         names = [one.name for one in pair.comparison.against(pair.model.name)] if pair.comparison is not None else []
         return not any(other.deferred for other in self._prepared.pairs if other is pair or other.model.name in names)
-
-
-def _check_outcomes(rerun: Collection[str]) -> None:
-    problems = [
-        Problem('rerun', f'unknown outcome {outcome!r}.', did_you_mean(outcome, _OUTCOMES))
-        for outcome in sorted(rerun)
-        if outcome not in _OUTCOMES
-    ]
-    if problems:
-        raise ConfigError(problems)

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from rolecall.models.prices import Price
 from rolecall.strings import count_noun
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """How tokens and money are planned."""
-
-    prices: Mapping[str, Price] = field(default_factory=dict)
-    """The user's own, by pattern of the model's name."""
-    ask_vendor: bool = False
-    """Whether the vendor's counting endpoint may be asked, where no tokenizer is at hand."""
-    batch: bool = False
-    """Whether requests are submitted as batches, at the price of batches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class RunScorer:
     async def score(self, pair: PairRun) -> ScoredPair | None:
         """Score a pair whose rows are stored, and record its scores. A share of the rows is only counted."""
         store, names = self._store, (pair.dataset, pair.model.name)
-        if self._prepared.share is not None:  # the rows of one process among several: scores take all
+        if self._prepared.options.share is not None:  # the rows of one process among several: scores take all
             self._outcomes[pair] = store.count_outcomes(*names)
             return None
         if names not in self._to_score:

@@ -33,7 +33,7 @@ _KEYS = ('key', 'api_key')
 
 def keep_snapshot(ledger: BatchLedger, prepared: Prepared) -> None:
     """Keep config and rows of a run that is about to be submitted."""
-    before = Snapshot(ledger)
+    before, limit = Snapshot(ledger), prepared.options.limit
     tasks = prepared.picked.tasks
     config = {
         **{name: value for name, value in prepared.config.items() if not name.endswith('datasets')},
@@ -47,12 +47,12 @@ def keep_snapshot(ledger: BatchLedger, prepared: Prepared) -> None:
     ledger.note('config', json.dumps(written))
     ledger.note('datasets', list(dict.fromkeys([*before.datasets, *(task.abbr for task in tasks)])))
     ledger.note('models', list(dict.fromkeys([*before.models, *(one.abbr for one in prepared.picked.model_entries)])))
-    ledger.note('limit', _widest(prepared.limit, before.limit) if before.exists else prepared.limit)
+    ledger.note('limit', _widest(limit, before.limit) if before.exists else limit)
     path = prepared.config.path if isinstance(prepared.config, Config) else None
     ledger.note('path', str(path.absolute()) if path is not None else None)
     ledger.note('digest', _digest(prepared.config))
     for pair in {one.dataset: one.pair for one in prepared.pairs}.values():
-        abbr, limit = pair.task.abbr, prepared.limit
+        abbr = pair.task.abbr
         ledger.keep_rows(abbr, 'test', _encode_rows(pair.data.test, limit), total=len(pair.data.test))
         if type(pair.task.retriever).__name__ != 'ZeroRetriever':
             ledger.keep_rows(abbr, 'train', _encode_rows(pair.data.train, None), total=len(pair.data.train))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from rolecall.models.protocol import Model
 from rolecall.redaction import is_secret_name
@@ -16,6 +15,7 @@ from rolecall.runs.client.client_options import read_limits, read_retry_policy
 from rolecall.runs.client.concurrent_client import ConcurrentClient, build_client
 from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.pair_run import ModelContext
+from rolecall.runs.run_options import Workers
 from rolecall.runs.workers.model_worker import WorkerSpec
 from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
 from rolecall.runs.workers.process_pool import ProcessPool
@@ -23,16 +23,6 @@ from rolecall.runs.workers.worker_pool import Tell
 
 Connect = Callable[[Model, Mapping[str, Any]], ModelClient]
 """Gives the way to a model, by the model and its entry."""
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """Where models are computed. `count` limits the workers of each model; an entry's own `workers` comes first."""
-
-    on: Literal['processes', 'ray']
-    count: int | None = None
-    address: str | None = None
-    """Of the Ray cluster; None for one that is found or started here."""
 
 
 def connect_here(model: Model, entry: Mapping[str, Any], budgets: Budgets) -> ModelClient:

@@ -6,8 +6,9 @@ import argparse
 import gc
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.languages import translate_message
@@ -26,14 +27,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rolecall.experiment.opening.source import Assembled
-    from rolecall.runs import RunSummary
-    from rolecall.runs.pair_run import Share
-    from rolecall.runs.workers.settings import Workers
+    from rolecall.runs import RunOptions, RunSummary
+    from rolecall.runs.run_options import Share, Workers
 
 
 _SAME = 4
 """From this many on, remarks of one kind are shown as one, with their number."""
-_OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
 _BETWEEN_COLLECTIONS = 20_000
 _SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=).*', re.IGNORECASE | re.DOTALL)
 
@@ -62,30 +61,10 @@ def add_run(commands: Any) -> None:
         metavar='CONFIG',
         help='a benchmark by name, a config file, or a file of rows with --template or --choices',
     )
-    parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_CONFIG)')
     add_selection_options(parser)
-    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
-    parser.add_argument(
-        '--rerun',
-        metavar='OUTCOME',
-        nargs='+',
-        choices=_OUTCOMES,
-        default=[],
-        help=f'resend rows with these outcomes: {", ".join(_OUTCOMES)}',
-    )
-    parser.add_argument(
-        '--keep-going', action='store_true', help='run what can run; report at the end what could not, and exit with 1'
-    )
+    _declare_options(parser)
     parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
-    parser.add_argument('--force', action='store_true', help='run although the linter finds errors')
-    parser.add_argument('--dry-run', action='store_true', help='print the plan and stop')
     parser.add_argument('--save-config', metavar='FILE', help='write what is run as a config: .py, .yaml or .json')
-    parser.add_argument('--prices', metavar='FILE', help='JSON with US dollars for a million tokens, by model name')
-    parser.add_argument(
-        '--count-remotely',
-        action='store_true',
-        help="with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand",
-    )
     parser.add_argument(
         '--processes', metavar='N', type=positive_number, help='compute local models in N processes of this machine'
     )
@@ -98,13 +77,35 @@ def add_run(commands: Any) -> None:
         '--rank', metavar='I', type=_rank, help="ask only this process's rows, from 0; 'slurm' takes it from the job"
     )
     parser.add_argument('--of', metavar='N', type=whole_number, help='how many processes share the rows')
-    parser.add_argument(
-        '--batch',
-        action='store_true',
-        help="submit to the servers' batch endpoints (OpenAI, Anthropic) at the batch price, and leave",
-    )
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
     add_source_options(parser, asks_models=True)
+
+
+def _declare_options(parser: argparse.ArgumentParser) -> None:
+    """The options that `RunOptions` has for the command line."""
+    from dataclasses import fields
+
+    from rolecall.runs.run_options import RunOptions
+
+    for option in fields(RunOptions):
+        if not option.metadata:
+            continue
+        argument = {'help': option.metadata['help'], 'default': option.default, **option.metadata['argument']}
+        if option.default is False:
+            argument['action'] = 'store_true'
+        elif option.type == 'int | None':
+            argument['type'] = positive_number
+        parser.add_argument(f'--{option.name.replace("_", "-")}', **argument)
+
+
+def _read_options(arguments: argparse.Namespace, **more: Any) -> RunOptions:
+    """The options of a run as they were typed, and as they follow from what was given."""
+    from dataclasses import fields
+
+    from rolecall.runs.run_options import RunOptions
+
+    typed = {option.name: getattr(arguments, option.name) for option in fields(RunOptions) if option.metadata}
+    return RunOptions(**{**typed, 'share': _read_share(arguments), 'workers': _read_workers(arguments), **more})
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -117,32 +118,16 @@ def _run(arguments: argparse.Namespace) -> int:
     given = arguments.config.rpartition(':')[2].replace(',', '+') if named else arguments.config
     name = Path(given).name.split('.')[0]
     out = Path(arguments.out or Path('runs') / name)
-    share = _read_share(arguments)
+    options = _read_options(arguments, dataset=arguments.dataset)
+    share = options.share
     if share is not None:
         out = out / f'rank-{share.rank}-of-{share.of}'
     opened = assemble_given(arguments, arguments.config, asks_models=True)
     if arguments.save_config:
         _save(arguments, opened)
-    code = run_command(
-        opened.config,
-        again=_repeat_command(out if share is None else out.parent),
-        out=out,
-        limit=arguments.limit,
-        dataset=arguments.dataset,
-        model=opened.model,
-        rerun=arguments.rerun,
-        dry_run=arguments.dry_run,
-        quiet=arguments.quiet,
-        data=opened.data,
-        keep_going=arguments.keep_going,
-        overrides=opened.overrides,
-        force=arguments.force,
-        prices=arguments.prices,
-        count_remotely=arguments.count_remotely,
-        share=share,
-        workers=_read_workers(arguments),
-        batch=arguments.batch,
-    )
+    options = replace(options, out=out, model=opened.model, data=opened.data, overrides=opened.overrides)
+    again = _repeat_command(out if share is None else out.parent)
+    code = run_command(opened.config, options, again=again, quiet=arguments.quiet)
     if arguments.batch and not arguments.dry_run:
         return code
     if share is not None and not arguments.dry_run and code in (0, 1):
@@ -182,7 +167,7 @@ def _read_share(arguments: argparse.Namespace) -> Share | None:
     import os
 
     from rolecall.errors import ConfigError, Problem
-    from rolecall.runs.pair_run import Share
+    from rolecall.runs.run_options import Share
 
     rank, of = arguments.rank, arguments.of
     if rank == 'slurm':
@@ -206,7 +191,7 @@ def _read_share(arguments: argparse.Namespace) -> Share | None:
 
 def _read_workers(arguments: argparse.Namespace) -> Workers | None:
     from rolecall.errors import ConfigError, Problem
-    from rolecall.runs.workers.settings import Workers
+    from rolecall.runs.run_options import Workers
 
     if arguments.batch and (arguments.on or arguments.processes):
         what = 'batches are computed by the server.'
@@ -226,11 +211,13 @@ def _repeat_command(out: Path) -> str:
     """The command that was typed, with its directory and without what is asked for once, or is secret."""
     import shlex
 
+    from rolecall.runs.run_options import OUTCOMES
+
     words, kept = list(sys.argv[1:]), []
     while words:
         word = words.pop(0)
         if word == '--rerun':
-            while words and words[0] in _OUTCOMES:
+            while words and words[0] in OUTCOMES:
                 words.pop(0)
         elif word == '--out':
             words[:1] = []
@@ -241,59 +228,29 @@ def _repeat_command(out: Path) -> str:
 
 def run_command(
     config: str | Path | Mapping[str, Any],
+    options: RunOptions | None = None,
     *,
     again: str = '',
-    out: str | Path | None = None,
-    limit: int | None = None,
-    dataset: str | None = None,
-    model: str | Sequence[str] | None = None,
-    rerun: Collection[str] = (),
-    dry_run: bool = False,
     quiet: bool = False,
-    data: Mapping[str, str] | None = None,
-    keep_going: bool = False,
-    overrides: Mapping[str, Any] | None = None,
-    force: bool = False,
-    prices: str | None = None,
-    count_remotely: bool = False,
-    share: Share | None = None,
-    workers: Workers | None = None,
-    batch: bool = False,
+    **changes: Any,
 ) -> int:
-    """Run a config; `again` is the command that resumes it, live.
+    """Run a config; `again` is the command that resumes it, live. `changes` are further options by name.
 
     The exit code: 0, 1 if rows failed, 130 if interrupted.
     """
     from pathlib import Path
 
-    from rolecall.models.prices import read_prices
-    from rolecall.runs import run_config
-    from rolecall.runs.run_plan import Costs
+    from rolecall.runs import RunOptions, run_config
     from rolecall.strings import printable, wrap_for
     from rolecall.ui.views.run_progress import progress_for
 
-    directory = Path(out) if out is not None else Path('runs') / Path(str(config)).stem
+    options = replace(options or RunOptions(), **changes)
+    directory = Path(options.out) if options.out is not None else Path('runs') / Path(str(config)).stem
+    options = replace(options, out=directory)
     with _rare_collections():
-        summary = run_config(
-            config,
-            out=directory,
-            limit=limit,
-            dataset=dataset,
-            model=model,
-            rerun=rerun,
-            dry_run=dry_run,
-            progress=progress_for(quiet=quiet, translate=translate_message),
-            data=data,
-            keep_going=keep_going,
-            overrides=overrides,
-            force=force,
-            costs=Costs(read_prices(prices) if prices else {}, count_remotely),
-            share=share,
-            workers=workers,
-            batch=batch,
-        )
+        summary = run_config(config, options, progress=progress_for(quiet=quiet, translate=translate_message))
     again = again or f'rolecall run {config} --out {directory}'
-    if batch and not summary.dry:
+    if options.batch and not summary.dry:
         from rolecall.runs.batches.snapshot import note_command
 
         note_command(directory, again)

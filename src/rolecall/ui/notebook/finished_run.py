@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from rolecall.errors import ConfigError, Problem, import_extra
-from rolecall.runs.run import RunSummary
+from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scorecard import HEADLINE, Scorecard

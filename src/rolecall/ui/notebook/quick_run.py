@@ -11,7 +11,7 @@ from rolecall.experiment.opening.overrides import Overrides
 from rolecall.experiment.opening.rows_config import RowsOptions, read_choices
 from rolecall.experiment.opening.source import SourceOptions, assemble
 from rolecall.models.model_names import ModelName
-from rolecall.runs.run import run_config
+from rolecall.runs import RunOptions, run_config
 from rolecall.ui.notebook.finished_run import FinishedRun
 from rolecall.ui.notebook.notebook_progress import choose_progress
 
@@ -105,20 +105,18 @@ def run(
     for note in made.notes:
         progress.on_message(note)
     name = Path(str(given).rpartition(':')[2]).name.split('.')[0] if isinstance(given, str | Path) else _MEMORY
-    summary = run_config(
-        made.config,
+    run_options = RunOptions(
         out=Path('runs') / name if out is None else out,
         limit=limit,
         dataset=dataset,
         model=made.model,
         rerun=rerun,
-        progress=progress,
         data=made.data,
         keep_going=keep_going,
         overrides=made.overrides,
         force=force,
     )
-    return FinishedRun(summary)
+    return FinishedRun(run_config(made.config, run_options, progress=progress))
 
 
 def _list_models(model: Any) -> tuple[ModelName, ...]:

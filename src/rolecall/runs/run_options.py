@@ -1,0 +1,121 @@
+"""The options of a run, declared once: Python, the command line and its help read them here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rolecall.errors import ConfigError, Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from rolecall.models.prices import Price
+
+OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
+"""Outcomes whose rows can be asked about again."""
+
+
+def _on_command_line(text: str, **argument: Any) -> dict[str, Any]:
+    """The help of an option, with what argparse cannot tell from its type."""
+    return {'help': text, 'argument': argument}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The rows of one process among several that run the same config: every row whose number leaves its rank.
+
+    >>> list(Share(1, 4).numbers(10))
+    [1, 5, 9]
+    """
+
+    rank: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if self.of < 1 or not 0 <= self.rank < self.of:
+            raise ConfigError(
+                Problem('rank', f'rank {self.rank} of {self.of} does not exist.', 'Ranks count from 0 to one less.')
+            )
+
+    def numbers(self, total: int) -> range:
+        """The numbers of its rows."""
+        return range(self.rank, total, self.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where models are computed. `count` limits the workers of each model; an entry's own `workers` comes first."""
+
+    on: Literal['processes', 'ray']
+    count: int | None = None
+    address: str | None = None
+    """Of the Ray cluster; None for one that is found or started here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a config is run.
+
+    >>> RunOptions(out='runs/first', rerun='failed').rerun
+    ('failed',)
+    """
+
+    out: str | Path | None = field(
+        default=None, metadata=_on_command_line('run directory (default: runs/NAME_OF_CONFIG)', metavar='DIR')
+    )
+    dataset: str | Sequence[str] | None = None
+    """Only datasets whose abbr matches; patterns work, as for `model`."""
+    model: str | Sequence[str] | None = None
+    limit: int | None = field(
+        default=None, metadata=_on_command_line('only the first N rows of each dataset', metavar='N')
+    )
+    rerun: str | Sequence[str] = field(
+        default=(),
+        metadata=_on_command_line(
+            f'resend rows with these outcomes: {", ".join(OUTCOMES)}', metavar='OUTCOME', nargs='+', choices=OUTCOMES
+        ),
+    )
+    keep_going: bool = field(
+        default=False, metadata=_on_command_line('run what can run; report at the end what could not, and exit with 1')
+    )
+    force: bool = field(default=False, metadata=_on_command_line('run although the linter finds errors'))
+    dry_run: bool = field(default=False, metadata=_on_command_line('print the plan and stop'))
+    prices: str | Path | Mapping[str, Price] | None = field(
+        default=None,
+        metadata=_on_command_line('JSON with US dollars for a million tokens, by model name', metavar='FILE'),
+    )
+    count_remotely: bool = field(
+        default=False,
+        metadata=_on_command_line(
+            "with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand"
+        ),
+    )
+    batch: bool = field(
+        default=False,
+        metadata=_on_command_line(
+            "submit to the servers' batch endpoints (OpenAI, Anthropic) at the batch price, and leave"
+        ),
+    )
+    lint: bool = True
+    data: Mapping[str, str] | None = None
+    """Files with the rows of datasets whose loader is not ours, by split."""
+    overrides: Mapping[str, Any] | None = None
+    """What was changed in the config beforehand, for the manifest."""
+    share: Share | None = None
+    """Only these rows are asked, and nothing is scored: `merge_runs` puts the run directories together."""
+    workers: Workers | None = None
+    """In which processes models are computed."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.prices, (str, Path)):
+            from rolecall.models.prices import read_prices
+
+            object.__setattr__(self, 'prices', read_prices(self.prices))
+        rerun = (self.rerun,) if isinstance(self.rerun, str) else tuple(self.rerun)
+        object.__setattr__(self, 'rerun', rerun)
+        unknown = [outcome for outcome in sorted(rerun) if outcome not in OUTCOMES]
+        if unknown:
+            raise ConfigError(
+                [Problem('rerun', f'unknown outcome {name!r}.', did_you_mean(name, OUTCOMES)) for name in unknown]
+            )
