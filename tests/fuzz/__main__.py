@@ -16,6 +16,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
+from reply_growth import growth_faults, subjects
 from targets import TARGETS, Target, check
 
 _ROUND = 200
@@ -30,12 +31,22 @@ def main() -> int:
     names = given_.target or list(TARGETS)
     if given_.atheris and len(names) > 1:  # libFuzzer ends its process
         return max(_run_alone(name, given_.seconds) for name in names)
-    bad = 0
+    bad = 0 if given_.target else _let_replies_grow()
     for name in names:
         tried, problem = (_steer if given_.atheris else _fuzz)(TARGETS[name], given_.seconds)
         print(f'{name:32} {tried:>9,} inputs  {problem or "held"}', flush=True)
         bad += bool(problem)
     return 1 if bad else 0
+
+
+def _let_replies_grow() -> int:
+    """Readers, metrics and judge parsers whose time grows faster than the reply, up to a million characters."""
+    bad = 0
+    for name, call in subjects():
+        faults = growth_faults(call, (1000, 8000, 64_000, 1_000_000))
+        print(f'{name:60} {"; ".join(faults) or "held"}', flush=True)
+        bad += bool(faults)
+    return bad
 
 
 def _fuzz(target: Target, seconds: float) -> tuple[int, str]:

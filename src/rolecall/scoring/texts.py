@@ -20,6 +20,8 @@ _NEXT_PROBLEM = re.compile(
 )
 _BOX = re.compile(r'\\(?:boxed|fbox)\s*(?=\{)|\\boxed(?:\s+|(?=\d))(?P<bare>[^\s${}]+)')
 _FULLWIDTH = {0xFF10 + digit: str(digit) for digit in range(10)} | str.maketrans('．－', '.-')
+_LONG_RUN = re.compile('[\u4e00-\u9fd5a-zA-Z0-9+#&._%-]{500,}')
+"""No text in words: `jieba` takes quadratic time for a run without a space or a sign."""
 _UNSPACED = '\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
 
 
@@ -95,6 +97,20 @@ def last_boxed(text: str) -> str:
     return ''
 
 
+def contents_between(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> list[str]:
+    """What stands between each opening and the next closing, without surrounding whitespace.
+
+    >>> contents_between('[[1]] [[ [[2]]', re.compile(r'\\[\\['), re.compile(r'\\]\\]'))
+    ['1', '[[2']
+    """
+    contents = []
+    start = opening.search(text)
+    while start and (end := closing.search(text, start.end())):
+        contents.append(text[start.end() : end.start()].strip())
+        start = opening.search(text, end.end())
+    return contents
+
+
 def _closings(text: str) -> dict[int, int]:
     """The position of the closing brace of each opening one."""
     opened: list[int] = []
@@ -160,7 +176,8 @@ def chinese_words(text: str) -> list[str]:
     """
     jieba = import_extra('jieba', extra='score', purpose='to find Chinese words')
     jieba.setLogLevel(logging.WARNING)
-    return [word for word in jieba.lcut(text) if word.strip()]
+    bounded = _LONG_RUN.sub(lambda run: ' '.join(re.findall('.{1,500}', run[0])), text)
+    return [word for word in jieba.lcut(bounded) if word.strip()]
 
 
 def f1_of_words(ours: Sequence[str], right: Sequence[str]) -> float:

@@ -26,7 +26,7 @@ def gaokao_single_choice(prediction: str, gold: Any) -> Mark:
 def gaokao_questions(prediction: str, gold: Any) -> Mark:
     """The share of a text's questions with the gold letter: after each `【答案】`, or the first letters."""
     size = len(alternatives(gold))
-    marked = re.findall(rf'{_ANSWER}\s*[:：]*\s*([A-Z])', prediction)
+    marked = re.findall(rf'{_ANSWER}\s*(?:[:：]+\s*)?([A-Z])', prediction)
     letters = marked if len(marked) == size else re.findall('[A-Z]', prediction)[:size]
     return _share_of_questions(letters, gold)
 

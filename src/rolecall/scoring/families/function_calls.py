@@ -50,7 +50,8 @@ def read_calls(reply: Any) -> list[Call] | None:
     """
     given = reply if isinstance(reply, (list, tuple)) else None
     if given is None:
-        text = re.sub(r'\A```\w*\s*|\s*```\Z', '', text_of(reply).strip())
+        text = re.sub(r'\A```\w*\s*', '', text_of(reply).strip())
+        text = text[:-3].rstrip() if text.endswith('```') else text
         try:
             given = json.loads(text)
         except ValueError:

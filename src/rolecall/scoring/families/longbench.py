@@ -39,7 +39,7 @@ def code_similarity(prediction: str, gold: Any) -> float:
     line = next((one for one in lines if not any(mark in one for mark in ('`', '#', '//'))), '')
 
     def ratio(one: str) -> float:
-        return 2 * len(longest_common(line, one)) / (len(line) + len(one)) if line or one else 1.0
+        return 2 * len(longest_common(one, line)) / (len(line) + len(one)) if line or one else 1.0
 
     return _best(gold, ratio)
 

@@ -12,7 +12,7 @@ from rolecall.scoring.metrics.metric import Answer, Metric, comparison, make_mar
 from rolecall.scoring.metrics.symbolic import equal_expressions, equals_a_gold_expression, value_of
 from rolecall.scoring.postprocess.expressions import math_postprocess, math_postprocess_v2
 from rolecall.scoring.postprocess.numbers import last_number, number_of
-from rolecall.scoring.texts import alternatives, last_boxed, strip_text
+from rolecall.scoring.texts import alternatives, contents_between, last_boxed, strip_text
 
 _CLOSE = 0.04
 """TheoremQA accepts numbers within 4 %, and for integers what rounds to them."""
@@ -20,6 +20,7 @@ _ROUNDING = 1e-9
 _EXPONENT = r'(?:[eE][-+]?\d+)'
 _NO_FACTOR = r'(?!\\(?:pi|sqrt|frac|dfrac|tfrac|times|cdot|ln|log|exp)(?![a-zA-Z]))'
 """What follows a number is not part of it: `5 m`, but not `2\\pi`."""
+_DOUBLE_OPEN, _DOUBLE_CLOSE = re.compile(r'\[\['), re.compile(r'\]\]')
 _OPTION = re.compile(r'\(?\b([a-f])\)')
 _BRACKETED = re.compile(r'\A\(([^(),]+|[\d,.]+)\)\Z')
 """An answer in brackets that is not a pair of anything: `(Paris)`, `(1,234.5)`."""
@@ -85,11 +86,11 @@ def theorem_answers(answer: Answer) -> bool:
 @row_comparison('accuracy')
 def rule_answers(answer: Answer) -> bool:
     """The share of rows whose answer in `[[…]]` is the gold one, as text or as an expression."""
-    found = re.findall(r'\[\[\s*(.*?)\s*\]\]', strip_text(answer.prediction), re.DOTALL)
+    bracketed = contents_between(strip_text(answer.prediction), _DOUBLE_OPEN, _DOUBLE_CLOSE)
     gold = re.sub(r'\A\[\[\s*|\s*\]\]\Z', '', strip_text(answer.gold))
-    if not found or not gold:
+    if not bracketed or not gold:
         return False
-    ours = found[-1]
+    ours = bracketed[-1]
     if str(answer.values.get('category', '')) == 'logic':
         return _bare(ours) == _bare(gold)
     wanted = [gold, *re.split(r'\s+or\s+', gold)] if ' or ' in gold else [gold]

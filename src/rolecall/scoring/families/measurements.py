@@ -15,10 +15,18 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison
 from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocess.numbers import first_number_postprocess
-from rolecall.scoring.texts import after_reasoning, alternatives, cut_next_problem, last_boxed, strip_text
+from rolecall.scoring.texts import (
+    after_reasoning,
+    alternatives,
+    contents_between,
+    cut_next_problem,
+    last_boxed,
+    strip_text,
+)
 
 _TAGGED_NUMBER = re.compile(r'<NUMBER>([^<]{1,200})</NUMBER>')
-_TAGGED = re.compile(r'(?:<(?:SMILES|MOLFORMULA|IUPAC|BOOLEAN|NUMBER)>|\\boxed\{)\s*(.*?)\s*(?:</\w+>|\})', re.DOTALL)
+_TAG = re.compile(r'<(?:SMILES|MOLFORMULA|IUPAC|BOOLEAN|NUMBER)>|\\boxed\{')
+_TAG_END = re.compile(r'</\w+>|\}')
 _STATED = re.compile(r'\banswer\s*(?:is|:|=)|答案(?:是|为|：|:)', re.IGNORECASE)
 _LONGEST = 2000
 _BRACKETS = re.compile(r'\(((?:[A-Z][a-z]?\d*)+)\)(\d{0,2})')
@@ -102,8 +110,8 @@ def _read_number(text: str) -> float | None:
 
 
 def _last_tagged(text: str) -> str:
-    found = _TAGGED.findall(text)
-    return str(found[-1]) if found else text.strip()
+    tagged = contents_between(text, _TAG, _TAG_END)
+    return tagged[-1] if tagged else text.strip()
 
 
 def _elements(formula: str) -> Counter[str]:

@@ -27,7 +27,7 @@ _STATED = (
     'Jawaban adalah',
     'La respuesta es',
 )
-_JSON = re.compile(r'["\']answer["\']\s*:\s*["\']?\s*([A-Da-d])(?![A-Za-z])')
+_JSON = re.compile(r'["\']answer["\']\s*:\s*(?:["\']\s*)?([A-Da-d])(?![A-Za-z])')
 _AFTER = re.compile(rf'(?:{"|".join(map(re.escape, _STATED))})\W{{0,8}}([A-Da-d])(?![A-Za-z])', re.IGNORECASE)
 _NUMBER_LABELS = re.compile(
     r'(?:Answer|Réponse|Antwort|Respuesta|Ответ|回答|答案|答え|คำตอบ|Jibu|ఉత్తరం|সমাধান|উত্তর|Câu trả lời|Jawaban|'

@@ -72,9 +72,18 @@ def contain_answer(prediction: str, gold: Any) -> bool:
 @comparison('accuracy')
 def labelled_number(prediction: str, gold: Any, answer_index_modifier: int = 1, self_consistency_n: int = 1) -> bool:
     """The share of rows whose number on the line with `ANSWER:` is the gold one."""
-    pattern = r'ANSWER:[^\d\n]*(\d+)'
-    found = re.findall(pattern, prediction)[:1] or re.findall(pattern, prediction, re.IGNORECASE)[-1:]
-    return bool(found) and int(found[0]) == int(strip_text(gold))
+    numbers = _labelled_numbers(prediction, 0)[:1] or _labelled_numbers(prediction, re.IGNORECASE)[-1:]
+    return bool(numbers) and int(numbers[0]) == int(strip_text(gold))
+
+
+def _labelled_numbers(text: str, flags: int) -> list[str]:
+    """The first number after each `ANSWER:`, on the same line."""
+    numbers, labelled = [], False
+    for piece in re.finditer(r'ANSWER:|(?P<number>\d+)|\n', text, flags):
+        if labelled and piece['number']:
+            numbers.append(piece['number'])
+        labelled = piece[0].endswith(':')
+    return numbers
 
 
 @comparison('accuracy')
@@ -137,10 +146,9 @@ def accuracy_by_contamination(answer: Answer) -> Mark:
 @comparison('accuracy')
 def grids(prediction: str, gold: Any) -> Mark:
     """The share of grids (`[[1, 2], …]`) that equal the gold one; also the share of equal cells."""
-    found = re.search(r'\[\s*\[[\d\s,\[\]-]*\]\s*\]', prediction)
     try:
-        ours = ast.literal_eval(found[0]) if found else []
-    except (ValueError, SyntaxError):
+        ours = ast.literal_eval(_first_grid(prediction) or '[]')
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         ours = []
     wanted = ast.literal_eval(gold) if isinstance(gold, str) else gold
     if not isinstance(wanted, list) or not all(isinstance(row, list) for row in wanted):
@@ -150,6 +158,19 @@ def grids(prediction: str, gold: Any) -> Mark:
     same = sum(_cell(ours, row, at) == _cell(wanted, row, at) for row in range(rows) for at in range(columns))
     right = ours == wanted
     return Mark(float(right), correct=right, parts={'cells': same / (rows * columns) if rows * columns else 0.0})
+
+
+def _first_grid(text: str) -> str:
+    """The first `[[…]]` of nothing but numbers, commas and brackets.
+
+    >>> _first_grid('[2] is wrong, [ [1, 2], [3, 4] ]. Not [[5]]')
+    '[ [1, 2], [3, 4] ]'
+    """
+    for run in re.findall(r'[\d\s,\[\]-]+', text):
+        start, end = re.search(r'\[\s*\[', run), re.search(r'\]\s*\]', run[::-1])
+        if start and end and start.end() <= len(run) - end.end():
+            return str(run[start.start() : len(run) - end.start()])
+    return ''
 
 
 def _cell(grid: Sequence[Sequence[int]], row: int, column: int) -> int:

@@ -14,6 +14,7 @@ from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, eq
 
 _POINT = re.compile(r'(?<=\d)\.(?=\d)')
 _MINUS = re.compile(r'(?<!\S)[-−](?=\d)')
+_SPACES = re.compile(r'\s*')
 _PHRASE_END = re.compile(r'\n|[。！？，]|[.,!?](?=\s|$)')
 _TAKEN_BACK = re.compile(
     r"\s*(?:(?:or|wait|actually|no|nope|sorry|correction|on second thought)\b(?!['’])"
@@ -32,7 +33,7 @@ _LEAD = re.compile(
 """What may stand before an answer and says nothing about it."""
 _WRAPPED = re.compile(
     r'\A(?:\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?|<answer>([^<>]*)</answer>'
-    r'|(?:```(?:json)?\s*)?\{\s*"(?:final_)?answer"\s*:\s*"?([^"{}]*?)"?\s*\}(?:\s*```)?)\.?\Z',
+    r'|(?:```(?:json)?\s*)?\{\s*"(?:final_)?answer"\s*:\s*(?!\s)"?([^"{}]*)(?:"\s*)?\}(?:\s*```)?)\.?\Z',
     re.IGNORECASE,
 )
 _INITIALS = re.compile(r'\b(?:[^\W\d_]\.\s?){2,9}')
@@ -80,10 +81,7 @@ def whole_match(ignore_case: bool = True) -> Metric:
         golds = list(map(strip_text, alternatives(gold)))
         longest = _ROOM + 4 * max(map(len, golds), default=0)
         beginnings = {
-            tuple(_plain_words(reply[:end], ignore_case))
-            for reply in replies
-            for end in _phrase_ends(reply)
-            if end <= longest
+            tuple(_plain_words(reply[:end], ignore_case)) for reply in replies for end in _phrase_ends(reply, longest)
         }
         for one in golds:
             words = tuple(_plain_words(one, ignore_case))
@@ -105,12 +103,20 @@ def _unwrap(reply: str) -> str:
     return next(filter(None, wrapped.groups()), '').strip() if wrapped else bare
 
 
-def _phrase_ends(reply: str) -> Iterator[int]:
-    """Where the phrases end that a reply begins with, unless the next one takes them back."""
-    for found in _PHRASE_END.finditer(reply):
-        if not _TAKEN_BACK.match(reply, found.end()):
-            yield found.start()
-    yield len(reply)
+def _phrase_ends(reply: str, longest: int) -> Iterator[int]:
+    """Where the phrases end that a reply begins with, up to a length, unless the next one takes them back."""
+    last, resumed, taken_back = -1, 0, False
+    for match in _PHRASE_END.finditer(reply):
+        if match.start() > longest:
+            return
+        if match.end() > resumed:  # blank lines have the same next phrase
+            resumed = match.end() + len(_SPACES.match(reply, match.end())[0])  # type: ignore[index]  # may be empty
+            taken_back = _TAKEN_BACK.match(reply, resumed) is not None
+        if not taken_back and (last < 0 or not reply[last : match.start()].isspace()):
+            last = match.start()
+            yield last
+    if len(reply) <= longest:
+        yield len(reply)
 
 
 def gsm8k() -> Metric:

@@ -1,0 +1,39 @@
+"""No metric or reader takes longer than in proportion to the reply (`make faults` tries more, and up to 1e6 characters)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from reply_growth import SHAPES, growth_faults, subjects
+
+FEW = (
+    *('newlines', 'digits', 'nested pairs', 'boxed', 'mixed', 'capital labels', 'one han character'),
+    *(r'spaces after \boxed{', 'newlines after Answer:'),
+)
+
+
+@pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')  # a limit that ends a finaliser
+@pytest.mark.parametrize('name', sorted({name.partition(' ')[0] for name, _ in subjects()}))
+def test_time_grows_no_faster_than_the_reply(name: str) -> None:
+    calls = {subject: call for subject, call in subjects() if subject.partition(' ')[0] == name}
+    assert {
+        subject: faults for subject, call in calls.items() if (faults := growth_faults(call, (1000, 8000), FEW))
+    } == {}
+
+
+def test_the_shapes_cover_what_weak_models_repeat() -> None:
+    assert len(SHAPES) > len(FEW)
+    assert all(len(make(2000)) >= 1900 for make in SHAPES.values())
+
+
+def test_a_quadratic_call_is_noticed() -> None:
+    def search(reply: str) -> object:
+        import re
+
+        return re.search(r'a*b', reply)
+
+    assert growth_faults(search, (1000, 8000, 64_000), ['one letter']) != []
