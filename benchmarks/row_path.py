@@ -59,7 +59,11 @@ def frames_of(frame: FrameType | None) -> list[FrameType]:
 
 def is_row(frame: FrameType) -> bool:
     """Whether this is the coroutine in which the engine asks about the row that is followed."""
-    asks = frame.f_code.co_filename.endswith('engine.py') and frame.f_code.co_name in ('_row', '_ask_about_row')
+    asks = frame.f_code.co_filename.endswith('engine.py') and frame.f_code.co_name in (
+        '_row',
+        '_ask_about_row',
+        '_ask_row',
+    )
     return asks and frame.f_locals.get('number') == ROW
 
 

@@ -73,7 +73,7 @@ class Announcing:
 
     async def call(self, limiter: Limiter, tokens: float) -> bool:
         loop = asyncio.get_running_loop()
-        permit = await limiter.acquire(tokens)
+        slot = await limiter.acquire(tokens)
         headers, retry_after = self.script[min(len(self.sent), len(self.script) - 1)]
         self.sent.append(loop.time())
         await asyncio.sleep(0.2)
@@ -83,7 +83,7 @@ class Announcing:
             waits['everything'] = retry_after
         self.stated += [(loop.time(), unit, wait) for unit, wait in waits.items()]
         limiter.release(
-            permit,
+            slot,
             'answered' if retry_after is None else 'refused',
             tokens=tokens,
             retry_after=retry_after,
@@ -177,12 +177,12 @@ async def _finish(server: Window, rows: int, *, retry_after: bool = False) -> fl
     async def call() -> None:
         attempt = 0
         while True:
-            permit = await limiter.acquire(retry=attempt > 0)
+            slot = await limiter.acquire(retry=attempt > 0)
             accepted, limit = server.take(loop.time())
             await asyncio.sleep(0.2 if accepted else 0.005)
             wait = limit.reset if retry_after and not accepted else None
             limiter.release(
-                permit,
+                slot,
                 'answered' if accepted else 'refused',
                 retry_after=wait,
                 announced={'requests': limit} if server.announces else None,

@@ -97,10 +97,10 @@ async def send_for(
         nonlocal answered
         amount, attempt = cost(), 0
         while True:
-            permit = await limiter.acquire(amount if tokens else 0.0)
+            slot = await limiter.acquire(amount if tokens else 0.0)
             end = await server.call(amount)
             limiter.release(
-                permit,
+                slot,
                 end,
                 refused='tokens' if tokens else 'requests',
                 tokens=amount if tokens else None,
@@ -322,13 +322,13 @@ def test_a_server_that_refuses_each_row_at_first_is_not_crawled_to(
 ) -> None:
     async def one(limiter: Limiter) -> None:
         for attempt in range(refusals):
-            permit = await limiter.acquire(retry=attempt > 0)
+            slot = await limiter.acquire(retry=attempt > 0)
             await asyncio.sleep(0.005)
-            limiter.release(permit, 'refused')
+            limiter.release(slot, 'refused')
             await asyncio.sleep(0.5 * 2**attempt)
-        permit = await limiter.acquire(retry=True)
+        slot = await limiter.acquire(retry=True)
         await asyncio.sleep(0.2)
-        limiter.release(permit, 'answered')
+        limiter.release(slot, 'answered')
 
     async def run() -> float:
         loop = asyncio.get_running_loop()
@@ -374,10 +374,10 @@ def test_calls_per_second_are_kept() -> None:
 def test_a_cancelled_call_gives_its_place_back() -> None:
     async def run() -> int:
         limiter = Limiter(Limits(1, 1))
-        permit = await limiter.acquire()
+        slot = await limiter.acquire()
         waiting = asyncio.ensure_future(limiter.acquire())
         await asyncio.sleep(0)
-        limiter.release(permit, 'answered')
+        limiter.release(slot, 'answered')
         waiting.cancel()
         await asyncio.wait([waiting])
         await limiter.acquire()
@@ -599,8 +599,8 @@ def test_an_announced_reset_in_the_far_future_does_not_stop_a_run() -> None:
         limiter = Limiter(Limits(8, 8), clock=loop.time)
         headers = {'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1e30'}
         for _ in range(3):
-            permit = await limiter.acquire()
-            limiter.release(permit, 'answered', announced=read_rate_limits(headers))
+            slot = await limiter.acquire()
+            limiter.release(slot, 'answered', announced=read_rate_limits(headers))
         return loop.time()
 
     assert run_in_virtual_time(run()) <= 900

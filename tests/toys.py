@@ -11,7 +11,8 @@ from typing import Any
 
 from rolecall.experiment.inferencers.inferencer import Prediction
 from rolecall.models.protocol import Reply, Sampling, Scored
-from rolecall.runs.engine import infer_row
+from rolecall.runs.engine import UNANSWERED, conclude_error
+from rolecall.runs.pair_run import PairRun
 from rolecall.runs.prepare import prepare
 
 WORD = re.compile(r'\s*\S+|\s+$')
@@ -103,11 +104,15 @@ def _answer(request: Any) -> str:
 def infer_all(config: dict[str, Any], ask: Any | None = None) -> list[Prediction]:
     """What the config's inferencer concludes for each row."""
 
-    async def conclude() -> list[Prediction]:
-        return [
-            await infer_row(one.inferencer, one.pair, row, picked, ask or ToyAsk())
-            for one in prepare(config).pairs
-            for _, row, picked in one.pair.rows()
-        ]
+    async def conclude(run: PairRun, row: Any, picked: Any) -> Prediction:
+        asker = ask or ToyAsk()
+        try:
+            run.pair.check_row(row)
+            return await run.inferencer.infer(run.pair, row, picked, asker)
+        except UNANSWERED as error:
+            return conclude_error(error, asker)
 
-    return asyncio.run(conclude())
+    async def conclude_all() -> list[Prediction]:
+        return [await conclude(run, row, picked) for run in prepare(config).pairs for _, row, picked in run.pair.rows()]
+
+    return asyncio.run(conclude_all())

@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 from rolecall.core.prompts.pieces import Row
 from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError, RunError
-from rolecall.experiment.inferencers.inferencer import Asker, Inferencer, Prediction, TooLong, only_step, wait_for_all
+from rolecall.experiment.inferencers.inferencer import Asker, Prediction, TooLong, only_step, wait_for_all
 from rolecall.experiment.opening.fitting import Step
-from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import ModelError
 from rolecall.runs.client.cache import CachedClient, RequestDeferred, RowClient
 from rolecall.runs.client.model_client import ModelCall
@@ -167,13 +166,17 @@ class Asking:
 
     async def _ask_row(self, pair: PairRun, ask: RowClient, number: int, row: Row, picked: Picked) -> None:
         try:
-            prediction = await infer_row(pair.inferencer, pair.pair, row, picked, ask)
+            pair.pair.check_row(row)
+            prediction = await pair.inferencer.infer(pair.pair, row, picked, ask)
         except ModelUnavailableError as error:
             self.broken = self.broken or str(error)
+            return
         except RequestDeferred:
             pair.deferred += 1
-        else:
-            self._finished.append((pair, [FinishedRow(ask, number, row, picked, prediction)]))
+            return
+        except UNANSWERED as error:
+            prediction = conclude_error(error, ask)
+        self._finished.append((pair, [FinishedRow(ask, number, row, picked, prediction)]))
 
     async def _ask_group(self, pair: PairRun, cache: CachedClient, rows: Sequence[NumberedRow]) -> None:
         """Ask about rows together: known replies are looked up at once, and new requests go out in one call."""
@@ -189,10 +192,8 @@ class Asking:
             try:
                 pair.pair.check_row(row)
                 step = steps[place] = only_step(pair.pair, row, picked)
-            except TooLong as error:
-                concluded[place] = _too_long(error)
-            except RenderError as error:
-                concluded[place] = Prediction(None, 'failed', str(error))
+            except (TooLong, RenderError) as error:
+                concluded[place] = conclude_error(error)
             else:
                 key, call = asks[place].start_call(step.requests[0][1], inferencer.sampling)
                 keys.append(key)
@@ -208,7 +209,7 @@ class Asking:
             try:
                 concluded[place] = inferencer.conclude(step, asks[place].end_call(*answer))
             except ModelError as error:
-                concluded[place] = Prediction(None, 'failed', str(error))
+                concluded[place] = conclude_error(error)
         finished = [FinishedRow(asks[place], *rows[place], concluded[place]) for place in sorted(concluded)]
         self._finished.append((pair, finished))
         self._signal()
@@ -216,21 +217,15 @@ class Asking:
         await wait_for_all(self._ask_row(pair, RowClient(cache, check=_find_check(pair, *row)), *row) for row in left)
 
 
-async def infer_row(inferencer: Inferencer, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-    """The conclusion for a row; where it cannot be asked about, the outcome says why."""
-    try:
-        pair.check_row(row)
-        return await inferencer.infer(pair, row, picked, ask)
-    except TooLong as error:
-        return _too_long(error)
-    except ModelUnavailableError:
-        raise
-    except (ModelError, RenderError) as error:
-        return Prediction(None, 'failed', str(error), replies=tuple(ask.said))
+UNANSWERED = (TooLong, ModelError, RenderError)
+"""Why a row has no answer, where that is the row's own."""
 
 
-def _too_long(error: TooLong) -> Prediction:
-    return Prediction(None, 'too_long', error.step.too_long, shots_dropped=error.step.shots_dropped)
+def conclude_error(error: TooLong | ModelError | RenderError, ask: Asker | None = None) -> Prediction:
+    """The conclusion for a row without an answer; its outcome says why."""
+    if isinstance(error, TooLong):
+        return Prediction(None, 'too_long', error.step.too_long, shots_dropped=error.step.shots_dropped)
+    return Prediction(None, 'failed', str(error), replies=tuple(ask.said) if ask is not None else ())
 
 
 def _find_check(

@@ -19,7 +19,7 @@ from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model, ModelError, Sampling
 from rolecall.runs.counting_client import CountingClient, KnownReplies, asks_further
-from rolecall.runs.engine import infer_row, run_blocking
+from rolecall.runs.engine import UNANSWERED, conclude_error, run_blocking
 from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.runs.prepare import prepare
 from rolecall.runs.run_options import RunOptions
@@ -130,7 +130,12 @@ async def _plan_pair(
         for number, row, picked in rows.read(prepared.pair, config.options.limit, only):
             client.begin_row(number)
             if sampling is None or not await client.count_plainly(row, picked, sampling):
-                client.end_row(await infer_row(prepared.inferencer, prepared.pair, row, picked, client))
+                try:
+                    prepared.pair.check_row(row)
+                    prediction = await prepared.inferencer.infer(prepared.pair, row, picked, client)
+                except UNANSWERED as error:
+                    prediction = conclude_error(error, client)
+                client.end_row(prediction)
             if deadline is not None and time.monotonic() > deadline:
                 break
             if number % 64 == 0:

@@ -132,9 +132,11 @@ class HttpClient:
         self._with_key: Iterator[Mapping[str, str] | None] | None = None
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 
-    async def post(self, endpoint: str, body: Mapping[str, Any], *, headers: Mapping[str, str] | None = None) -> Any:
+    def post(
+        self, endpoint: str, body: Mapping[str, Any], *, headers: Mapping[str, str] | None = None
+    ) -> Coroutine[Any, Any, Any]:
         """Send a body; return the decoded reply. `headers` are those of this request alone."""
-        return await self._exchange('POST', endpoint, encode_body(body), headers=headers)
+        return self._exchange('POST', endpoint, encode_body(body), headers=headers)
 
     async def get(self, endpoint: str, query: Mapping[str, str] | None = None) -> Any:
         """The decoded reply of an endpoint that takes no body."""

@@ -108,6 +108,8 @@ class ServedModel(ABC, Generic[S]):
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply per request."""
+        if len(requests) == 1:
+            return [await self._request_reply(requests[0], sampling)]
         return await run_together([self._request_reply(request, sampling) for request in requests])
 
     async def stream(

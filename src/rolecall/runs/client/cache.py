@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -202,8 +202,8 @@ class RowClient:
         key, call = self.start_call(request, sampling, sample)
         return self.end_call(*await self._answer(key, call))
 
-    async def _answer(self, key: str, call: ModelCall) -> tuple[Known, bool]:
-        return await self._client.answer(key, call, retry_failed=self._retry_failed, retry_all=self._retry_all)
+    def _answer(self, key: str, call: ModelCall) -> Coroutine[Any, Any, tuple[Known, bool]]:
+        return self._client.answer(key, call, retry_failed=self._retry_failed, retry_all=self._retry_all)
 
     def start_call(self, request: Request, sampling: Sampling, sample: int = 0) -> tuple[str, ModelCall]:
         """The call for a request, with its key."""

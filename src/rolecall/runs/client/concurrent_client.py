@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +28,7 @@ from rolecall.runs.client.model_client import (
 from rolecall.runs.client.retry import RetryPolicy, is_overload
 
 _REFUSALS = (429, 503, 529)
+_NO_BOUND = nullcontext()
 _WORTH_TELLING = 5.0
 """Seconds of waiting for a rate limit that are shown."""
 
@@ -84,7 +86,7 @@ class ConcurrentClient(RetryingClient):
             self._retrier.succeed()
         failed = [place for place, one in enumerate(came) if isinstance(one, ModelError)]
         again = await asyncio.gather(
-            *(self._send(calls[place], failed=came[place]) for place in failed), return_exceptions=True
+            *(self.send(calls[place], failed=came[place]) for place in failed), return_exceptions=True
         )
         for place, one in zip(failed, again, strict=True):
             if isinstance(one, BaseException) and not isinstance(one, ModelError):
@@ -95,7 +97,7 @@ class ConcurrentClient(RetryingClient):
     async def _send_group_once(self, calls: Sequence[ModelCall]) -> list[Any]:
         """Hand calls of one kind to a model that takes several quick ones; they count as one with the limiter."""
         limiter, retrier = self._limiter, self._retrier
-        permit = await limiter.acquire()
+        slot = await limiter.acquire()
         try:
             await retrier.begin()
             try:
@@ -107,51 +109,46 @@ class ConcurrentClient(RetryingClient):
             finally:
                 retrier.end()
         finally:
-            limiter.release(permit, 'other')
+            limiter.release(slot, 'other')
         self._tokens += sum(count_tokens(one) or 0 for one in came if isinstance(one, Reply))
         return came
 
     async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:
-        if self._places is None:
-            return await self._send_limited(call, retry=retry)
-        async with self._places:
-            return await self._send_limited(call, retry=retry)
-
-    async def _send_limited(self, call: ModelCall, *, retry: bool) -> Answer:
-        limiter, retrier = self._limiter, self._retrier
-        length = _count_characters(call.request)
-        permit = await limiter.acquire(self._cost.estimate(length), retry=retry)
-        outcome: CallOutcome = 'other'
-        tokens = retry_after = None
-        refused: Unit = 'requests'
-        try:
-            await retrier.begin()
-            began = time.monotonic()
+        async with self._places or _NO_BOUND:
+            limiter, retrier = self._limiter, self._retrier
+            length = _count_characters(call.request)
+            slot = await limiter.acquire(self._cost.estimate(length), retry=retry)
+            outcome: CallOutcome = 'other'
+            tokens = retry_after = None
+            refused: Unit = 'requests'
             try:
-                with Timeout(retrier.policy.seconds):
-                    answers = await start_calls(self.model, [call])
+                await retrier.begin()
+                began = time.monotonic()
+                try:
+                    with Timeout(retrier.policy.seconds):
+                        answers = await start_calls(self.model, [call])
+                finally:
+                    retrier.end()
+                [answer] = check_answers(self.model, answers, 1, time.monotonic() - began)
+                outcome, tokens = 'answered', count_tokens(answer)
+                assumed = None if self._cost.known else self._cost.estimate(length)
+                self._cost.learn(length, answer)
+                if assumed and self._cost.known:
+                    limiter.rescale_tokens(self._cost.estimate(length) / assumed)
+                return answer
+            except ModelError as error:
+                outcome, retry_after, self._last_failure = _outcome_of(error), error.retry_after, str(error)
+                refused = 'tokens' if 'token' in self._last_failure.lower() else 'requests'
+                raise
             finally:
-                retrier.end()
-            [answer] = check_answers(self.model, answers, 1, time.monotonic() - began)
-            outcome, tokens = 'answered', count_tokens(answer)
-            assumed = None if self._cost.known else self._cost.estimate(length)
-            self._cost.learn(length, answer)
-            if assumed and self._cost.known:
-                limiter.rescale_tokens(self._cost.estimate(length) / assumed)
-            return answer
-        except ModelError as error:
-            outcome, retry_after, self._last_failure = _outcome_of(error), error.retry_after, str(error)
-            refused = 'tokens' if 'token' in self._last_failure.lower() else 'requests'
-            raise
-        finally:
-            announced: Mapping[Unit, RateLimit] = getattr(self.model, 'rate_limits', {})
-            if announced is self._announced:  # nothing new came back
-                announced = {}
-            else:
-                self._announced = announced
-            limiter.release(
-                permit, outcome, tokens=tokens, retry_after=retry_after, refused=refused, announced=announced
-            )
+                announced: Mapping[Unit, RateLimit] = getattr(self.model, 'rate_limits', {})
+                if announced is self._announced:  # nothing new came back
+                    announced = {}
+                else:
+                    self._announced = announced
+                limiter.release(
+                    slot, outcome, tokens=tokens, retry_after=retry_after, refused=refused, announced=announced
+                )
 
     def _is_calm(self) -> bool:
         return self._limiter.answers_most

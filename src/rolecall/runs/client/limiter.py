@@ -46,7 +46,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Permit:
+class Slot:
     """The right to make one call; given back with how it ended."""
 
     began: float
@@ -55,7 +55,7 @@ class Permit:
     sent: dict[Unit, SentCall]
 
 
-_Waiting = tuple[asyncio.Future[Permit], float]
+_Waiting = tuple[asyncio.Future[Slot], float]
 
 
 class Limiter:
@@ -107,15 +107,15 @@ class Limiter:
         """Units a second that the server accepts, where that is known."""
         return self._rates[unit].rate
 
-    async def acquire(self, tokens: float = 0.0, *, retry: bool = False) -> Permit:
+    async def acquire(self, tokens: float = 0.0, *, retry: bool = False) -> Slot:
         """Wait for a place. `tokens`: what the call will probably cost.
 
         Retries go first: rows that have begun are finished before others begin, and a server that refuses each row
         once is not taken for one that refuses everything.
         """
-        if not self._retries and (retry or not self._fresh) and (permit := self._admit(tokens)) is not None:
-            return permit
-        place: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        if not self._retries and (retry or not self._fresh) and (slot := self._admit(tokens)) is not None:
+            return slot
+        place: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         (self._retries if retry else self._fresh).append((place, tokens))
         self._admit_waiting()
         try:
@@ -128,7 +128,7 @@ class Limiter:
 
     def release(
         self,
-        permit: Permit,
+        slot: Slot,
         outcome: CallOutcome,
         *,
         tokens: float | None = None,
@@ -144,11 +144,11 @@ class Limiter:
         self._heard = self._heard or outcome in ('answered', 'other')
         now = self._clock()
         for unit, limit in announced.items() if announced else ():
-            call = permit.sent[unit]
+            call = slot.sent[unit]
             amount = tokens if unit == 'tokens' and tokens is not None else call.amount
             heard = self._rates[unit].announced
             heard.hear(limit, began=call.began, amount=amount, mark=call.mark, now=now)
-        self._record(permit, outcome, now, tokens, refused)
+        self._record(slot, outcome, now, tokens, refused)
         if outcome == 'refused' and retry_after is not None:
             self._hold_back(now, min(retry_after, _LONGEST_WAIT))
         self._admit_waiting()
@@ -171,8 +171,8 @@ class Limiter:
             queue.clear()
             queue.extend(waiting)
 
-    def _record(self, permit: Permit, outcome: CallOutcome, now: float, tokens: float | None, refused: Unit) -> None:
-        for unit, sent in permit.sent.items():
+    def _record(self, slot: Slot, outcome: CallOutcome, now: float, tokens: float | None, refused: Unit) -> None:
+        for unit, sent in slot.sent.items():
             if outcome == 'answered':
                 sent.state = 'accepted'
             elif outcome != 'refused' or unit != refused:
@@ -181,8 +181,8 @@ class Limiter:
                 announced = self._rates[unit].announced
                 sent.state = 'void' if announced.is_window and announced.opens_at > now else 'refused'
             self._rates[unit].settle(sent, now, tokens if unit == 'tokens' else None)
-        if permit.full and outcome != 'other':
-            self._concurrency.record(began=permit.began, ended=now, answered=outcome == 'answered')
+        if slot.full and outcome != 'other':
+            self._concurrency.record(began=slot.began, ended=now, answered=outcome == 'answered')
         if outcome != 'other':
             self._recent.append(outcome)
             self._note_outage(outcome, now)
@@ -210,20 +210,20 @@ class Limiter:
         for controller in self._rates.values():
             controller.close_until(until)
 
-    def _admit(self, tokens: float) -> Permit | None:
+    def _admit(self, tokens: float) -> Slot | None:
         now = self._clock()
         if not self._unlimited and (self.active >= self.limit or self._opens_at() > now):
             return None
         if self._down_since is not None:
             self._probe_at = now + _PROBE_SECONDS
         self.active += 1
-        permit = Permit(now, self.active >= self.limit, {})
+        slot = Slot(now, self.active >= self.limit, {})
         for unit, controller in self._rates.items():
-            sent = permit.sent[unit] = SentCall(now, max(1.0, tokens) if unit == 'tokens' else 1.0)
+            sent = slot.sent[unit] = SentCall(now, max(1.0, tokens) if unit == 'tokens' else 1.0)
             controller.send(sent)
         if not self._heard and self.active >= _FIRST_CALLS:
             self._closed_at_first = now + _FIRST_GAP
-        return permit
+        return slot
 
     def _opens_at(self) -> float:
         """When the next call may begin, as far as time decides."""
@@ -238,9 +238,9 @@ class Limiter:
             place, tokens = queue[0]
             if place.done():
                 queue.popleft()
-            elif (permit := self._admit(tokens)) is not None:
+            elif (slot := self._admit(tokens)) is not None:
                 queue.popleft()
-                place.set_result(permit)
+                place.set_result(slot)
             else:
                 break
         if queue and (opens := self._opens_at()) > self._clock():

@@ -101,13 +101,10 @@ class RetryingClient(ABC):
     def group(self) -> int:
         return 1
 
-    async def send(self, call: ModelCall) -> Answer:
-        return await self._send(call)
-
     async def send_group(self, calls: Sequence[ModelCall]) -> list[Answer | ModelError | None]:
         return [None] * len(calls)
 
-    async def _send(self, call: ModelCall, *, failed: Any = None) -> Answer:
+    async def send(self, call: ModelCall, *, failed: Any = None) -> Answer:
         """Send a call until it is answered or fails for good. `failed` is what became of it already, if anything."""
         if call.check is not None:
             call.check(call.request)
