@@ -331,13 +331,13 @@ def test_a_key_and_an_endpoint_are_tried(no_keys: None, monkeypatch: pytest.Monk
     with running(answer) as url:
         service = ChatSource('deepseek', f'{url}/v1', keys=('DEEPSEEK_API_KEY',))
         monkeypatch.setenv('DEEPSEEK_API_KEY', 'sk-right')
-        assert check_service(service).told == 'works, 2 models'
+        assert check_service(service).status == 'works, 2 models'
         monkeypatch.setenv('DEEPSEEK_API_KEY', 'sk-wrong')
         refused = check_service(service)
-    assert (refused.works, refused.told) == (False, 'the key was refused (401)')
+    assert (refused.works, refused.status) == (False, 'the key was refused (401)')
     gone = check_service(service, timeout=1)
     assert not gone.works
-    assert gone.told.startswith('not reachable')
+    assert gone.status.startswith('not reachable')
     assert 'sk-wrong' not in str(gone)
 
 
@@ -363,7 +363,7 @@ def test_a_key_is_not_sent_on_to_where_an_endpoint_redirects(
             service = ChatSource(name, f'{url}/v1', keys=('SOME_KEY',), anthropic=name == 'anthropic')
             check = check_service(service)
         assert (check.works, paths) == (False, [])
-        assert check.told == 'redirects (302), which is not followed with a key: set the final address'
+        assert check.status == 'redirects (302), which is not followed with a key: set the final address'
         assert check_service(dataclasses.replace(service, base_url=f'{other}/v1')).works
 
 

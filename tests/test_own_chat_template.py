@@ -11,7 +11,7 @@ import pytest
 
 import rolecall
 from rolecall.experiment.opening.entries import build_entries
-from rolecall.models.pull import PACKAGED, kept_path
+from rolecall.models.pull import PACKAGED, cached_path
 from rolecall.models.tokenizers.tokenizer import find_tokenizer
 from rolecall.runs.run import run_config
 from rolecall.runs.store.run_reader import RunReader
@@ -94,7 +94,7 @@ def test_a_run_sends_what_the_viewer_shows_and_says_so(tmp_path: Path, capsys: p
     assert result.outcome == 'ok'
 
 
-@pytest.mark.skipif(kept_path('smollm2') is None, reason='the embedded model is not on this machine')
+@pytest.mark.skipif(cached_path('smollm2') is None, reason='the embedded model is not on this machine')
 @pytest.mark.parametrize(
     'entry', [{'type': 'smollm2'}, {'type': 'Embedded'}, {'type': 'LlamaCpp', 'path': 'smollm2'}], ids=str
 )
@@ -103,7 +103,7 @@ def test_the_embedded_model_is_the_same_however_it_is_named(
 ) -> None:
     tokenizer = find_tokenizer(entry)
     assert tokenizer is not None
-    assert tokenizer.name == str(kept_path('smollm2'))
+    assert tokenizer.name == str(cached_path('smollm2'))
     config = config_of(entry)
     preview = next(rolecall.preview(config))
     assert isinstance(preview.request, str)

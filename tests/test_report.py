@@ -498,7 +498,7 @@ def test_a_file_of_prices_that_cannot_be_meant_is_refused(tmp_path, text):
 
 def test_every_line_of_the_table_says_when_it_was_seen_and_cached_tokens_cost_less():
     for pattern, price in PRICES.items():
-        assert re.fullmatch(r'20\d\d-(0[1-9]|1[0-2])', price.seen), pattern
+        assert re.fullmatch(r'20\d\d-(0[1-9]|1[0-2])', price.as_of), pattern
         assert 0 < price.input < price.output, pattern
         assert price.cached is None or price.cached < price.input, pattern
 

@@ -143,7 +143,7 @@ def test_the_plan_takes_prices_from_the_table_and_from_the_user() -> None:
 def test_a_version_has_its_own_price_or_none(model: str, output: float | None) -> None:
     price = find_price({'model': model})
     assert (price.output if price else None) == output
-    assert price is None or re.fullmatch(r'20\d\d(-\d\d)?', price.seen)
+    assert price is None or re.fullmatch(r'20\d\d(-\d\d)?', price.as_of)
 
 
 def test_the_vendors_endpoint_counts_when_asked() -> None:

@@ -111,7 +111,7 @@ def test_a_request_goes_before_the_entry() -> None:
 def test_nothing_heavy_is_imported_to_build_and_count(folder: Path) -> None:
     before = {'torch', 'transformers'} & sys.modules.keys()
     model = build({'type': 'HuggingFaceBaseModel', 'path': str(folder)}, name='small')
-    assert (model.count('the'), model.max_seq_len, model.batch, model.score_batch) == (3, 2048, 8, 64)
+    assert (model.count('the'), model.max_seq_len, model.batch, model.score_batch_size) == (3, 2048, 8, 64)
     assert model.identity['path'] == str(folder)
     assert {'torch', 'transformers'} & sys.modules.keys() == before
 

@@ -144,9 +144,9 @@ def test_an_edit_that_breaks_the_config_says_why(browser, page):
 
 def test_a_prompt_is_tried_with_the_embedded_model(browser, tmp_path):
     """The reply streams in; the embedded model needs its weights on this machine."""
-    from rolecall.models.pull import kept_path
+    from rolecall.models.pull import cached_path
 
-    if kept_path('smollm2') is None:
+    if cached_path('smollm2') is None:
         pytest.skip('the embedded model is not on this machine (rolecall models pull smollm2)')
     path = tmp_path / 'embedded.py'
     path.write_text(

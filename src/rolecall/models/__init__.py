@@ -1,1 +1,1 @@
-"""Who answers, and how their text becomes tokens."""
+"""Models that answer requests (servers, local engines, functions), and their tokenizers."""

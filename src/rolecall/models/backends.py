@@ -1,4 +1,4 @@
-"""Which part answers for the type of a model entry, and how it is addressed. It is imported when a model is built."""
+"""Which class serves each `type` of a model entry, and which request form it takes. Imported when a model is built."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EXPERIMENTAL = (
 
 
 def is_experimental(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry names a backend that has not been run on the hardware it is made for."""
+    """Whether an entry names a backend that is untested on its target hardware."""
     return MODELS.declared(MODELS.builtin_name(entry.get('type')) or '') == 'rolecall.models.vllm:build'
 
 
@@ -156,25 +156,25 @@ def model_kind(type_: object) -> ModelKind | None:
     name = bare_name(type_)
     if name in MODEL_KINDS:
         return MODEL_KINDS[name]
-    found = type_
-    if isinstance(type_, LocalPath) or (name is not None and any(name == one.name for one in MODELS.plugins())):
-        found = MODELS.find(type_).value
-    capabilities = getattr(found, 'capabilities', None)
+    part = type_
+    if isinstance(type_, LocalPath) or (name is not None and any(name == plugin.name for plugin in MODELS.plugins())):
+        part = MODELS.find(type_).value
+    capabilities = getattr(part, 'capabilities', None)
     return 'api' if getattr(capabilities, 'chat', None) is True else None
 
 
-def find_type_problems(given: object) -> tuple[Problem, ...]:
-    """Why there is no model of this type; nothing if there is one, or one that can at least be previewed.
+def find_type_problems(type_: object) -> tuple[Problem, ...]:
+    """Problems with a model type; empty if it can be run, or at least previewed.
 
     >>> print(*find_type_problems('OpenAy'), find_type_problems('OpenAI'))
     type
       unknown model 'OpenAy'.
       Did you mean 'OpenAI'? ()
     """
-    if MODELS.builtin_name(given) is not None or bare_name(given) in MODEL_KINDS:
+    if MODELS.builtin_name(type_) is not None or bare_name(type_) in MODEL_KINDS:
         return ()
     try:
-        MODELS.find(given, where='type')
+        MODELS.find(type_, where='type')
     except ConfigError as error:
         return error.problems
     return ()
@@ -189,25 +189,25 @@ def build_model(entry: Mapping[str, Any], *, name: str) -> Model:
       unknown model 'OpenAy'.
       Did you mean 'OpenAI'?
     """
-    given, where = entry.get('type'), f'{name}.type'
-    builtin = MODELS.builtin_name(given)
+    type_, where = entry.get('type'), f'{name}.type'
+    builtin = MODELS.builtin_name(type_)
     if builtin is not None:
         return _import_builtin(builtin)(entry, name=name)
-    if bare_name(given) in MODEL_KINDS:
-        what = f'rolecall has no client for models of type {part_name(given)!r}.'
+    if bare_name(type_) in MODEL_KINDS:
+        what = f'rolecall has no client for models of type {part_name(type_)!r}.'
         remedy = (
             "If its server speaks OpenAI's protocol, use type='OpenAI' with its base URL; "
             'otherwise give a Python function or a class with generate() as the type.'
         )
         raise ConfigError(Problem(where, what, remedy))
-    found = MODELS.find(given, where=where).value
-    if hasattr(found, 'generate'):
+    part = MODELS.find(type_, where=where).value
+    if hasattr(part, 'generate'):
         from rolecall.models.own_model import build_own_model
 
-        return build_own_model(found, entry, name=name)
-    if callable(found) and not isinstance(found, type):
-        return _import_builtin('Function')({**entry, 'function': found}, name=name)
-    what = f'{part_name(found)} cannot answer: it has no generate().'
+        return build_own_model(part, entry, name=name)
+    if callable(part) and not isinstance(part, type):
+        return _import_builtin('Function')({**entry, 'function': part}, name=name)
+    what = f'{part_name(part)} cannot answer: it has no generate().'
     raise ConfigError(Problem(where, what, 'Give a function, or a class with generate(): docs/plugins.md.'))
 
 

@@ -25,7 +25,7 @@ class EndpointCheck:
     service: str
     url: str
     works: bool
-    told: str
+    status: str
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -42,8 +42,8 @@ def services_to_check() -> list[ChatSource]:
 
 def check_service(service: ChatSource, *, timeout: float = 5.0) -> EndpointCheck:
     """Ask a service for its models. The key is sent to the service's own address only, and never shown."""
-    given = os.environ.get(_BASE_URLS.get(service.name, ''), '').rstrip('/')
-    root = given or service.base_url or _OFFICIAL.get(service.name, '')
+    own_url = os.environ.get(_BASE_URLS.get(service.name, ''), '').rstrip('/')
+    root = own_url or service.base_url or _OFFICIAL.get(service.name, '')
     root = f'{root}/v1' if service.anthropic and not root.endswith('/v1') else root
     url = f'{root}/models'
     key = os.environ.get(service.variable or '', '')
@@ -53,8 +53,8 @@ def check_service(service: ChatSource, *, timeout: float = 5.0) -> EndpointCheck
     elif key:
         headers['Authorization'] = f'Bearer {key}'
     try:
-        asked = urllib.request.Request(url, headers=headers)
-        with urllib.request.build_opener(_NoRedirects).open(asked, timeout=timeout) as answer:
+        request = urllib.request.Request(url, headers=headers)
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout) as answer:
             return EndpointCheck(service.name, url, True, _count_models(answer.read(_MOST_BYTES)))
     except urllib.error.HTTPError as error:
         return EndpointCheck(service.name, url, error.code == 404, _describe_status(error))

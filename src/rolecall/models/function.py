@@ -48,11 +48,11 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     'HELLO'
     """
     reader = OptionReader(entry, name)
-    given = entry.get('function', entry.get('type'))
-    found = import_dotted(given, 'function', where=f'{name}.type') if isinstance(given, str) and '.' in given else given
-    if not callable(found) or isinstance(found, type):
-        shown = repr(given) if isinstance(given, str) else type(given).__name__
-        reader.refuse('type', f"expected a function or 'module.function', got {shown}.")
+    spec = entry.get('function', entry.get('type'))
+    function = import_dotted(spec, 'function', where=f'{name}.type') if isinstance(spec, str) and '.' in spec else spec
+    if not callable(function) or isinstance(function, type):
+        description = repr(spec) if isinstance(spec, str) else type(spec).__name__
+        reader.refuse('type', f"expected a function or 'module.function', got {description}.")
     score = entry.get('score')
     if score is not None and not callable(score):
         reader.refuse('score', 'expected a function.')
@@ -62,7 +62,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     chat = reader.flag('chat')
     reader.raise_problems()
     return FunctionModel(
-        found if callable(found) else str,
+        function if callable(function) else str,
         name=name,
         score=score,
         chat=_speaks_messages(entry) if chat is None else chat,
@@ -116,10 +116,10 @@ class FunctionModel:
     def identity(self) -> Mapping[str, Any]:
         """The function's name, a digest of its source and what it was made with: another function is called again."""
         module, name = getattr(self._function, '__module__', None), getattr(self._function, '__qualname__', None)
-        shown = f'{module}.{name}' if name is not None else type(self._function).__qualname__
-        known = {'function': shown, 'source': self.source_digest(self._function), 'revision': self._revision}
+        name_of = f'{module}.{name}' if name is not None else type(self._function).__qualname__
+        parts = {'function': name_of, 'source': self.source_digest(self._function), 'revision': self._revision}
         made_with = _captured_values(self._function)
-        return {**known, 'made_with': hashlib.sha256(repr(made_with).encode()).hexdigest()[:16]} if made_with else known
+        return {**parts, 'made_with': hashlib.sha256(repr(made_with).encode()).hexdigest()[:16]} if made_with else parts
 
     @staticmethod
     def source_digest(function: Any) -> str | None:
@@ -136,28 +136,28 @@ class FunctionModel:
         return await run_together([self._reply(request, sampling) for request in requests])
 
     async def generate_group(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply | ModelError | None]:
-        """What each request came to, called one after the other in one thread; None for those there was no time for."""
+        """The result of each request, called in sequence in one thread; None for those not reached in time."""
         options = (sampling,) if self._takes_sampling else ()
         loop = asyncio.get_running_loop()
-        came = await loop.run_in_executor(self._thread_pool(), _call_in_turn, self._function, requests, options)
-        quick = len(came) == len(requests)
-        self.group = min(_LARGEST_GROUP, 2 * max(self.group, len(requests))) if quick else max(1, len(came) // 2)
+        results = await loop.run_in_executor(self._thread_pool(), _call_in_turn, self._function, requests, options)
+        quick = len(results) == len(requests)
+        self.group = min(_LARGEST_GROUP, 2 * max(self.group, len(requests))) if quick else max(1, len(results) // 2)
         replies: list[Reply | ModelError | None] = [
-            self._reply_with(given, seconds) if type(given) is str else await self._settle(given, seconds)
-            for given, seconds in came
+            self._reply_with(result, seconds) if type(result) is str else await self._finish_call(result, seconds)
+            for result, seconds in results
         ]
-        return replies + [None] * (len(requests) - len(came))
+        return replies + [None] * (len(requests) - len(results))
 
     def _reply_with(self, text: str, seconds: float) -> Reply:
         """The reply of a function that returned a string, as nearly all do."""
         return Reply(self._redactor.redact(text), usage=Usage(seconds=round(seconds, 6)))
 
-    async def _settle(self, given: Any, seconds: float) -> Reply | ModelError:
+    async def _finish_call(self, result: Any, seconds: float) -> Reply | ModelError:
         try:
-            if inspect.isawaitable(given):
+            if inspect.isawaitable(result):
                 self.group = 1
-                given = await _run_coroutine(_return_awaitable, given)
-            return self._add_seconds(self._check_reply(self._raise_caught(given)), seconds)
+                result = await _run_coroutine(_return_awaitable, result)
+            return self._add_seconds(self._check_reply(self._raise_caught(result)), seconds)
         except ModelError as error:
             return error
 
@@ -168,17 +168,17 @@ class FunctionModel:
         return await self._check_scores(self._score, requests)
 
     async def _check_scores(self, score: Callable[..., Any], requests: Sequence[Request]) -> list[Scored]:
-        given = await self._call(score, list(requests))
-        if not isinstance(given, (list, tuple)) or not all(isinstance(one, Scored) for one in given):
+        scores = await self._call(score, list(requests))
+        if not isinstance(scores, (list, tuple)) or not all(isinstance(scored, Scored) for scored in scores):
             raise ModelError(
-                f'{self.name}: the scoring function returned {_describe_type(given)}, not a list of Scored.'
+                f'{self.name}: the scoring function returned {_describe_type(scores)}, not a list of Scored.'
             )
-        if len(given) != len(requests):
-            told = f'the scoring function returned {len(given)} Scored for {count_noun(len(requests), "request")}.'
-            raise ModelError(f'{self.name}: {told}')
-        for wrong in (wrong for one in given for wrong in _score_problems(one)):
+        if len(scores) != len(requests):
+            message = f'the scoring function returned {len(scores)} Scored for {count_noun(len(requests), "request")}.'
+            raise ModelError(f'{self.name}: {message}')
+        for wrong in (wrong for scored in scores for wrong in _score_problems(scored)):
             raise ModelError(f'{self.name}: the scoring function returned a Scored {wrong}.')
-        return [_as_tuples(one) for one in given]
+        return [_as_tuples(scored) for scored in scores]
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the entry names a tokenizer."""
@@ -196,11 +196,11 @@ class FunctionModel:
 
     async def _reply(self, request: Request, sampling: Sampling) -> Reply:
         started = time.perf_counter()
-        given = await self._call(self._function, *((request, sampling) if self._takes_sampling else (request,)))
+        result = await self._call(self._function, *((request, sampling) if self._takes_sampling else (request,)))
         seconds = time.perf_counter() - started
         if seconds < _QUICK_SECONDS and self.group == 1 and not inspect.iscoroutinefunction(self._function):
             self.group = _FIRST_GROUP
-        return self._add_seconds(self._check_reply(given), seconds)
+        return self._add_seconds(self._check_reply(result), seconds)
 
     def _add_seconds(self, reply: Reply, seconds: float) -> Reply:
         if reply.usage.seconds:
@@ -209,10 +209,10 @@ class FunctionModel:
         usage = Usage(seconds=seconds) if reply.usage == _NO_USAGE else replace(reply.usage, seconds=seconds)
         return replace(reply, usage=usage)
 
-    def _check_reply(self, given: object) -> Reply:
-        reply = Reply(given) if isinstance(given, str) else given
+    def _check_reply(self, result: object) -> Reply:
+        reply = Reply(result) if isinstance(result, str) else result
         if not isinstance(reply, Reply):
-            raise ModelError(f'{self.name}: the function returned {type(given).__name__}, not a string or a Reply.')
+            raise ModelError(f'{self.name}: the function returned {type(result).__name__}, not a string or a Reply.')
         for wrong in _reply_problems(reply):
             raise ModelError(f'{self.name}: the function returned a Reply {wrong}.')
         return redact_reply(reply, self._redactor)
@@ -220,19 +220,19 @@ class FunctionModel:
     async def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The function's result. Anything it raises becomes a `ModelError`: the row fails and the run continues."""
         if inspect.iscoroutinefunction(function):
-            came = await _run_coroutine(function, *arguments)
+            result = await _run_coroutine(function, *arguments)
         else:
-            came = await asyncio.get_running_loop().run_in_executor(
+            result = await asyncio.get_running_loop().run_in_executor(
                 self._thread_pool(), _call_catching, function, *arguments
             )
-            if inspect.isawaitable(came):
-                came = await _run_coroutine(_return_awaitable, came)
-        return self._raise_caught(came)
+            if inspect.isawaitable(result):
+                result = await _run_coroutine(_return_awaitable, result)
+        return self._raise_caught(result)
 
-    def _raise_caught(self, came: Any) -> Any:
-        if not isinstance(came, _Raised):
-            return came
-        error = came.error
+    def _raise_caught(self, result: Any) -> Any:
+        if not isinstance(result, _Raised):
+            return result
+        error = result.error
         if isinstance(error, ModelError):
             error.args = tuple(map(self._redactor.redact_value, error.args))
             raise error
@@ -265,17 +265,17 @@ def _call_catching(function: Callable[..., Any], *arguments: Any) -> Any:
 def _call_in_turn(
     function: Callable[..., Any], requests: Sequence[Request], options: tuple[Any, ...]
 ) -> list[tuple[Any, float]]:
-    """What the function gives for each request, with the seconds it took; fewer than requests if it is not quick."""
-    came: list[tuple[Any, float]] = []
+    """The function's result for each request, with its duration; fewer than requests if the function is slow."""
+    results: list[tuple[Any, float]] = []
     began = before = time.perf_counter()
     for request in requests:
-        given = _call_catching(function, request, *options)
+        result = _call_catching(function, request, *options)
         now = time.perf_counter()
-        came.append((given, now - before))
+        results.append((result, now - before))
         if now - began > _GROUP_SECONDS:
             break
         before = now
-    return came
+    return results
 
 
 async def _run_coroutine(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
@@ -301,14 +301,14 @@ async def _await_catching(function: Callable[..., Awaitable[Any]], *arguments: A
         return _Raised(error)
 
 
-def _return_awaitable(given: Awaitable[Any]) -> Awaitable[Any]:
-    return given
+def _return_awaitable(awaitable: Awaitable[Any]) -> Awaitable[Any]:
+    return awaitable
 
 
-def _describe_type(given: object) -> str:
+def _describe_type(value: object) -> str:
     """The type of a value, and for a list the type of its first wrong item."""
-    strangers = [one for one in given if not isinstance(one, Scored)] if isinstance(given, (list, tuple)) else []
-    return f'{type(given).__name__} of {type(strangers[0]).__name__}' if strangers else type(given).__name__
+    strangers = [item for item in value if not isinstance(item, Scored)] if isinstance(value, (list, tuple)) else []
+    return f'{type(value).__name__} of {type(strangers[0]).__name__}' if strangers else type(value).__name__
 
 
 def _as_tuples(scored: Scored) -> Scored:
@@ -329,9 +329,9 @@ def _score_problems(scored: Scored) -> Iterator[str]:
         yield f'with {len(ids)} ids and {len(offsets)} offsets: each token needs one, or leave them out'
     if scored.greedy and len(scored.greedy) != len(ids):
         yield f'with {len(ids)} ids and {len(scored.greedy)} in greedy: each token needs one, or leave them out'
-    for one in ids:
-        if not isinstance(one, Integral) or not -1 <= int(one) < 2**31:
-            yield f'with the id {one!r:.60}: write a whole number, -1 where it is not known'
+    for token in ids:
+        if not isinstance(token, Integral) or not -1 <= int(token) < 2**31:
+            yield f'with the id {token!r:.60}: write a whole number, -1 where it is not known'
     for value in logprobs:
         if value is not None and not (isinstance(value, Real) and (abs(value) <= _LARGEST or value == -math.inf)):
             yield f'with the logprob {value!r:.60}: write a number, or None'
@@ -356,8 +356,8 @@ def _reply_problems(reply: Reply) -> Iterator[str]:
     if not isinstance(reply.usage, Usage):
         yield f'whose usage is {type(reply.usage).__name__}, not a Usage'
     for name, kind in (('tool_calls', Mapping), ('others', Reply)):
-        held = getattr(reply, name)
-        if not isinstance(held, (list, tuple)) or not all(isinstance(one, kind) for one in held):
+        items = getattr(reply, name)
+        if not isinstance(items, (list, tuple)) or not all(isinstance(item, kind) for item in items):
             yield f'whose {name} are not a tuple of {kind.__name__}'
             return
     for other in reply.others:
@@ -365,7 +365,7 @@ def _reply_problems(reply: Reply) -> Iterator[str]:
 
 
 def _captured_values(function: Any, inside: tuple[Any, ...] = ()) -> list[Any]:
-    """What tells apart two functions of one source: values that they capture, that are bound to them, or defaults.
+    """Distinguishes functions with the same source: captured values, bound values and defaults.
 
     Values that can change are left out, as are those that the function itself changes (a counter of its calls), so that
     a run is resumed; of an object, for the same reason, all but its texts.
@@ -380,21 +380,21 @@ def _captured_values(function: Any, inside: tuple[Any, ...] = ()) -> list[Any]:
     if code is None:
         return _texts_of(function)
     changed = {step.argval for step in dis.get_instructions(code) if step.opname == 'STORE_DEREF'}
-    captured: list[Any] = [one for one in function.__defaults__ or () if _is_constant(one)]
+    captured: list[Any] = [default for default in function.__defaults__ or () if _is_constant(default)]
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # an empty cell
             value = cell.cell_contents
             if name not in changed and _is_constant(value):
                 captured.append((name, value))
             elif inspect.isfunction(value) and value not in (function, *inside):
-                held = _captured_values(value, (function, *inside))
-                captured.append((name, FunctionModel.source_digest(value), *held))
+                inner = _captured_values(value, (function, *inside))
+                captured.append((name, FunctionModel.source_digest(value), *inner))
     return captured
 
 
 def _texts_of(owner: object) -> list[Any]:
-    held = getattr(owner, '__dict__', {})
-    return sorted((name, value) for name, value in held.items() if isinstance(value, str))
+    attributes = getattr(owner, '__dict__', {})
+    return sorted((name, value) for name, value in attributes.items() if isinstance(value, str))
 
 
 def _is_constant(value: object) -> bool:
@@ -406,8 +406,8 @@ def _is_constant(value: object) -> bool:
 def _count_parameters(function: Callable[..., Any]) -> int:
     """How many arguments a function requires, as far as its signature says."""
     try:
-        found = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return 1
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(each.kind in places and each.default is inspect.Parameter.empty for each in found)
+    return sum(each.kind in places and each.default is inspect.Parameter.empty for each in parameters)

@@ -96,8 +96,8 @@ def cut_at_stop(text: str, stops: Iterable[str], *, after: int = 0) -> str | Non
     True
     """
     places = [text.find(stop, max(0, after - len(stop) + 1)) for stop in stops if stop]
-    found = [place for place in places if place >= 0]
-    return text[: min(found)] if found else None
+    hits = [place for place in places if place >= 0]
+    return text[: min(hits)] if hits else None
 
 
 def too_long_reply(length: int, limit: int | None) -> Reply:
@@ -139,10 +139,10 @@ class PromptEncoder:
     def encode(self, request: Request) -> TokenPrompt:
         """The ids of a request; special tokens written in the text become those tokens."""
         if isinstance(request, str):
-            found = self.tokenizer.offsets(request)
-            ids = [number for number, _, _ in found]
+            offsets = self.tokenizer.offsets(request)
+            ids = [number for number, _, _ in offsets]
             bos = self._bos(ids)
-            return TokenPrompt((*bos, *ids), (*((0, 0) for _ in bos), *((start, stop) for _, start, stop in found)))
+            return TokenPrompt((*bos, *ids), (*((0, 0) for _ in bos), *((start, stop) for _, start, stop in offsets)))
         ids = []
         for part in request:
             if isinstance(part, Mapping):

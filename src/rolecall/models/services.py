@@ -44,8 +44,8 @@ class ChatSource:
 
 
 SOURCES: Mapping[str, ChatSource] = {
-    one.name: one
-    for one in (
+    source.name: source
+    for source in (
         ChatSource('openai', None, 'gpt-4o-mini', ('OPENAI_API_KEY',)),
         ChatSource('anthropic', None, 'claude-sonnet-4-5', ('ANTHROPIC_API_KEY', 'CLAUDE_API_KEY'), anthropic=True),
         ChatSource('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', ('DEEPSEEK_API_KEY',)),

@@ -77,8 +77,8 @@ class TokenCounter:
 
     @cached_property
     def _template(self) -> ChatTemplate | None:
-        written = self._entry.get('chat_template')
-        if isinstance(written, str):
+        source = self._entry.get('chat_template')
+        if isinstance(source, str):
             bos, eos = (str(self._entry.get(name) or '') for name in ('bos_token', 'eos_token'))
-            return ChatTemplate(written, bos_token=bos, eos_token=eos)
+            return ChatTemplate(source, bos_token=bos, eos_token=eos)
         return find_chat_template(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-'))

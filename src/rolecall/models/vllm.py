@@ -143,11 +143,11 @@ class VLLMModel(RedactingModel):
         params = [engine.params(**sampling_params(decoding, rooms[number])) for number in fitting]
         outputs = engine.llm.generate([_tokens(prompts[number]) for number in fitting], params, use_tqdm=False)
         replies = dict(zip(fitting, map(read_vllm_reply, outputs), strict=True))
-        found = [
+        answers = [
             replies.get(number) or too_long_reply(len(prompt.ids), self.max_seq_len)
             for number, prompt in enumerate(prompts)
         ]
-        return [separate_thinking(reply) for reply in found] if self._settings.chat else found
+        return [separate_thinking(reply) for reply in answers] if self._settings.chat else answers
 
     def _score(self, engine: RunningVLLM, requests: Sequence[Request]) -> list[Scored]:
         encoder = self._encoder(engine)
@@ -166,7 +166,7 @@ def vllm_arguments(settings: TransformersSettings) -> dict[str, Any]:
     {'model': 'some/model', 'enable_prefix_caching': True, 'trust_remote_code': False, 'tensor_parallel_size': 2}
     """
     source = settings.source
-    given = {
+    arguments = {
         'model': source.path,
         'tokenizer': source.tokenizer_path,
         'enable_prefix_caching': True,
@@ -175,12 +175,12 @@ def vllm_arguments(settings: TransformersSettings) -> dict[str, Any]:
         'max_model_len': settings.max_seq_len,
         **source.model_kwargs,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def sampling_params(decoding: TransformersDecoding, room: int) -> dict[str, Any]:
     """The arguments of `vllm.SamplingParams` for an answer of at most `room` tokens."""
-    given = {
+    parameters = {
         'max_tokens': room,
         'min_tokens': decoding.min_new or None,
         'temperature': decoding.temperature or 0.0,
@@ -194,29 +194,29 @@ def sampling_params(decoding: TransformersDecoding, room: int) -> dict[str, Any]
         'spaces_between_special_tokens': False,
         **decoding.extra,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def read_vllm_reply(output: Any) -> Reply:
     """A `vllm.RequestOutput` as a reply."""
-    made = output.outputs[0]
-    usage = Usage(len(output.prompt_token_ids), len(made.token_ids), getattr(output, 'num_cached_tokens', None))
-    return Reply(made.text, reason=made.finish_reason or '', usage=usage)
+    completion = output.outputs[0]
+    usage = Usage(len(output.prompt_token_ids), len(completion.token_ids), getattr(output, 'num_cached_tokens', None))
+    return Reply(completion.text, reason=completion.finish_reason or '', usage=usage)
 
 
 def read_vllm_scores(prompt: TokenPrompt, output: Any) -> Scored:
     """A `vllm.RequestOutput` with prompt log-probabilities as scores of the prompt's own tokens."""
-    given = output.prompt_logprobs
-    if given is None or len(given) != len(prompt.ids):
+    entries = output.prompt_logprobs
+    if entries is None or len(entries) != len(prompt.ids):
         raise ModelError(f'vLLM returned no log-probabilities for a prompt of {len(prompt.ids)} tokens.')
     logprobs = tuple(
         None if choices is None else float(choices[token].logprob)
-        for token, choices in zip(prompt.ids, given, strict=True)
+        for token, choices in zip(prompt.ids, entries, strict=True)
     )
     usage = Usage(len(prompt.ids), 0, getattr(output, 'num_cached_tokens', None))
     ranks = [
         None if choices is None else getattr(choices[token], 'rank', None)
-        for token, choices in zip(prompt.ids, given, strict=True)
+        for token, choices in zip(prompt.ids, entries, strict=True)
     ]
     greedy = () if None in ranks[1:] else tuple(rank == 1 for rank in ranks)
     return Scored(prompt.ids, logprobs, prompt.offsets, usage, greedy)
@@ -226,11 +226,11 @@ def _tokens(prompt: TokenPrompt) -> dict[str, list[int]]:
     return {'prompt_token_ids': list(prompt.ids)}
 
 
-def _start_vllm(given: Mapping[str, Any]) -> RunningVLLM:
+def _start_vllm(arguments: Mapping[str, Any]) -> RunningVLLM:
     try:
         import vllm  # type: ignore[import-not-found,unused-ignore]  # an extra that few machines have
     except ImportError as error:
         raise MissingExtraError(
             'vllm', extra='vllm', purpose='to run a model with vLLM in this process, which is experimental'
         ) from error
-    return RunningVLLM(vllm.LLM(**given), vllm.SamplingParams)
+    return RunningVLLM(vllm.LLM(**arguments), vllm.SamplingParams)

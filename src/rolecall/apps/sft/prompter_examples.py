@@ -35,7 +35,7 @@ from rolecall.core.render.spans import Message, Span
 from rolecall.errors import ConfigError, Problem, PrompterError, did_you_mean
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.models.local_engine import PromptEncoder
-from rolecall.models.pull import kept_path
+from rolecall.models.pull import cached_path
 from rolecall.models.tokenizers.chat_files import find_chat_template
 from rolecall.models.tokenizers.tokenizer import Tokenizer, model_folder
 from rolecall.sources.datasets import Row, first
@@ -285,7 +285,7 @@ def _end_of_calls(answer: Message, text: str, request: str, endings: Sequence[st
 def _check_files(entry: ModelEntry) -> None:
     """Raise if a model's files are elsewhere: nobody knows whether it has a chat template."""
     path = entry.entry.get('path')
-    if isinstance(path, str) and kept_path(path) is None and model_folder(path) is None:
+    if isinstance(path, str) and cached_path(path) is None and model_folder(path) is None:
         what = f'{path} is not on this machine, so its chat template is not known.'
         remedy = 'Download it first, or bind the prompter: prompter.bind(ChatTemplate.from_file(…)).'
         raise ConfigError(Problem('model', what, remedy))

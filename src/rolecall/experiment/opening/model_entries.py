@@ -27,7 +27,7 @@ from rolecall.models.backends import (
     with_default_path,
 )
 from rolecall.models.protocol import Model, ModelError
-from rolecall.models.pull import PACKAGED, kept_path, model_path
+from rolecall.models.pull import PACKAGED, cached_path, model_path
 from rolecall.models.token_counter import TokenCounter
 from rolecall.models.tokenizers.chat_files import find_chat_settings
 from rolecall.models.tokenizers.tokenizer import model_folder
@@ -117,7 +117,7 @@ class ModelEntry:
     def _has_files(self) -> bool:
         path = self.entry.get('path')
         return isinstance(path, str) and (
-            path in PACKAGED or kept_path(path) is not None or model_folder(path) is not None
+            path in PACKAGED or cached_path(path) is not None or model_folder(path) is not None
         )
 
 
@@ -208,5 +208,5 @@ def _tokenizer_settings(entry: Mapping[str, Any], *, insist: bool) -> Mapping[st
     path = entry.get('tokenizer_path') or entry.get('path')
     if not isinstance(path, str):
         return {}
-    weights = model_path(path) if insist and path in PACKAGED else kept_path(path)
+    weights = model_path(path) if insist and path in PACKAGED else cached_path(path)
     return find_chat_settings(weights or model_folder(path) or path)

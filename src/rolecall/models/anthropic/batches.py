@@ -46,13 +46,13 @@ class AnthropicBatches(BatchService):
     async def find(self, submission: Submission) -> RemoteBatch | None:
         """The oldest batch since the attempt with as many requests. Its results show whether it is the right one."""
         earliest, candidate = submission.since - _CLOCKS_DIFFER, None
-        async for found in self._pages():
+        async for page in self._pages():
             with self._reading():
-                recent = [one for one in found if _read_time(one['created_at']) >= earliest]
+                recent = [entry for entry in page if _read_time(entry['created_at']) >= earliest]
             for batch in map(self._read, recent):
-                if batch.total == submission.requests and batch.id not in submission.known:
+                if batch.total == submission.requests and batch.id not in submission.excluded:
                     candidate = batch  # newest first
-            if len(recent) < len(found):
+            if len(recent) < len(page):
                 break
         return candidate
 
@@ -89,6 +89,6 @@ class AnthropicBatches(BatchService):
             return None
 
 
-def _read_time(written: Any) -> datetime:
-    moment = datetime.fromisoformat(str(written).replace('Z', '+00:00'))
+def _read_time(text: Any) -> datetime:
+    moment = datetime.fromisoformat(str(text).replace('Z', '+00:00'))
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)

@@ -98,13 +98,13 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
 
 
 def _read_prompt_cache(entry: Mapping[str, Any], reader: OptionReader) -> Lifetime | None:
-    given = entry.get('prompt_cache', True)
-    if given is True or given == '5m':
+    value = entry.get('prompt_cache', True)
+    if value is True or value == '5m':
         return '5m'
-    if given == '1h':
+    if value == '1h':
         return '1h'
-    if given is not False:
-        what = f"expected True, False, '5m' or '1h', got {given!r:.40}."
+    if value is not False:
+        what = f"expected True, False, '5m' or '1h', got {value!r:.40}."
         reader.refuse('prompt_cache', what, 'It says how long the server keeps what all rows share.')
     return None
 
@@ -121,16 +121,16 @@ class AnthropicSettings:
     max_seq_len: int | None
     max_media_bytes: int = MAX_MEDIA_BYTES
     prompt_cache: Lifetime | None = '5m'
-    """How long the server keeps what requests share; None: it is not asked to."""
+    """How long the server caches the prefix that requests share; None turns caching off."""
     capabilities: ClassVar = Capabilities(chat=True, media=True, tools=True, prefill=True, json_schema=True)
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         """The request body without the messages."""
-        asked = {key: value for key, value in sampling.as_dict().items() if key not in _NOT_SENT}
-        further: dict[str, Any] = asked.pop('extra_body', {})
-        schema = asked.pop('json_schema', None)
-        length = asked.pop('max_out_len', self.length)
-        body = {'model': self.model, 'max_tokens': length, **self.parameters, **asked}
+        parameters = {key: value for key, value in sampling.as_dict().items() if key not in _NOT_SENT}
+        further: dict[str, Any] = parameters.pop('extra_body', {})
+        schema = parameters.pop('json_schema', None)
+        length = parameters.pop('max_out_len', self.length)
+        body = {'model': self.model, 'max_tokens': length, **self.parameters, **parameters}
         if 'stop' in body:
             stop = body.pop('stop')
             body['stop_sequences'] = [stop] if isinstance(stop, str) else list(stop)
@@ -162,15 +162,15 @@ class AnthropicModel(ServedModel[AnthropicSettings]):
         self._least = find_minimum(settings.model)
 
     def share_prefixes(self, prefixes: Iterable[SharedPrefix]) -> None:
-        """Have the server keep these beginnings of requests, where they are long enough."""
+        """Mark these request prefixes for caching, if they are long enough."""
         self._shared = tuple(prefixes) if self._settings.prompt_cache is not None else ()
 
     def shared_part(self, request: Request) -> float:
-        """What part of a request the server is asked to keep, by its length."""
+        """The cached share of a request, by length."""
         if not self._shared or not is_messages(request):
             return 0.0
-        written = write_anthropic_messages([message for message in request if isinstance(message['content'], str)])
-        if self._mark(written, request) is written:
+        body = write_anthropic_messages([message for message in request if isinstance(message['content'], str)])
+        if self._mark(body, request) is body:
             return 0.0
         count, beginning = measure_shared(request, self._shared)
         return len(str([*request[:count], beginning])) / max(1, len(str(request)))
@@ -180,7 +180,7 @@ class AnthropicModel(ServedModel[AnthropicSettings]):
         raise ModelError(f"{self._client.about}: Anthropic's API does not return log-probabilities.")
 
     async def count_remotely(self, request: Request, sampling: Sampling = _NO_SAMPLING) -> int:
-        """The number of input tokens, as the server's counting endpoint says; `sampling` may have tools."""
+        """The number of input tokens according to the server's counting endpoint; `sampling` may have tools."""
         body = await self._write_body(request, sampling, stream=False)
         counting = {key: value for key, value in body.items() if key in _COUNTED}
         answer = await self._client.post('messages/count_tokens', counting)
@@ -193,12 +193,12 @@ class AnthropicModel(ServedModel[AnthropicSettings]):
         if not is_messages(request):
             raise ModelError(f'{self._client.about}: this is a chat model: it takes messages, not text.')
         with_parts = any(not isinstance(message.get('content'), str) for message in request)
-        written = (
+        messages = (
             await asyncio.to_thread(write_anthropic_messages, request, self._media)
             if with_parts
             else write_anthropic_messages(request)
         )
-        body = {**self._settings.body(sampling), **written, **({'stream': True} if stream else {})}
+        body = {**self._settings.body(sampling), **messages, **({'stream': True} if stream else {})}
         return self._mark(body, request)
 
     def _mark(self, body: dict[str, Any], request: Sequence[Message]) -> dict[str, Any]:

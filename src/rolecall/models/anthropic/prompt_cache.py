@@ -1,4 +1,4 @@
-"""Prompt-cache breakpoints: Anthropic's servers keep what stands before one, if the request carries a mark there.
+"""Prompt-cache breakpoints: Anthropic's servers cache everything before the mark in a request.
 
 The mark is placed where the part that all rows share ends. It changes no text: a message whose beginning is shared is
 written as two blocks, which join to what was there.
@@ -29,7 +29,7 @@ _MINIMUMS = {
 """Tokens that a prefix must have to be kept, by pattern of the model's name, as documented in 2026."""
 _USUAL_MINIMUM = 1024
 _BYTES_PER_TOKEN = 3.0
-"""Fewer than most texts have: a mark on a prefix that is a little too short has no effect and costs nothing."""
+"""A low estimate: marking a prefix that is slightly too short has no effect and costs nothing."""
 _SYSTEM = ('system', 'developer')
 
 
@@ -45,18 +45,18 @@ def find_minimum(model: str) -> int:
 
 def measure_shared(request: Sequence[Message], prefixes: Sequence[SharedPrefix]) -> tuple[int, str]:
     """How much of a request is shared: whole messages, and the beginning of the next. The longest prefix counts."""
-    found: tuple[int, str] = (0, '')
+    longest: tuple[int, str] = (0, '')
     for messages, beginning in prefixes:
         count = len(messages)
-        if (count, len(beginning)) <= (found[0], len(found[1])) or list(request[:count]) != list(messages):
+        if (count, len(beginning)) <= (longest[0], len(longest[1])) or list(request[:count]) != list(messages):
             continue
         following = request[count].get('content') if count < len(request) else None
         begins = beginning.strip() and isinstance(following, str) and following.startswith(beginning)
         if begins and str(following)[len(beginning) :].strip():
-            found = (count, beginning)
-        elif count > found[0]:
-            found = (count, '')
-    return found
+            longest = (count, beginning)
+        elif count > longest[0]:
+            longest = (count, '')
+    return longest
 
 
 def mark_shared(
@@ -67,7 +67,7 @@ def mark_shared(
     least: int,
     lifetime: Lifetime = '5m',
 ) -> dict[str, Any]:
-    """The body with a mark where its shared part ends, if that has at least so many tokens; otherwise as it is."""
+    """The body with a mark at the end of its shared part; unchanged if that part is shorter than `least` tokens."""
     mark = {'type': 'ephemeral'} if lifetime == '5m' else {'type': 'ephemeral', 'ttl': lifetime}
     count, beginning = measure_shared(request, prefixes)
     tools: list[Any] = list(body.get('tools') or ())

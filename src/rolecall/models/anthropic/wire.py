@@ -39,15 +39,15 @@ def write_anthropic_messages(messages: Sequence[Block], media: MediaReader = _AN
     {'messages': [{'role': 'user', 'content': 'Hi'}], 'system': 'Be brief.'}
     """
     systems: list[Any] = []
-    written: list[dict[str, Any]] = []
+    blocks: list[dict[str, Any]] = []
     for message in messages:
         if message['role'] in ('system', 'developer'):
-            if written:
+            if blocks:
                 raise ModelError("Anthropic's format allows system messages only before the dialogue.")
             systems.append(message.get('content') or '')
         else:
-            _append_message(written, _write_message(message, media))
-    return {'messages': written, **({'system': _join_system(systems, media)} if systems else {})}
+            _append_message(blocks, _write_message(message, media))
+    return {'messages': blocks, **({'system': _join_system(systems, media)} if systems else {})}
 
 
 def _join_system(contents: Sequence[Any], media: MediaReader) -> Any:
@@ -56,12 +56,12 @@ def _join_system(contents: Sequence[Any], media: MediaReader) -> Any:
     return [block for content in contents for block in _write_blocks(content, media)]
 
 
-def _append_message(written: list[dict[str, Any]], message: dict[str, Any]) -> None:
+def _append_message(messages: list[dict[str, Any]], message: dict[str, Any]) -> None:
     """Consecutive tool results are merged into one message."""
-    if written and _holds_results(message) and _holds_results(written[-1]):
-        written[-1]['content'] += message['content']
+    if messages and _holds_results(message) and _holds_results(messages[-1]):
+        messages[-1]['content'] += message['content']
     else:
-        written.append(message)
+        messages.append(message)
 
 
 def _holds_results(message: Block) -> bool:
@@ -142,9 +142,9 @@ def write_tool_choice(choice: Any) -> Any:
 
 
 def write_answer_tool(schema: Mapping[str, Any], tools: Sequence[Block], *, thinks: bool = False) -> dict[str, Any]:
-    """What makes a model answer with JSON: a tool of that schema that it has to call, beside the tools it may call.
+    """Makes a model answer with JSON: it must call a tool with that schema, besides the tools it may call.
 
-    A model that `thinks` cannot be forced to call a tool (the API refuses it), so it is asked to.
+    A model that `thinks` cannot be forced to call a tool (the API rejects that), so it is only asked to.
     """
     name = _ANSWER
     if schema.get('type') != 'object':
@@ -156,12 +156,12 @@ def write_answer_tool(schema: Mapping[str, Any], tools: Sequence[Block], *, thin
 
 
 def take_tool_answer(reply: Reply) -> Reply:
-    """The reply with the answer that was given through `write_answer_tool` as its text."""
+    """The reply whose text is the answer passed to the tool of `write_answer_tool`."""
     answers = [call for call in reply.tool_calls if call['function']['name'] in (_ANSWER, _VALUE)]
     if not answers:
         return reply
-    given = answers[0]['function']['arguments']
-    value = json.loads(given) if isinstance(given, str) else given
+    arguments = answers[0]['function']['arguments']
+    value = json.loads(arguments) if isinstance(arguments, str) else arguments
     if answers[0]['function']['name'] == _VALUE and isinstance(value, Mapping) and set(value) == {_ONLY}:
         value = value[_ONLY]
     others = tuple(call for call in reply.tool_calls if call not in answers)
@@ -193,8 +193,8 @@ def read_message(answer: Block, *, seconds: float | None = None) -> Reply:
     outcome: Outcome = 'filtered' if stopped == 'refusal' else 'ok'
     if thought and not text and not calls and ended == 'length':
         outcome = 'thinking_exhausted'
-    kept = {'content': check_depth(list(blocks))} if thought else {}
-    return Reply(text, outcome, ended, thinking, calls, _read_usage(answer.get('usage'), seconds), thinking=kept)
+    signed = {'content': check_depth(list(blocks))} if thought else {}
+    return Reply(text, outcome, ended, thinking, calls, _read_usage(answer.get('usage'), seconds), thinking=signed)
 
 
 def _read_call(block: Block) -> Block:
@@ -205,9 +205,9 @@ def _read_call(block: Block) -> Block:
 def _read_usage(reported: object, seconds: float | None) -> Usage:
     usage = reported if isinstance(reported, Mapping) else {}
     names = ('input_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens', 'output_tokens')
-    fresh, cached, written, output = (read_count(usage.get(name)) for name in names)
-    sent = None if fresh is None else fresh + (cached or 0) + (written or 0)
-    return Usage(sent, output, cached, seconds, cache_written_tokens=written)
+    fresh, cached, stored, output = (read_count(usage.get(name)) for name in names)
+    sent = None if fresh is None else fresh + (cached or 0) + (stored or 0)
+    return Usage(sent, output, cached, seconds, cache_written_tokens=stored)
 
 
 class StreamedMessage:
@@ -272,5 +272,5 @@ def read_thinking_delta(event: Any) -> str:
 
 def _read_delta(event: Any, key: str) -> str:
     delta = event.get('delta') or {}
-    said = delta.get(key) if event.get('type') == 'content_block_delta' else ''
-    return said if isinstance(said, str) else ''
+    text = delta.get(key) if event.get('type') == 'content_block_delta' else ''
+    return text if isinstance(text, str) else ''

@@ -39,7 +39,7 @@ class Address:
         return _LOOPBACK.fullmatch(self.host) is not None
 
 
-def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
+def read_address(url: str, *, endpoints: tuple[str, ...]) -> Address:
     """Parse a base URL with or without slash, version or endpoint. Raises ValueError if it is not one.
 
     >>> for url in 'http://h:8000', 'http://h:8000/v1/', 'http://h:8000/v1/chat/completions':
@@ -51,7 +51,7 @@ def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
     >>> read_address(azure, endpoints=('chat/completions',)).endpoint('chat/completions')
     'https://acme.openai.azure.com/openai/deployments/gpt/chat/completions?api-version=2024-10-21'
     """
-    parts = urlsplit(written.strip())
+    parts = urlsplit(url.strip())
     if parts.scheme not in ('http', 'https') or not parts.hostname:
         raise ValueError('write it like http://localhost:8000/v1 or https://api.example.com/v1')
     place = _place(parts)
@@ -68,10 +68,10 @@ def read_address(written: str, *, endpoints: tuple[str, ...]) -> Address:
     return Address(f'{place}/{path}'.rstrip('/'), parts.query, login if any(login) else None)
 
 
-def leads_to(written: str, address: Address, *, endpoints: tuple[str, ...]) -> bool:
+def leads_to(url: str, address: Address, *, endpoints: tuple[str, ...]) -> bool:
     """Whether a base URL, however it is spelt, means this address."""
     try:
-        return read_address(written, endpoints=endpoints) == address
+        return read_address(url, endpoints=endpoints) == address
     except ValueError:
         return False
 

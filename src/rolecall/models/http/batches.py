@@ -1,6 +1,6 @@
 """Batch endpoints: many requests handed over at once, answered within a day at a lower price.
 
-A service knows the shapes of one vendor. What is submitted when, and what became of it, is kept by the run.
+A service knows one vendor's formats. The run records what was submitted and what came of it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RemoteBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """What became of one request of a batch. Only what was `answered` has a reply."""
+    """The result of one request in a batch. Only `answered` ones have a reply."""
 
     custom_id: str
     outcome: Literal['answered', 'refused', 'failed', 'expired', 'cancelled']
@@ -59,8 +59,8 @@ class Submission:
     file_id: str
     requests: int
     since: datetime
-    known: Collection[str] = ()
-    """Ids of batches that are known to be others."""
+    excluded: Collection[str] = ()
+    """Ids of batches already matched to other submissions."""
 
 
 class BatchService(ABC):
@@ -99,22 +99,22 @@ class BatchService(ABC):
 
     @abstractmethod
     async def create(self, file: Path, submission: Submission) -> RemoteBatch:
-        """Have a batch processed. From here on it costs money."""
+        """Start a batch. From here on it costs money."""
 
     @abstractmethod
     async def find(self, submission: Submission) -> RemoteBatch | None:
         """The batch that was created for a submission; None if there is none."""
 
     async def fetch(self, batch_id: str) -> RemoteBatch:
-        """How a batch stands."""
+        """The current state of a batch."""
         return self._read(await self._client.get(f'{self.path}/{check_id(batch_id)}'))
 
     @abstractmethod
     def results(self, batch: RemoteBatch) -> AsyncIterator[BatchAnswer | None]:
-        """What became of each request of a batch that ended, in any order; None for a line that cannot be read."""
+        """The result of each request of a finished batch, in any order; None for an unreadable line."""
 
     async def cancel(self, batch_id: str) -> None:
-        """Have nothing more of a batch processed. What is answered already can still be fetched."""
+        """Cancel a batch. Finished answers can still be fetched."""
         await self._client.post(f'{self.path}/{check_id(batch_id)}/cancel', {})
 
     @abstractmethod
@@ -125,18 +125,18 @@ class BatchService(ABC):
         """The server's batches, the newest first, page by page."""
         query = {'limit': '100'}
         for _ in range(_PAGES):
-            listed = await self._client.get(self.path, query)
+            page = await self._client.get(self.path, query)
             with self._reading():
-                found, more = list(listed['data']), listed.get('has_more')
-            yield found
-            if not found or not more:
+                entries, more = list(page['data']), page.get('has_more')
+            yield entries
+            if not entries or not more:
                 return
             with self._reading():
-                query[self.cursor] = check_id(found[-1]['id'])
+                query[self.cursor] = check_id(entries[-1]['id'])
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Whatever reading an answer runs into is the error of an answer that cannot be read."""
+        """Turn any error raised while reading an answer into a malformed-answer error."""
         try:
             yield
         except MALFORMED as error:
@@ -156,7 +156,7 @@ class BatchService(ABC):
     def _failure(self, custom_id: str, error: HttpStatusError) -> BatchAnswer:
         """What an error in place of a reply means for the request."""
         if (outcome := row_outcome(error)) is not None:
-            return BatchAnswer(custom_id, 'answered', Reply('', outcome, error.said))
+            return BatchAnswer(custom_id, 'answered', Reply('', outcome, error.server_message))
         return BatchAnswer(custom_id, 'failed' if error.transient else 'refused', reason=str(error))
 
     def _read_error(self, error: object) -> HttpStatusError:
@@ -166,8 +166,8 @@ class BatchService(ABC):
 
 def find_service(model: object) -> BatchService | None:
     """The batch endpoints of a model; None if it has none."""
-    found = getattr(model, 'batches', None)
-    return found if isinstance(found, BatchService) else None
+    service = getattr(model, 'batches', None)
+    return service if isinstance(service, BatchService) else None
 
 
 def check_id(value: object) -> str:
@@ -178,7 +178,7 @@ def check_id(value: object) -> str:
 
 
 def join_entries(entries: Iterable[bytes], file: IO[bytes], *, before: bytes, between: bytes, after: bytes) -> None:
-    """Write entries with what stands around them."""
+    """Write entries with a header, separators and a footer."""
     file.write(before)
     for number, entry in enumerate(entries):
         file.write(between + entry if number else entry)

@@ -82,7 +82,7 @@ async def read_start(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
 
 
 def parse_json(raw: bytes | str) -> Any:
-    """A JSON value. Whatever cannot be read is a ValueError, also what is nested too deeply.
+    """Parse JSON. Raises ValueError for anything unreadable or nested too deeply.
 
     >>> parse_json(b'[' * 100_000)
     Traceback (most recent call last):
@@ -100,9 +100,9 @@ def check_depth(value: Any, *, deepest: int = _DEEPEST) -> Any:
     for _ in range(deepest):
         level = [
             inner
-            for one in level
-            if isinstance(one, (dict, list, tuple))
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for container in level
+            if isinstance(container, (dict, list, tuple))
+            for inner in (container.values() if isinstance(container, dict) else container)
         ]
         if not level:
             return value
@@ -154,7 +154,7 @@ class _Plain:
         yield chunk
 
     def check_end(self) -> None:
-        """Nothing can be missing that HTTP itself does not notice."""
+        """HTTP itself detects a truncated plain body."""
 
 
 class _Inflater:

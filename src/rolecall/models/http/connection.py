@@ -92,8 +92,8 @@ class TextListener:
     def take(self, event: Any) -> None:
         """One event, decoded."""
         self._collector.take(event)
-        for read, on_text in self._readers:
-            if piece := read(event):
+        for read_piece, on_text in self._readers:
+            if piece := read_piece(event):
                 on_text(piece)
 
 
@@ -225,7 +225,7 @@ class HttpClient:
         query: Mapping[str, str] | None = None,
         long: bool = False,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response to a request, if it is no error; whatever goes wrong while it is read is a `ModelError`.
+        """The response to a request. Error statuses and failures while reading raise `ModelError`.
 
         `long`: the time limit holds for each piece, not for the whole.
         """
@@ -276,21 +276,21 @@ class HttpClient:
 
     def _decode(self, raw: bytes) -> Any:
         try:
-            found = parse_json(raw)
+            body = parse_json(raw)
         except ValueError as error:
             start = self._hide(raw[:_ERROR_BYTES].decode('utf-8', 'replace'))[
                 :80
             ]  # a key that is cut would not be found
             why = 'nested too deeply' if 'nested' in str(error) else f'not JSON: {start!r}'
             raise self.malformed_error(why) from None
-        if isinstance(found, dict) and found.get('error'):
-            self._refuse(embedded_error(self.about, found['error'], hide=self._hide))
-        return found
+        if isinstance(body, dict) and body.get('error'):
+            self._refuse(embedded_error(self.about, body['error'], hide=self._hide))
+        return body
 
     def _refuse(self, error: HttpStatusError) -> NoReturn:
         hint = f' {self._keys.withheld}'.rstrip() if error.status in (401, 403) else ''
         error.args = (self._hide(str(error)) + hint,)
-        error.said = self._hide(error.said)
+        error.server_message = self._hide(error.server_message)
         raise error
 
     def _connection_error(self, package: ModuleType, error: Exception) -> ModelError:
@@ -323,8 +323,8 @@ class HttpClient:
         """Yields the header for each key in turn, endlessly."""
         if self._with_key is None:
             name, form = self._key_header
-            given = {header.lower() for header in self._headers}
-            keys = () if name.lower() in given else self._keys.values()
+            sent = {header.lower() for header in self._headers}
+            keys = () if name.lower() in sent else self._keys.values()
             self._with_key = itertools.cycle([{name: form.format(key)} for key in keys] or [None])
         return self._with_key
 

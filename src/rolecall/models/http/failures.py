@@ -31,13 +31,13 @@ _LONGEST_WAIT = 86_400.0
 
 
 class HttpStatusError(ModelError):
-    """The server returned an error. `code` is its error code, `said` its message."""
+    """The server returned an error. `code` is its error code."""
 
-    def __init__(self, message: str, *, status: int, code: str, said: str, wait: float | None = None) -> None:
+    def __init__(self, message: str, *, status: int, code: str, server_message: str, wait: float | None = None) -> None:
         transient = (status in _TRANSIENT or status >= 500) and code not in _FINAL_CODES
         super().__init__(message, transient=transient, retry_after=wait if transient else None, status=status)
         self.code = code
-        self.said = said
+        self.server_message = server_message
 
 
 def status_error(
@@ -47,17 +47,17 @@ def status_error(
 
     `hide` replaces secrets: before the message is shortened, so that no part of one is left.
     """
-    code, said = _read_error_body(body, hide)
+    code, quote = _read_error_body(body, hide)
     if 300 <= status < 400:
-        said = f'It redirects to {headers.get("Location", "another address").partition("?")[0]}: use that address.'
-    return _build_error(about, status, code, said, retry_after(headers))
+        quote = f'It redirects to {headers.get("Location", "another address").partition("?")[0]}: use that address.'
+    return _build_error(about, status, code, quote, retry_after(headers))
 
 
 def embedded_error(about: str, error: object, *, hide: Callable[[str], str] = str) -> HttpStatusError:
     """The error for a 200 reply whose body is an error. `hide` replaces secrets."""
-    code, said = _code_and_message(error, hide)
+    code, quote = _code_and_message(error, hide)
     status = int(code) if _STATUS_CODE.fullmatch(code) else _STATUS_OF.get(code, 500)
-    return _build_error(about, status, code, said, None)
+    return _build_error(about, status, code, quote, None)
 
 
 def row_outcome(error: HttpStatusError) -> Outcome | None:
@@ -66,7 +66,7 @@ def row_outcome(error: HttpStatusError) -> Outcome | None:
         return None
     if error.code in _FILTERED:
         return 'filtered'
-    return 'too_long' if error.code in _TOO_LONG_CODES or _TOO_LONG.search(error.said) else None
+    return 'too_long' if error.code in _TOO_LONG_CODES or _TOO_LONG.search(error.server_message) else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -77,11 +77,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """
     if (milliseconds := _number(headers.get('retry-after-ms'))) is not None:
         return milliseconds / 1000
-    written = headers.get('Retry-After')
-    if written is None or (seconds := _number(written)) is not None:
-        return None if written is None else seconds
+    value = headers.get('Retry-After')
+    if value is None or (seconds := _number(value)) is not None:
+        return None if value is None else seconds
     try:
-        moment = parsedate_to_datetime(written)
+        moment = parsedate_to_datetime(value)
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
         seconds = (moment - datetime.now(timezone.utc)).total_seconds()
     except (ValueError, TypeError, OverflowError, IndexError):  # also for a time zone that does not exist
@@ -89,18 +89,22 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return min(max(0.0, seconds), _LONGEST_WAIT)
 
 
-def _number(written: str | None) -> float | None:
+def _number(text: str | None) -> float | None:
     try:
-        number = float(written or '')
+        number = float(text or '')
     except ValueError:
         return None
     return min(number, _LONGEST_WAIT) if 0 <= number < float('inf') else None
 
 
-def _build_error(about: str, status: int, code: str, said: str, wait: float | None) -> HttpStatusError:
-    quoted = f' The server says: {said}' if said else ''
+def _build_error(about: str, status: int, code: str, quote: str, wait: float | None) -> HttpStatusError:
+    quoted = f' The server says: {quote}' if quote else ''
     return HttpStatusError(
-        f'{about}: {_meaning(status, code)} ({status}).{quoted}', status=status, code=code, said=said, wait=wait
+        f'{about}: {_meaning(status, code)} ({status}).{quoted}',
+        status=status,
+        code=code,
+        server_message=quote,
+        wait=wait,
     )
 
 
@@ -121,10 +125,10 @@ def _meaning(status: int, code: str) -> str:
 def _read_error_body(body: bytes, hide: Callable[[str], str]) -> tuple[str, str]:
     text = body.decode('utf-8', 'replace')
     try:
-        found = parse_json(text)
+        answer = parse_json(text)
     except ValueError:
         return '', _shorten(hide(text))
-    return _code_and_message(found.get('error') or found if isinstance(found, dict) else found, hide)
+    return _code_and_message(answer.get('error') or answer if isinstance(answer, dict) else answer, hide)
 
 
 def _code_and_message(error: Any, hide: Callable[[str], str]) -> tuple[str, str]:

@@ -23,48 +23,46 @@ class Keys:
     <keys>
     """
 
-    __slots__ = ('_at_home', '_found', '_needed', '_variable', '_written')
+    __slots__ = ('_at_home', '_entries', '_needed', '_values', '_variable')
 
-    def __init__(
-        self, written: str | Iterable[str] | None, *, variable: str, at_home: bool, needed: bool = False
-    ) -> None:
-        self._written = (written,) if isinstance(written, str) else None if written is None else tuple(written)
+    def __init__(self, keys: str | Iterable[str] | None, *, variable: str, at_home: bool, needed: bool = False) -> None:
+        self._entries = (keys,) if isinstance(keys, str) else None if keys is None else tuple(keys)
         self._variable = variable
         self._at_home = at_home
         self._needed = needed
-        self._found: tuple[str, ...] | None = None
+        self._values: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         return '<keys>'
 
     def values(self) -> tuple[str, ...]:
         """The keys; empty for a server that needs none."""
-        if self._found is None:
-            self._found = tuple(key for key in map(_check_key, self._look_up_keys()) if key)
-        return self._found
+        if self._values is None:
+            self._values = tuple(key for key in map(_check_key, self._look_up_keys()) if key)
+        return self._values
 
     @property
     def withheld(self) -> str:
         """A hint for a 401, if a key in the environment was not sent."""
-        if self._written is not None or self._at_home or not os.environ.get(self._variable):
+        if self._entries is not None or self._at_home or not os.environ.get(self._variable):
             return ''
         return f"{self._variable} was not sent: it may belong to another server. Set key='ENV' in the entry to send it."
 
     def _look_up_keys(self) -> Iterable[str]:
-        if self._written is None:
-            found = os.environ.get(self._variable, '') if self._at_home else ''
-            if not found and self._needed:
+        if self._entries is None:
+            key = os.environ.get(self._variable, '') if self._at_home else ''
+            if not key and self._needed:
                 raise ModelError(f'no key: set the environment variable {self._variable}, or give the model a `key`.')
-            return (found,)
-        return [self._resolve_key(written.strip()) for written in self._written]
+            return (key,)
+        return [self._resolve_key(entry.strip()) for entry in self._entries]
 
-    def _resolve_key(self, written: str) -> str:
-        name = self._variable if written == 'ENV' else written.removeprefix('$')
+    def _resolve_key(self, entry: str) -> str:
+        name = self._variable if entry == 'ENV' else entry.removeprefix('$')
         if _VARIABLE.fullmatch(name) and os.environ.get(name):
             return os.environ[name]
-        if written == 'ENV' or written.startswith('$') or _SURELY_VARIABLE.fullmatch(written):
+        if entry == 'ENV' or entry.startswith('$') or _SURELY_VARIABLE.fullmatch(entry):
             raise ModelError(f'no key: the environment variable {name} is not set.')
-        return written
+        return entry
 
 
 def _check_key(key: str) -> str:

@@ -70,7 +70,7 @@ def with_url(part: Mapping[str, Any], url: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class MediaReader:
-    """Reads the local files that requests name. What a path in a dataset leads to is not trusted.
+    """Reads the local files that requests name. Paths in a dataset are not trusted.
 
     Only regular files are read, of at most `limit` bytes and, where `folders` are given, only inside those: links that
     lead out, devices, pipes and files of the kernel are refused.
@@ -108,11 +108,14 @@ class MediaReader:
 
     def _locate(self, url: str) -> Path:
         """The real path: as it is written, percent-decoded, or relative to one of the folders."""
-        written = Path(_FILE.sub('', url, count=1))
-        spelt = [written, Path(unquote(str(written)))] if '%' in url else [written]
-        places = [*spelt, *(folder / one for folder in self.folders or () for one in spelt if not one.is_absolute())]
-        found = next((place for place in places if os.path.lexists(place)), written)
-        path = Path(os.path.realpath(found))
+        literal = Path(_FILE.sub('', url, count=1))
+        spelt = [literal, Path(unquote(str(literal)))] if '%' in url else [literal]
+        places = [
+            *spelt,
+            *(folder / name for folder in self.folders or () for name in spelt if not name.is_absolute()),
+        ]
+        existing = next((place for place in places if os.path.lexists(place)), literal)
+        path = Path(os.path.realpath(existing))
         self._check_folder(path)
         return path
 
@@ -135,7 +138,7 @@ def _open_regular(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _opened_path(file: IO[bytes], path: Path) -> Path:
-    """Where the open file really is, as the system tells; a link may have been put in the way meanwhile."""
+    """The real path of an open file, according to the system: a link may have been swapped in since."""
     try:
         return Path(os.readlink(f'/proc/self/fd/{file.fileno()}'))
     except OSError:

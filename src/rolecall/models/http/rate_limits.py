@@ -37,42 +37,42 @@ def read_rate_limits(headers: Mapping[str, str]) -> dict[Unit, RateLimit]:
     >>> read_rate_limits({**said, 'x-ratelimit-reset-requests': '1m0.5s'})
     {'requests': RateLimit(limit=60.0, remaining=59.0, reset=60.5)}
     """
-    found: dict[Unit, RateLimit] = {}
+    limits: dict[Unit, RateLimit] = {}
     for unit, limit, remaining, reset in _NAMES:
         if remaining in headers:
             left, seconds = _number(headers.get(remaining)), _seconds(headers.get(reset))
             if left is not None and seconds is not None:
-                found[unit] = RateLimit(_number(headers.get(limit)), left, seconds)
-    return found
+                limits[unit] = RateLimit(_number(headers.get(limit)), left, seconds)
+    return limits
 
 
-def _number(written: str | None) -> float | None:
-    if written is None or len(written) > _LONGEST or not written.strip().isdecimal():
+def _number(text: str | None) -> float | None:
+    if text is None or len(text) > _LONGEST or not text.strip().isdecimal():
         return None
-    return float(written)
+    return float(text)
 
 
-def _seconds(written: str | None) -> float | None:
+def _seconds(text: str | None) -> float | None:
     """A duration (`8.64s`, `6m0s`, `12ms`, a number of seconds) or a moment (RFC 3339), as seconds from now.
 
     >>> _seconds('6m0s'), _seconds('12ms'), _seconds('1.5'), _seconds('soon'), _seconds('1e30')
     (360.0, 0.012, 1.5, None, 86400.0)
     """
-    seconds = _parse_seconds(written)
+    seconds = _parse_seconds(text)
     return None if seconds is None else min(max(0.0, seconds), _SECONDS['d'])
 
 
-def _parse_seconds(written: str | None) -> float | None:
-    if written is None or len(written) > 40:
+def _parse_seconds(text: str | None) -> float | None:
+    if text is None or len(text) > 40:
         return None
-    if _PART.sub('', written.strip()) == '':
-        return sum(float(amount) * _SECONDS[unit] for amount, unit in _PART.findall(written))
+    if _PART.sub('', text.strip()) == '':
+        return sum(float(amount) * _SECONDS[unit] for amount, unit in _PART.findall(text))
     try:
-        return float(written)
+        return float(text)
     except ValueError:
         pass
     try:
-        moment = datetime.fromisoformat(written.strip().replace('Z', '+00:00'))
+        moment = datetime.fromisoformat(text.strip().replace('Z', '+00:00'))
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
         return (moment - datetime.now(timezone.utc)).total_seconds()
     except (ValueError, OverflowError):

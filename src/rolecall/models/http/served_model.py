@@ -62,7 +62,7 @@ S = TypeVar('S', bound=_Settings)
 Readers = Sequence[tuple[Callable[[Any], str], OnText]]
 
 
-def _drop(_value: object) -> None:
+def _ignore(_value: object) -> None:
     pass
 
 
@@ -125,19 +125,19 @@ class ServedModel(ABC, Generic[S]):
         `on_event` is called with every event, those of tool calls included.
         """
         pieces = StreamRedactor(self._client.redactor, on_text)
-        thoughts = StreamRedactor(self._client.redactor, on_thinking or _drop)
+        thoughts = StreamRedactor(self._client.redactor, on_thinking or _ignore)
 
         def take_text(piece: str) -> None:
             thoughts.finish()  # what is held back of them comes before the text
             pieces.take(piece)
 
-        read = self._streaming
+        streaming = self._streaming
         readers: list[tuple[Callable[[Any], str], OnText]] = [
-            (read.read_thinking_delta, thoughts.take),
-            (read.read_delta, take_text),
+            (streaming.read_thinking_delta, thoughts.take),
+            (streaming.read_delta, take_text),
         ]
         if on_event is not None:
-            readers.append((lambda _event: 'any', lambda _any: _drop(on_event())))
+            readers.append((lambda _event: 'any', lambda _any: _ignore(on_event())))
         reply = await self._request_reply(request, sampling, readers)
         thoughts.finish()
         pieces.finish()
@@ -154,7 +154,7 @@ class ServedModel(ABC, Generic[S]):
         return replace(reply, usage=replace(reply.usage, seconds=None))
 
     async def is_reachable(self) -> bool:
-        """Whether the server is up: the run asks when connections break, to tell a row's failure from an outage."""
+        """Whether the server is up. Runs check this when connections break, to tell a failed row from an outage."""
         return await self._client.is_reachable()
 
     def count(self, request: Request) -> int | None:
@@ -195,7 +195,7 @@ class ServedModel(ABC, Generic[S]):
             outcome = row_outcome(error)
             if outcome is None:
                 raise
-            return Reply('', outcome, error.said, usage=Usage(seconds=time.perf_counter() - started))
+            return Reply('', outcome, error.server_message, usage=Usage(seconds=time.perf_counter() - started))
         except MALFORMED as error:
             why = str(error) if isinstance(error, ReplyFieldError) else f'{type(error).__name__}: {error}'
             raise self._client.malformed_error(why) from error

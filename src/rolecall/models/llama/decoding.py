@@ -1,11 +1,12 @@
 """Answers to prompts, several streams at a time; a stream that has finished takes the next prompt.
 
-Random numbers come from a generator of each answer's own, so what else is answered at the same time has no effect.
+Each answer has its own random generator, so answers decoded at the same time do not affect each other.
 """
 
 from __future__ import annotations
 
 import codecs
+import ctypes
 import hashlib
 import time
 from collections import deque
@@ -15,11 +16,50 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.models.llama.grammar import AnswerGrammar
+from rolecall.models.llama import native as llama_native
 from rolecall.models.llama.streams import Ids, Streams
 from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.local_engine import Decoding
-from rolecall.models.protocol import OnText, Reply, Usage
+from rolecall.models.protocol import ModelError, OnText, Reply, Usage
+
+_CANDIDATE = np.dtype([('id', np.int32), ('logit', np.float32), ('p', np.float32)])
+
+
+class AnswerGrammar:
+    """The state of one answer within a grammar (GBNF, whose first rule is `root`)."""
+
+    def __init__(self, vocabulary: LlamaVocabulary, grammar: str) -> None:
+        self._native = llama_native.library()
+        self._vocabulary = vocabulary  # llama.cpp keeps a pointer to it
+        llama_native.take_errors()
+        self._sampler = self._native.llama_sampler_init_grammar(vocabulary.handle, grammar.encode(), b'root')
+        if not self._sampler:
+            why = llama_native.take_errors()
+            raise ModelError(f'llama.cpp refused the grammar of the answer: {why or "no reason given"}.')
+
+    def __del__(self) -> None:
+        sampler, self._sampler = getattr(self, '_sampler', None), None
+        if sampler:
+            self._native.llama_sampler_free(sampler)
+
+    def mask(self, logits: npt.NDArray[np.float32], *, greedy: bool) -> npt.NDArray[np.float32]:
+        """The logits without the tokens that cannot come next. Where only the best counts, it is tried first."""
+        best = int(logits.argmax())
+        if greedy and np.isfinite(self._apply(np.array([best], np.int32), logits)[0]):
+            return logits
+        return self._apply(np.arange(len(logits), dtype=np.int32), logits)
+
+    def accept(self, token: int) -> None:
+        """This token came next."""
+        self._native.llama_sampler_accept(self._sampler, token)
+
+    def _apply(self, ids: npt.NDArray[np.int32], logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        data = np.zeros(len(ids), _CANDIDATE)
+        data['id'], data['logit'] = ids, logits[ids]
+        candidates = llama_native.Candidates(data.ctypes.data, len(ids), -1, False)
+        self._native.llama_sampler_apply(self._sampler, ctypes.byref(candidates))
+        masked: npt.NDArray[np.float32] = data['logit'].copy()
+        return masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +156,9 @@ class GrowingAnswer:
             self.ended = 'stop'
             return
         if not vocabulary.is_control(token):
-            seen = max(0, len(self._data) - self._longest + 1)
+            searched = max(0, len(self._data) - self._longest + 1)
             self._data += piece
-            place = _find_stop(self._data, self._stops, seen)
+            place = _find_stop(self._data, self._stops, searched)
             if place is not None:
                 del self._data[place:]
                 self.ended = 'stop'
@@ -191,7 +231,7 @@ def generate_replies(
     longest = max(len(prompts[number]) for number in waiting)
     streams.make_room(streams=min(parallel, len(waiting)), cells=min(limit, longest + decoding.max_new))
     samples = _count_repeats(prompts)
-    free = list(range(min(parallel, len(streams.held))))
+    free = list(range(min(parallel, len(streams.cached))))
     running: dict[int, _Running] = {}
     while waiting or running:
         while waiting and free:
@@ -201,42 +241,42 @@ def generate_replies(
             begun = time.perf_counter()
             writing = GrowingAnswer(vocabulary, decoding, room=limit - len(ids), on_text=on_text)
             chance = random_generator(decoding, ids, sample=samples[number])
-            one = _Running(number, ids, streams.place(stream, ids), writing, chance, begun)
+            answer = _Running(number, ids, streams.place(stream, ids), writing, chance, begun)
             for _, rows in streams.feed(stream, ids, last_only=True):
                 if len(rows):
-                    one.take(rows[-1], decoding)
-            running[stream] = one
+                    answer.take(rows[-1], decoding)
+            running[stream] = answer
             _collect(running, replies, free, limit)
         order = sorted(running)
         if order:
             ones = [running[stream] for stream in order]
-            rows = streams.step([one.token for one in ones], [one.place for one in ones], order)
-            for one, row in zip(ones, rows, strict=True):
-                one.take(row, decoding)
+            rows = streams.step([answer.token for answer in ones], [answer.place for answer in ones], order)
+            for answer, row in zip(ones, rows, strict=True):
+                answer.take(row, decoding)
         _collect(running, replies, free, limit)
     return [replies[number] for number in range(len(prompts))]
 
 
 def _collect(running: dict[int, _Running], replies: dict[int, Reply], free: list[int], limit: int) -> None:
     """Move finished answers out of their streams."""
-    for stream in [stream for stream, one in running.items() if one.writing.ended]:
-        one = running.pop(stream)
-        replies[one.number] = _reply(one, limit)
+    for stream in [stream for stream, answer in running.items() if answer.writing.ended]:
+        answer = running.pop(stream)
+        replies[answer.number] = _reply(answer, limit)
         free.append(stream)
     free.sort()
 
 
-def _reply(one: _Running, limit: int) -> Reply:
+def _reply(answer: _Running, limit: int) -> Reply:
     usage = Usage(
-        input_tokens=len(one.prompt),
-        output_tokens=one.writing.tokens,
-        cached_tokens=one.reused,
-        seconds=time.perf_counter() - one.begun,
+        input_tokens=len(answer.prompt),
+        output_tokens=answer.writing.tokens,
+        cached_tokens=answer.reused,
+        seconds=time.perf_counter() - answer.begun,
     )
-    if one.writing.ended == 'room':
-        why = f'the context of {limit} tokens was full after {one.writing.tokens} tokens of the answer'
-        return Reply(one.writing.text, 'too_long', why, usage=usage)
-    return Reply(one.writing.text, reason=one.writing.ended, usage=usage)
+    if answer.writing.ended == 'room':
+        why = f'the context of {limit} tokens was full after {answer.writing.tokens} tokens of the answer'
+        return Reply(answer.writing.text, 'too_long', why, usage=usage)
+    return Reply(answer.writing.text, reason=answer.writing.ended, usage=usage)
 
 
 def _refuse_prompt(ids: Ids, limit: int) -> Reply | None:
@@ -251,10 +291,10 @@ def _refuse_prompt(ids: Ids, limit: int) -> Reply | None:
 
 def _count_repeats(prompts: Sequence[Ids]) -> list[int]:
     """For each prompt, how many identical ones come before it."""
-    seen: dict[bytes, int] = {}
-    found = []
+    counts: dict[bytes, int] = {}
+    repeats = []
     for ids in prompts:
         key = ids.tobytes()
-        found.append(seen.get(key, 0))
-        seen[key] = found[-1] + 1
-    return found
+        repeats.append(counts.get(key, 0))
+        counts[key] = repeats[-1] + 1
+    return repeats

@@ -1,4 +1,4 @@
-"""A JSON Schema as a grammar of llama.cpp (GBNF), so that an answer cannot be anything but JSON that fits.
+"""Converts a JSON Schema to a llama.cpp grammar (GBNF), so that every answer is JSON that fits the schema.
 
 Fields come in the order of the schema. What a grammar cannot say (a pattern, a wide range of numbers, uniqueness) is
 checked when the answer is read.
@@ -75,17 +75,17 @@ class _Writer:
         if 'const' in schema:
             return _literal(json.dumps(schema['const'], ensure_ascii=False))
         if 'enum' in schema:
-            return ' | '.join(_literal(json.dumps(one, ensure_ascii=False)) for one in schema['enum'])
+            return ' | '.join(_literal(json.dumps(option, ensure_ascii=False)) for option in schema['enum'])
         for key in ('anyOf', 'oneOf'):
             if key in schema:
-                return ' | '.join(self._rule(one, depth) for one in schema[key])
+                return ' | '.join(self._rule(option, depth) for option in schema[key])
         if len(schema.get('allOf', ())) == 1:
             return self.expression(schema['allOf'][0], depth + 1)
         return self._typed(schema, schema.get('type'), depth)
 
     def _typed(self, schema: Mapping[str, Any], kind: Any, depth: int) -> str:
         if isinstance(kind, list):
-            return ' | '.join(self._rule({**schema, 'type': one}, depth) for one in kind)
+            return ' | '.join(self._rule({**schema, 'type': type_}, depth) for type_ in kind)
         if kind == 'object' or (kind is None and 'properties' in schema):
             return self._object(schema, depth)
         if kind == 'array' or (kind is None and ('items' in schema or 'prefixItems' in schema)):
@@ -114,7 +114,7 @@ class _Writer:
         return f'"{{" space {self._fields(pairs)} space "}}"'
 
     def _fields(self, pairs: Sequence[tuple[str, bool]]) -> str:
-        """Fields in their order; a rule for each says how the rest goes on, first in its object or after a comma."""
+        """Fields in order. Each has a rule for the rest of the object: as its first field, or after a comma."""
         first = after = '""'
         for pair, needed in reversed(pairs):
             begun, more = self._name(f'{pair} {after}'), self._name(f'"," space {pair} {after}')
@@ -124,7 +124,7 @@ class _Writer:
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> str:
         if 'prefixItems' in schema:
-            items = ' "," space '.join(self._rule(one, depth) for one in schema['prefixItems'])
+            items = ' "," space '.join(self._rule(entry, depth) for entry in schema['prefixItems'])
             return f'"[" space {items} space "]"'
         item = self._rule(schema.get('items', True), depth)
         least, most = _bounds(schema, 'minItems', 'maxItems')
@@ -138,13 +138,13 @@ class _Writer:
         if not isinstance(reference, str) or not reference.startswith('#'):
             raise ModelError(f'a JSON schema may only refer to itself (#/…), got {reference!r:.60}.')
         if reference not in self._references:
-            found = self._document
+            target = self._document
             for step in reference.removeprefix('#').split('/')[1:]:
-                if not isinstance(found, Mapping) or step not in found:
+                if not isinstance(target, Mapping) or step not in target:
                     raise ModelError(f'the JSON schema has no {reference!r:.60}.')
-                found = found[step]
+                target = target[step]
             name = self._references[reference] = f'ref-{len(self._references)}'
-            self.rules[name] = self.expression(found, depth + 1)
+            self.rules[name] = self.expression(target, depth + 1)
         return self._references[reference]
 
     def _rule(self, schema: Any, depth: int) -> str:
@@ -190,7 +190,7 @@ def _integer(schema: Mapping[str, Any]) -> str:
     """
     least = [schema.get('minimum'), _add(schema.get('exclusiveMinimum'), 1)]
     most = [schema.get('maximum'), _add(schema.get('exclusiveMaximum'), -1)]
-    lower, upper = (list(filter(is_whole, given)) for given in (least, most))
+    lower, upper = (list(filter(is_whole, bounds)) for bounds in (least, most))
     if not lower or not upper or not 0 <= min(upper) - max(lower) < _MOST_INTEGERS:
         return 'integer'
     return ' | '.join(f'"{number}"' for number in range(max(lower), min(upper) + 1))

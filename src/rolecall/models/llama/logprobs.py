@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.models.llama.streams import HeldTokens, Ids, Rows, Streams, shared_length
+from rolecall.models.llama.streams import CachedTokens, Ids, Rows, Streams, shared_length
 
 Numbers = npt.NDArray[np.float64]
 _ROWS = 16
@@ -25,7 +25,7 @@ _STREAM = 0
 class PromptLoss:
     """The log-probabilities of a prompt's tokens (of the first, NaN), and how many tokens were computed for it.
 
-    A log-probability without its minus sign is that of a token than which none was likelier.
+    A positive value marks the likeliest token at its position; its log-probability is the negative.
     """
 
     logprobs: Numbers
@@ -44,15 +44,15 @@ class _Work:
 
     def leaving(self, number: int, start: int) -> list[tuple[int, int]]:
         """The later prompts that depart from prompt `number` after token `start`: where, and which."""
-        found = []
+        forks = []
         shared = len(self.prompts[number])
         for later in range(number + 1, len(self.prompts)):
             shared = min(shared, self.shares[later])
             if shared <= start:
                 break
             if shared < len(self.prompts[later]):
-                found.append((shared, later))
-        return found
+                forks.append((shared, later))
+        return forks
 
 
 def score_prompts(streams: Streams, prompts: Sequence[Ids], *, share: bool = True) -> list[PromptLoss]:
@@ -64,14 +64,14 @@ def score_prompts(streams: Streams, prompts: Sequence[Ids], *, share: bool = Tru
     for number, ids in enumerate(prompts):
         places.setdefault(tuple(ids.tolist()), []).append(number)
     ordered = [prompts[places[key][0]] for key in sorted(places)]
-    shares = [0, *(shared_length(one, other) for one, other in pairwise(ordered))]
+    shares = [0, *(shared_length(before, other) for before, other in pairwise(ordered))]
     work = _Work(ordered, shares)
-    found: dict[int, PromptLoss] = {}
+    losses: dict[int, PromptLoss] = {}
     for number, key in enumerate(sorted(places)):
         loss = _score_prompt(streams, work, number)
-        found |= {place: PromptLoss(loss.logprobs, 0) for place in places[key]}
-        found[places[key][0]] = loss
-    return [found[number] for number in range(len(prompts))]
+        losses |= {place: PromptLoss(loss.logprobs, 0) for place in places[key]}
+        losses[places[key][0]] = loss
+    return [losses[number] for number in range(len(prompts))]
 
 
 def _score_alone(streams: Streams, ids: Ids) -> PromptLoss:
@@ -83,19 +83,19 @@ def _score_prompt(streams: Streams, work: _Work, number: int) -> PromptLoss:
     ids = work.prompts[number]
     if len(ids) < 2:
         return PromptLoss(np.full(len(ids), np.nan), 0)
-    held = streams.held[_STREAM]
-    shared = shared_length(held.ids[: len(held.logprobs)], ids)
+    cached = streams.cached[_STREAM]
+    shared = shared_length(cached.ids[: len(cached.logprobs)], ids)
     fork = work.forks.pop(number, None)
-    known = np.full(len(ids), np.nan)
-    known[:shared] = held.logprobs[:shared]
+    logprobs = np.full(len(ids), np.nan)
+    logprobs[:shared] = cached.logprobs[:shared]
     if fork is not None and fork[0] == shared:
-        known[shared] = fork[1]
+        logprobs[shared] = fork[1]
     elif 0 < shared < len(ids):
         shared -= 1  # the logits after the last shared token are needed again
     continued = number + 1 < len(work.prompts) and work.shares[number + 1] == len(ids)
     needed = len(ids) - (not continued)
     if shared >= needed:
-        return PromptLoss(known, 0)
+        return PromptLoss(logprobs, 0)
     stop = max(needed, min(shared + 2, len(ids)))
     start = streams.cut(_STREAM, min(shared, stop - 2))
     leaving = work.leaving(number, start)
@@ -103,14 +103,14 @@ def _score_prompt(streams: Streams, work: _Work, number: int) -> PromptLoss:
         levels, tops = log_sums(rows)
         following = ids[first + 1 : first + 1 + len(rows)]
         line = np.arange(len(following))
-        known[first + 1 : first + 1 + len(following)] = _mark_scores(rows[line, following], levels[line], tops[line])
+        logprobs[first + 1 : first + 1 + len(following)] = _mark_scores(rows[line, following], levels[line], tops[line])
         for place, later in leaving:
             row = place - 1 - first
             if 0 <= row < len(rows):
                 score = rows[row, work.prompts[later][place]]
                 work.forks[later] = place, float(_mark_scores(score, levels[row], tops[row]))
-    streams.held[_STREAM] = HeldTokens(ids[:stop], known[:stop].copy())
-    return PromptLoss(known, stop - start)
+    streams.cached[_STREAM] = CachedTokens(ids[:stop], logprobs[:stop].copy())
+    return PromptLoss(logprobs, stop - start)
 
 
 def _mark_scores(scores: Any, levels: Any, tops: Any) -> Any:

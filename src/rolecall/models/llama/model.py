@@ -17,7 +17,7 @@ from rolecall.errors import DataError, did_you_mean
 from rolecall.models.entry_keys import LLAMA_KEYS
 from rolecall.models.local_engine import PromptEncoder, TokenPrompt, WorkerThread
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
-from rolecall.models.pull import PACKAGED, kept_path, model_path
+from rolecall.models.pull import PACKAGED, cached_path, model_path
 from rolecall.models.reply_redaction import RedactingModel
 from rolecall.models.tokenizers.gguf import read_metadata
 from rolecall.models.tokenizers.tokenizer import Tokenizer
@@ -70,23 +70,23 @@ class LlamaSettings:
         from rolecall.models.llama.decoding import LlamaDecoding
         from rolecall.models.llama.json_grammar import json_grammar
 
-        said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
-        unknown = [name for name in said if name not in SAMPLING_PARAMETERS]
+        settings = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
+        unknown = [name for name in settings if name not in SAMPLING_PARAMETERS]
         if unknown:
-            known = did_you_mean(unknown[0], SAMPLING_PARAMETERS)
-            raise ModelError(f'the embedded model has no sampling parameter {unknown[0]!r}. {known}')
-        draws, temperature = said.get('do_sample'), said.get('temperature')
+            hint = did_you_mean(unknown[0], SAMPLING_PARAMETERS)
+            raise ModelError(f'the embedded model has no sampling parameter {unknown[0]!r}. {hint}')
+        draws, temperature = settings.get('do_sample'), settings.get('temperature')
         return LlamaDecoding(
-            max_new=_first(sampling.max_out_len, said.get('max_new_tokens'), self.max_out_len),
-            min_new=_first(sampling.min_out_len, said.get('min_new_tokens'), self.min_out_len),
+            max_new=_first(sampling.max_out_len, settings.get('max_new_tokens'), self.max_out_len),
+            min_new=_first(sampling.min_out_len, settings.get('min_new_tokens'), self.min_out_len),
             temperature=_first(sampling.temperature, None if draws is False else temperature, 1.0 if draws else None),
-            top_p=_first(sampling.top_p, said.get('top_p')),
-            top_k=_first(sampling.top_k, said.get('top_k')),
-            min_p=said.get('min_p'),
-            seed=_first(sampling.seed, said.get('seed'), self.seed),
+            top_p=_first(sampling.top_p, settings.get('top_p')),
+            top_k=_first(sampling.top_k, settings.get('top_k')),
+            min_p=settings.get('min_p'),
+            seed=_first(sampling.seed, settings.get('seed'), self.seed),
             stops=tuple(dict.fromkeys((*sampling.stop, *self.stops))),
-            ignore_eos=bool(said.get('ignore_eos')),
-            grammar=json_grammar(said['json_schema']) if said.get('json_schema') is not None else None,
+            ignore_eos=bool(settings.get('ignore_eos')),
+            grammar=json_grammar(settings['json_schema']) if settings.get('json_schema') is not None else None,
         )
 
 
@@ -151,7 +151,7 @@ class LlamaModel(RedactingModel):
         return 2 * self._settings.parallel
 
     @property
-    def score_batch(self) -> int:
+    def score_batch_size(self) -> int:
         """How many requests one call of `score` takes."""
         return 64
 
@@ -164,7 +164,7 @@ class LlamaModel(RedactingModel):
     def identity(self) -> Mapping[str, Any]:
         settings = self._settings
         packaged = PACKAGED.get(settings.path)
-        said = {
+        identity = {
             'engine': 'llama.cpp',
             'path': settings.path if packaged else Path(settings.path).name,
             'weights': packaged.sha256 if packaged else _digest_weights(Path(os.path.expanduser(settings.path))),
@@ -176,7 +176,7 @@ class LlamaModel(RedactingModel):
             'max_out_len': settings.max_out_len,
             'min_out_len': settings.min_out_len,
         }
-        return {key: value for key, value in said.items() if value not in (None, [], {})}
+        return {key: value for key, value in identity.items() if value not in (None, [], {})}
 
     @cached_property
     def max_seq_len(self) -> int | None:
@@ -215,7 +215,7 @@ class LlamaModel(RedactingModel):
         return await self._in_thread(lambda streams: self._score(streams, requests))
 
     def count(self, request: Request) -> int | None:
-        if self._read is None and kept_path(self._settings.path) is None:
+        if self._read is None and cached_path(self._settings.path) is None:
             return None
         text: list[int | str] = [request] if isinstance(request, str) else []
         return len(self._encode_prompt(text or request).ids)  # of a list, no ranges are computed

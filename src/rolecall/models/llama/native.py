@@ -152,9 +152,9 @@ _log = _LogCallback(_record_error)
 
 def take_errors() -> str:
     """The errors llama.cpp has logged since the last call; other messages are dropped."""
-    said = '; '.join(filter(None, _errors))
+    message = '; '.join(filter(None, _errors))
     _errors.clear()
-    return said
+    return message
 
 
 def version() -> str:
@@ -202,9 +202,9 @@ def context_parameters(native: Any, **values: float) -> Parameters:
     return defaults.write(_CONTEXT, **values)
 
 
-def _check(found: Parameters, layout: Layout) -> None:
+def _check(parameters: Parameters, layout: Layout) -> None:
     for name, (_, _, expected) in layout.items():
-        if (value := found.read(layout, name)) != expected:
+        if (value := parameters.read(layout, name)) != expected:
             raise _interface_error(f'its default {name} reads {value:g} where {expected:g} is expected')
 
 
@@ -212,9 +212,9 @@ def _check_batch(native: Any) -> None:
     """A new batch has every array except the embeddings."""
     batch = native.llama_batch_init(2, 0, 1)
     try:
-        made = [name for name, _ in Batch._fields_[1:] if getattr(batch, name)]
-        if made != ['token', 'pos', 'n_seq_id', 'seq_id', 'logits']:
-            raise _interface_error(f'a fresh batch has {", ".join(made) or "nothing"}')
+        pointers = [name for name, _ in Batch._fields_[1:] if getattr(batch, name)]
+        if pointers != ['token', 'pos', 'n_seq_id', 'seq_id', 'logits']:
+            raise _interface_error(f'a fresh batch has {", ".join(pointers) or "nothing"}')
     finally:
         native.llama_batch_free(batch)
 

@@ -39,17 +39,17 @@ class Stopped(Exception):  # noqa: N818  # not an error: the caller has gone
 
 
 @dataclass(slots=True, eq=False)
-class HeldTokens:
+class CachedTokens:
     """The prompt tokens in a stream, with their log-probabilities where known."""
 
     ids: Ids = field(default_factory=lambda: np.empty(0, np.int32))
     logprobs: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
 
-def shared_length(one: Ids, other: Ids) -> int:
+def shared_length(first: Ids, other: Ids) -> int:
     """The length of two prompts' common prefix."""
-    length = min(len(one), len(other))
-    differing = np.flatnonzero(one[:length] != other[:length])
+    length = min(len(first), len(other))
+    differing = np.flatnonzero(first[:length] != other[:length])
     return int(differing[0]) if len(differing) else length
 
 
@@ -71,7 +71,7 @@ class Streams:
         self._cache_type = CACHE_TYPES[cache_type]
         self._cells = 0
         self.chunk = max(16, min(CHUNK, _LOGITS_BYTES // (4 * vocab_size)))
-        self.held: list[HeldTokens] = []
+        self.cached: list[CachedTokens] = []
         self.computed = 0
         """Tokens computed so far."""
         self.stopped: Callable[[], bool] = bool
@@ -87,22 +87,22 @@ class Streams:
 
     def make_room(self, *, streams: int, cells: int) -> None:
         """Ensure this many streams of this many tokens; creating them drops what was held."""
-        if self._context and streams <= len(self.held) and cells <= self._cells:
+        if self._context and streams <= len(self.cached) and cells <= self._cells:
             return
         wanted = max(cells, self._cells, 2 * _CELLS)
         cells = max(cells, min(1 << (wanted - 1).bit_length(), self._most_cells))
-        self._open_context(max(streams, len(self.held)), -(-cells // _CELLS) * _CELLS)
+        self._open_context(max(streams, len(self.cached)), -(-cells // _CELLS) * _CELLS)
 
     def forget(self) -> None:
         """Forget all held tokens."""
-        self.held = [HeldTokens() for _ in self.held]
+        self.cached = [CachedTokens() for _ in self.cached]
 
-    def place(self, stream: int, ids: Ids, *, known: bool = False) -> int:
+    def place(self, stream: int, ids: Ids, *, scored_only: bool = False) -> int:
         """Copy into a stream the longest prefix of a prompt that any stream holds; return its length.
 
-        At least two tokens are left to compute. `known`: count only tokens with known log-probabilities.
+        At least two tokens are left to compute. `scored_only`: count only tokens with known log-probabilities.
         """
-        shares = [self._count_shared(held, ids, known=known) for held in self.held]
+        shares = [self._count_shared(cached, ids, scored_only=scored_only) for cached in self.cached]
         best = max(range(len(shares)), key=shares.__getitem__)
         if shares[best] - shares[stream] > _WORTH_COPYING:
             self._copy(best, stream)
@@ -112,11 +112,11 @@ class Streams:
     def cut(self, stream: int, length: int) -> int:
         """Keep the first `length` tokens of a stream; return how many were kept (0 if the model cannot drop tokens)."""
         length = max(length, 0)
-        held = self.held[stream]
+        cached = self.cached[stream]
         if not self._remove(stream, length):
             self._remove(stream, 0)
             length = 0
-        self.held[stream] = HeldTokens(held.ids[:length], held.logprobs[:length])
+        self.cached[stream] = CachedTokens(cached.ids[:length], cached.logprobs[:length])
         return length
 
     def feed(self, stream: int, ids: Ids, *, last_only: bool) -> Iterator[tuple[int, Rows]]:
@@ -124,7 +124,7 @@ class Streams:
 
         The logits are a view that the next part overwrites.
         """
-        start = len(self.held[stream].ids)
+        start = len(self.cached[stream].ids)
         while start < len(ids):
             left = len(ids) - start
             size = min(left, self._tuner.portion(self.chunk))
@@ -133,8 +133,8 @@ class Streams:
             wanted = np.full(size, not last_only, np.int8)
             wanted[-1] |= start + size == len(ids)
             rows = self._decode(part, np.arange(start, start + size), np.full(size, stream), wanted)
-            held = self.held[stream]
-            self.held[stream] = HeldTokens(np.concatenate((held.ids, part)), held.logprobs)
+            cached = self.cached[stream]
+            self.cached[stream] = CachedTokens(np.concatenate((cached.ids, part)), cached.logprobs)
             yield start, rows
             start += size
 
@@ -143,14 +143,14 @@ class Streams:
         ones = np.ones(len(tokens), np.int8)
         return self._decode(np.asarray(tokens, np.int32), np.asarray(places), np.asarray(streams), ones)
 
-    def _count_shared(self, held: HeldTokens, ids: Ids, *, known: bool) -> int:
-        return shared_length(held.ids[: len(held.logprobs)] if known else held.ids, ids)
+    def _count_shared(self, cached: CachedTokens, ids: Ids, *, scored_only: bool) -> int:
+        return shared_length(cached.ids[: len(cached.logprobs)] if scored_only else cached.ids, ids)
 
     def _open_context(self, streams: int, cells: int) -> None:
         context, self._context = self._context, None
         if context:
             self._native.llama_free(context)
-        self.held, self._cells = [], 0
+        self.cached, self._cells = [], 0
         llama_native.take_errors()
         parameters = llama_native.context_parameters(
             self._native,
@@ -163,27 +163,27 @@ class Streams:
             type_v=self._cache_type,
             kv_unified=False,
         )
-        made = self._native.llama_init_from_model(self._model, parameters)
-        if not made:
+        handle = self._native.llama_init_from_model(self._model, parameters)
+        if not handle:
             why = llama_native.take_errors() or 'no reason given'
             raise ModelError(f'llama.cpp cannot allocate {streams} × {cells} tokens: {why}')
-        self._context = made
-        got = [getattr(self._native, f'llama_n_{name}')(made) for name in ('seq_max', 'batch', 'ubatch')]
+        self._context = handle
+        got = [getattr(self._native, f'llama_n_{name}')(handle) for name in ('seq_max', 'batch', 'ubatch')]
         if got != [streams, max(self.chunk, streams), max(self.chunk, streams)]:
             raise ModelError(f'llama.cpp created a different context than requested: {got}.')
-        self._cells = int(self._native.llama_n_ctx_seq(made))
+        self._cells = int(self._native.llama_n_ctx_seq(handle))
         if self._cells < cells:
             raise ModelError(f'llama.cpp gave each stream {self._cells} tokens instead of {cells}.')
-        self._memory = self._native.llama_get_memory(made)
-        self.held = [HeldTokens() for _ in range(streams)]
+        self._memory = self._native.llama_get_memory(handle)
+        self.cached = [CachedTokens() for _ in range(streams)]
 
     def _copy(self, source: int, target: int) -> None:
         self._remove(target, 0)
         self._native.llama_memory_seq_cp(self._memory, source, target, -1, -1)
-        held = self.held[source]
+        cached = self.cached[source]
         # A stream may hold generated tokens after its prompt; they are not copied.
-        self._remove(target, len(held.ids))
-        self.held[target] = HeldTokens(held.ids, held.logprobs)
+        self._remove(target, len(cached.ids))
+        self.cached[target] = CachedTokens(cached.ids, cached.logprobs)
 
     def _remove(self, stream: int, start: int) -> bool:
         return bool(self._native.llama_memory_seq_rm(self._memory, stream, start, -1))
@@ -222,7 +222,7 @@ class Streams:
         for what, values, bound in (
             ('token ids', ids, self._vocab_size),
             ('positions', places, self._cells),
-            ('streams', streams, len(self.held)),
+            ('streams', streams, len(self.cached)),
         ):
             if len(values) and not (values.min() >= 0 and values.max() < bound):
                 raise ModelError(f'{what} must be from 0 to {bound - 1}; there are {values.min()} to {values.max()}.')

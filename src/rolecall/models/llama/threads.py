@@ -61,8 +61,8 @@ class ThreadTuner:
 
     def portion(self, most: int) -> int:
         """How many tokens to compute next: few at first, and before trying another number of threads."""
-        known = (_is_prompt(most), self._best(most)) in self._rates
-        return min(most, _SMALL) if not known or self._trial_due(most) else most
+        measured = (_is_prompt(most), self._best(most)) in self._rates
+        return min(most, _SMALL) if not measured or self._trial_due(most) else most
 
     def threads(self, tokens: int) -> int:
         """How many threads to use for this many tokens."""
@@ -89,15 +89,15 @@ class ThreadTuner:
         self._favourite = self._best(tokens)
 
     def _trial_due(self, tokens: int) -> bool:
-        known = (_is_prompt(tokens), self._best(tokens)) in self._rates
-        return len(self._counts) > 1 and known and self._clock() >= self._next_trial
+        measured = (_is_prompt(tokens), self._best(tokens)) in self._rates
+        return len(self._counts) > 1 and measured and self._clock() >= self._next_trial
 
     def _best(self, tokens: int) -> int:
         """The fastest for this kind of work once two were tried; otherwise the best of the other kind."""
-        known = [count for count in self._counts if (_is_prompt(tokens), count) in self._rates]
-        if len(known) < 2:
+        measured = [count for count in self._counts if (_is_prompt(tokens), count) in self._rates]
+        if len(measured) < 2:
             return self._favourite
-        return max(known, key=lambda count: self._rates[_is_prompt(tokens), count])
+        return max(measured, key=lambda count: self._rates[_is_prompt(tokens), count])
 
     def _neighbour(self, count: int) -> int:
         place = self._counts.index(count)

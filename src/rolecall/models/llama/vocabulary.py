@@ -20,7 +20,7 @@ _TOKENS = 'tokenizer.ggml.tokens'
 
 
 def load_gguf(path: Path, *, vocab_only: bool) -> int:
-    """Load a GGUF file; the handle is to be given to `llama_model_free`."""
+    """Load a GGUF file. Free the handle with `llama_model_free`."""
     native = llama_native.library()
     _check_tokens(path)
     llama_native.take_errors()
@@ -33,25 +33,25 @@ def load_gguf(path: Path, *, vocab_only: bool) -> int:
 
 
 def _printable(text: str) -> str:
-    """What llama.cpp quotes from a file may hold control characters."""
+    """Escape control characters that llama.cpp quotes from a file."""
     return ''.join(letter if letter.isprintable() else f'\\x{ord(letter):02x}' for letter in text[:400])
 
 
 def _check_tokens(path: Path) -> None:
-    """Refuse a vocabulary that llama.cpp would refuse by ending the process."""
+    """Raise for a vocabulary on which llama.cpp would abort the process."""
     metadata = read_metadata(path, arrays=(_TOKENS,))
     tokens = metadata.get(_TOKENS)
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         return  # llama.cpp reports this one itself
-    found: dict[Value, int] = {}
+    ids: dict[Value, int] = {}
     for number, token in enumerate(tokens):
         if isinstance(token, str) and '\0' in token:
             raise DataError(f'{path}: the token with id {number} contains a NUL character')
-        if token and token in found:
-            raise DataError(f'{path}: the token {token!r:.60} has two ids, {found[token]} and {number}')
-        found[token] = number
+        if token and token in ids:
+            raise DataError(f'{path}: the token {token!r:.60} has two ids, {ids[token]} and {number}')
+        ids[token] = number
     if metadata.get('tokenizer.ggml.model') == 'llama':
-        missing = [byte for byte in range(256) if f'<0x{byte:02X}>' not in found and not _spells(byte, found)]
+        missing = [byte for byte in range(256) if f'<0x{byte:02X}>' not in ids and not _spells(byte, ids)]
         if missing:
             raise DataError(f'{path}: the vocabulary has no token for the byte 0x{missing[0]:02X}')
 
@@ -103,8 +103,8 @@ class LlamaVocabulary:
 
     @cached_property
     def special_tokens(self) -> Mapping[str, int]:
-        found = (number for number in range(self.size) if self.is_control(number))
-        return {self.bytes_of(number).decode(errors='replace'): number for number in found}
+        controls = (number for number in range(self.size) if self.is_control(number))
+        return {self.bytes_of(number).decode(errors='replace'): number for number in controls}
 
     @cached_property
     def _puts_space(self) -> bool:
@@ -122,10 +122,10 @@ class LlamaVocabulary:
         room = len(data) + 8
         for _ in range(2):
             ids = (ctypes.c_int32 * room)()
-            found = self._native.llama_tokenize(self._vocab, data, len(data), ids, room, False, special)
-            if found >= 0:
-                return list(ids[:found])
-            room = -found
+            count = self._native.llama_tokenize(self._vocab, data, len(data), ids, room, False, special)
+            if count >= 0:
+                return list(ids[:count])
+            room = -count
         raise ModelError('llama.cpp could not tokenize a text.')
 
     def bytes_of(self, number: int) -> bytes:

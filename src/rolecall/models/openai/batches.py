@@ -58,13 +58,13 @@ class OpenAIBatches(BatchService):
         return self._read(await self._client.post(self.path, body))
 
     async def find(self, submission: Submission) -> RemoteBatch | None:
-        async for found in self._pages():
+        async for page in self._pages():
             with self._reading():
-                for one in found:
-                    noted = (one.get('metadata') or {}).get(_TOKEN) == submission.token
-                    same = noted or (submission.file_id and one.get('input_file_id') == submission.file_id)
-                    if same and one.get('id') not in submission.known:
-                        return self._read(one)
+                for entry in page:
+                    noted = (entry.get('metadata') or {}).get(_TOKEN) == submission.token
+                    same = noted or (submission.file_id and entry.get('input_file_id') == submission.file_id)
+                    if same and entry.get('id') not in submission.excluded:
+                        return self._read(entry)
         return None
 
     async def results(self, batch: RemoteBatch) -> AsyncIterator[BatchAnswer | None]:
@@ -111,11 +111,12 @@ class OpenAIBatches(BatchService):
 
 def _describe_errors(errors: Any) -> str:
     """Why a batch failed as a whole: the messages of its first errors."""
-    listed = errors.get('data') if isinstance(errors, Mapping) else errors
-    if not isinstance(listed, list):
+    entries = errors.get('data') if isinstance(errors, Mapping) else errors
+    if not isinstance(entries, list):
         return ''
-    told = [one for one in listed[:3] if isinstance(one, Mapping)]
-    places = [f'line {one["line"]}: ' if one.get('line') else '' for one in told]
+    first = [error for error in entries[:3] if isinstance(error, Mapping)]
+    places = [f'line {error["line"]}: ' if error.get('line') else '' for error in first]
     return '; '.join(
-        f'{place}{str(one.get("message") or one.get("code"))[:200]}' for place, one in zip(places, told, strict=True)
+        f'{place}{str(error.get("message") or error.get("code"))[:200]}'
+        for place, error in zip(places, first, strict=True)
     )

@@ -61,13 +61,13 @@ class OpenAISettings:
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         """The request body without the prompt: the call's parameters win over the entry's, `extra_body` over both."""
-        asked = sampling.as_dict()
-        further: dict[str, Any] = asked.pop('extra_body', {})
-        length = asked.pop('max_out_len', self.length)
-        least = asked.pop('min_out_len', None)
-        if (schema := asked.pop('json_schema', None)) is not None:
-            asked['response_format'] = _response_format(schema)
-        body = {'model': self.model, **self.parameters, **asked}
+        parameters = sampling.as_dict()
+        further: dict[str, Any] = parameters.pop('extra_body', {})
+        length = parameters.pop('max_out_len', self.length)
+        least = parameters.pop('min_out_len', None)
+        if (schema := parameters.pop('json_schema', None)) is not None:
+            parameters['response_format'] = _response_format(schema)
+        body = {'model': self.model, **self.parameters, **parameters}
         if length is not None:
             body[self.length_key] = length
         if least is not None:
@@ -109,7 +109,7 @@ def _is_strict(schema: Any) -> bool:
     return (
         closed
         and complete
-        and all(_is_strict(one) for key, one in schema.items() if key != 'properties')
+        and all(_is_strict(inner) for key, inner in schema.items() if key != 'properties')
         and all(map(_is_strict, (fields or {}).values()))
     )
 
@@ -210,28 +210,28 @@ def read_headers(reader: OptionReader) -> dict[str, str]:
 def read_server_address(reader: OptionReader, usual: str, *, endpoints: tuple[str, ...]) -> Address:
     """The server address of an entry, in any of the usual spellings."""
     names = ('openai_api_base', 'base_url', 'url')
-    given = reader.texts(*names) or ()
-    if len(given) > 1:
+    urls = reader.texts(*names) or ()
+    if len(urls) > 1:
         reader.refuse('openai_api_base', 'several servers.', 'Write one model entry for each.')
     host = reader.text('host_ip')
     port = reader.whole('host_port', least=1)
-    written = given[0].strip() if given else usual
+    url = urls[0].strip() if urls else usual
     scheme = 'https' if reader.flag('enable_ssl') is True else 'http'
-    if not given and (host is not None or port is not None):
+    if not urls and (host is not None or port is not None):
         host = host or 'localhost'
-        written = f'{scheme}://{f"[{host}]" if ":" in host else host}:{port or 8080}'
-    elif given and '://' not in written and reader.text('openai_api_base', 'base_url') is None:
-        written = f'{scheme}://{written}'
+        url = f'{scheme}://{f"[{host}]" if ":" in host else host}:{port or 8080}'
+    elif urls and '://' not in url and reader.text('openai_api_base', 'base_url') is None:
+        url = f'{scheme}://{url}'
     try:
-        return read_address(written, endpoints=endpoints)
+        return read_address(url, endpoints=endpoints)
     except ValueError as error:
         name = next((name for name in names if reader.texts(name)), 'host_ip')
         reader.refuse(name, 'this is not a server address.', f'{str(error)[:1].upper()}{str(error)[1:]}.')
         return Address('http://localhost/v1')
 
 
-def _or_default(given: bool | None, usual: bool) -> bool:
-    return usual if given is None else given
+def _or_default(value: bool | None, usual: bool) -> bool:
+    return usual if value is None else value
 
 
 def _usual_endpoint(kind: str) -> str:
@@ -242,6 +242,6 @@ def _usual_address() -> str:
     return os.environ.get('OPENAI_BASE_URL') or f'https://{_OFFICIAL_HOST}/v1'
 
 
-def _usual_length_key(chat: bool, address: Address, model: str, written: Mapping[str, Any]) -> str:
-    newer = chat and (_OFFICIAL.fullmatch(address.host) or _REASONERS.match(model) or _LENGTH_KEYS[0] in written)
+def _usual_length_key(chat: bool, address: Address, model: str, entry: Mapping[str, Any]) -> str:
+    newer = chat and (_OFFICIAL.fullmatch(address.host) or _REASONERS.match(model) or _LENGTH_KEYS[0] in entry)
     return 'max_completion_tokens' if newer else 'max_tokens'

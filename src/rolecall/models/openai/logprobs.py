@@ -32,16 +32,16 @@ def read_echo(
     answer: Mapping[str, Any], *, prompt: str | Sequence[int], tokenizer: Tokenizer | None = None, seconds: float = 0.0
 ) -> Scored:
     """The scores in a /completions reply to `echo` with `logprobs`, without the generated token."""
-    found = answer['choices'][0].get('logprobs') or {}
-    tokens, logprobs = found.get('tokens') or [], found.get('token_logprobs') or []
+    echoed = answer['choices'][0].get('logprobs') or {}
+    tokens, logprobs = echoed.get('tokens') or [], echoed.get('token_logprobs') or []
     size = _prompt_size(answer, prompt, tokens)
     if size is None or not size <= len(tokens) == len(logprobs):
         raise NoPromptLogprobsError(f'{len(logprobs)} log-probabilities for a prompt of {size or "more"} tokens')
     tokens = tokens[:size]
     ids = [int(match[1]) if (match := _TOKEN_ID.fullmatch(token)) else UNKNOWN for token in tokens]
-    texts = [None if known != UNKNOWN else token for known, token in zip(ids, tokens, strict=True)]
+    texts = [None if token_id != UNKNOWN else token for token_id, token in zip(ids, tokens, strict=True)]
     scored = _collect_scored(answer, ids, texts, logprobs[:size], prompt=prompt, tokenizer=tokenizer, seconds=seconds)
-    return replace(scored, greedy=_find_greedy(logprobs[:size], found.get('top_logprobs')))
+    return replace(scored, greedy=_find_greedy(logprobs[:size], echoed.get('top_logprobs')))
 
 
 def _find_greedy(logprobs: Sequence[float | None], tops: Any) -> tuple[bool, ...]:
@@ -79,32 +79,32 @@ def read_prompt_logprobs(
 ) -> Scored:
     """The scores in a reply to `prompt_logprobs`: one entry per token, keyed by its id, the first empty."""
     choice = answer['choices'][0]
-    found = answer.get('prompt_logprobs') or choice.get('prompt_logprobs')
-    if not found:
+    entries = answer.get('prompt_logprobs') or choice.get('prompt_logprobs')
+    if not entries:
         raise NoPromptLogprobsError('no prompt_logprobs in it')
-    told = choice.get('prompt_token_ids') or answer.get('prompt_token_ids')
-    known = told or (None if isinstance(prompt, str) else prompt)
+    reported_ids = choice.get('prompt_token_ids') or answer.get('prompt_token_ids')
+    prompt_ids = reported_ids or (None if isinstance(prompt, str) else prompt)
     ids: list[int] = []
     texts: list[str | None] = []
     logprobs: list[float | None] = []
     ranks: list[Any] = []
-    for place, entry in enumerate(found):
-        key = _own_key(entry, known[place] if known else None)
+    for place, entry in enumerate(entries):
+        key = _own_key(entry, prompt_ids[place] if prompt_ids else None)
         ids.append(UNKNOWN if key is None else int(key))
         texts.append(None if key is None else entry[key].get('decoded_token'))
         logprobs.append(None if key is None else entry[key]['logprob'])
         ranks.append(None if key is None else entry[key].get('rank'))
-    ids = list(told) if told else ids
+    ids = list(reported_ids) if reported_ids else ids
     scored = _collect_scored(answer, ids, texts, logprobs, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
     known_ranks = all(is_whole(rank, least=1) for rank in ranks[1:])
     return replace(scored, greedy=(False, *(rank == 1 for rank in ranks[1:])) if ranks and known_ranks else ())
 
 
-def _own_key(entry: Mapping[str, Any] | None, known: int | None) -> str | None:
+def _own_key(entry: Mapping[str, Any] | None, token_id: int | None) -> str | None:
     """Which of an entry's tokens stands in the prompt: the known one, else the first."""
     if not entry:
         return None
-    return str(known) if known is not None and str(known) in entry else next(iter(entry))
+    return str(token_id) if token_id is not None and str(token_id) in entry else next(iter(entry))
 
 
 def _collect_scored(
@@ -146,7 +146,7 @@ def _own_tokens(
     own, places = [token for token, _, _ in cut], [(start, stop) for _, start, stop in cut]
     if tokenizer.adds_bos and tokenizer.bos_id is not None and len(ids) == len(own) + 1:
         own, places = [tokenizer.bos_id, *own], [(0, 0), *places]
-    same = len(own) == len(ids) and all(told in (mine, UNKNOWN) for told, mine in zip(ids, own, strict=True))
+    same = len(own) == len(ids) and all(reported in (mine, UNKNOWN) for reported, mine in zip(ids, own, strict=True))
     return (own, tuple(places)) if same else None
 
 

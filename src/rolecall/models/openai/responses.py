@@ -22,10 +22,10 @@ _REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     'frequency_penalty': ('frequency_penalty', (0,)),
     'presence_penalty': ('presence_penalty', (0,)),
 }
-"""Parameters that the API does not have: what they are, and the values that say nothing."""
+"""Parameters the API does not have: their description, and the values that have no effect."""
 REFUSED = tuple(_REFUSED)
 _ANSWERED = ('completed', 'incomplete', None)
-"""Statuses of a response that is an answer; one that failed without saying why, or waits, is none."""
+"""Statuses of a finished answer."""
 _ENDED = {'max_output_tokens': 'length', 'content_filter': 'content_filter'}
 _REASONING_EVENTS = ('response.reasoning_summary_text.delta', 'response.reasoning_text.delta')
 _KEPT = 'reasoning_items'
@@ -34,23 +34,23 @@ _KEPT = 'reasoning_items'
 
 def write_parameters(body: Mapping[str, Any], *, keeps_reasoning: bool) -> dict[str, Any]:
     """The parameters of a chat request in the terms of the Responses API. Nothing is stored at the vendor's."""
-    written = {name: value for name, value in body.items() if name not in _NOT_SENT}
+    parameters = {name: value for name, value in body.items() if name not in _NOT_SENT}
     for name, (what, usual) in _REFUSED.items():
-        if (given := written.pop(name, None)) is not None and given not in usual:
+        if (dropped := parameters.pop(name, None)) is not None and dropped not in usual:
             raise ModelError(f"OpenAI's Responses API has no {what}. Leave {name} out, or use endpoint='chat'.")
-    include = list(written.pop('include', ()))
-    if (effort := written.pop('reasoning_effort', None)) is not None:
-        written['reasoning'] = {'effort': effort, **written.get('reasoning', {})}
-    if (shape := written.pop('response_format', None)) is not None:
-        written['text'] = {**written.get('text', {}), 'format': _write_format(shape)}
-    if written.get('tools'):
-        written['tools'] = [_write_tool(tool) for tool in written['tools']]
+    include = list(parameters.pop('include', ()))
+    if (effort := parameters.pop('reasoning_effort', None)) is not None:
+        parameters['reasoning'] = {'effort': effort, **parameters.get('reasoning', {})}
+    if (shape := parameters.pop('response_format', None)) is not None:
+        parameters['text'] = {**parameters.get('text', {}), 'format': _write_format(shape)}
+    if parameters.get('tools'):
+        parameters['tools'] = [_write_tool(tool) for tool in parameters['tools']]
         include += ['reasoning.encrypted_content'] if keeps_reasoning else []
-    if 'tool_choice' in written:
-        written['tool_choice'] = _write_choice(written['tool_choice'])
-    if written.pop('logprobs', None):
+    if 'tool_choice' in parameters:
+        parameters['tool_choice'] = _write_choice(parameters['tool_choice'])
+    if parameters.pop('logprobs', None):
         include.append('message.output_text.logprobs')
-    return {'store': False, **written, **({'include': include} if include else {})}
+    return {'store': False, **parameters, **({'include': include} if include else {})}
 
 
 def _write_format(shape: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _write_format(shape: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write_tool(tool: Item) -> Item:
     function = tool.get('function')
-    # Without it, this API holds tools to their schema, which schemas of the chat API need not allow.
+    # Without it, this API enforces strict schemas, which chat API tools need not satisfy.
     return {'type': 'function', 'strict': False, **function} if isinstance(function, Mapping) else tool
 
 
@@ -118,8 +118,8 @@ def _write_part(part: Item, role: str) -> Item:
 def _write_call(call: Item) -> Item:
     function = call['function']
     arguments = function.get('arguments')
-    written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-    return {'type': 'function_call', 'call_id': call.get('id'), 'name': function['name'], 'arguments': written}
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+    return {'type': 'function_call', 'call_id': call.get('id'), 'name': function['name'], 'arguments': text}
 
 
 def read_response(answer: Item, *, seconds: float | None = None) -> Reply:
@@ -143,7 +143,7 @@ def read_response(answer: Item, *, seconds: float | None = None) -> Reply:
         outcome, ended = 'filtered', refused or ended
     elif thoughts and not text and not calls and ended == 'length':
         outcome = 'thinking_exhausted'
-    scored = [one for part in parts if part['type'] == 'output_text' for one in part.get('logprobs') or ()]
+    scored = [token for part in parts if part['type'] == 'output_text' for token in part.get('logprobs') or ()]
     return Reply(
         text,
         outcome,
@@ -172,8 +172,8 @@ def _read_calls(items: Sequence[Item]) -> tuple[Item, ...]:
             check_depth(item)
             function = {'name': item['name'], 'arguments': parse_arguments(item.get('arguments'))}
             calls.append({'id': item.get('call_id'), 'type': 'function', 'function': function})
-    kept = [check_depth(item) for item in items if item['type'] == 'reasoning' and item.get('encrypted_content')]
-    return tuple([{**calls[0], _KEPT: kept}, *calls[1:]] if calls and kept else calls)
+    reasoning = [check_depth(item) for item in items if item['type'] == 'reasoning' and item.get('encrypted_content')]
+    return tuple([{**calls[0], _KEPT: reasoning}, *calls[1:]] if calls and reasoning else calls)
 
 
 def _read_thought(item: Item) -> str:
@@ -184,13 +184,13 @@ def _read_thought(item: Item) -> str:
 def _read_usage(reported: object, seconds: float | None) -> Usage:
     usage = reported if isinstance(reported, Mapping) else {}
     details = [usage.get(name) for name in ('input_tokens_details', 'output_tokens_details')]
-    sent, said = (one if isinstance(one, Mapping) else {} for one in details)
+    sent, received = (detail if isinstance(detail, Mapping) else {} for detail in details)
     return Usage(
         read_count(usage.get('input_tokens')),
         read_count(usage.get('output_tokens')),
         read_count(sent.get('cached_tokens')),
         seconds,
-        read_count(said.get('reasoning_tokens')),
+        read_count(received.get('reasoning_tokens')),
     )
 
 
@@ -232,11 +232,11 @@ class StreamedResponse:
 
 def read_response_delta(event: Any) -> str:
     """The text that a stream event adds to the answer."""
-    said = event.get('delta') if event.get('type') == 'response.output_text.delta' else ''
-    return said if isinstance(said, str) else ''
+    text = event.get('delta') if event.get('type') == 'response.output_text.delta' else ''
+    return text if isinstance(text, str) else ''
 
 
 def read_reasoning_delta(event: Any) -> str:
     """The reasoning that a stream event adds."""
-    said = event.get('delta') if event.get('type') in _REASONING_EVENTS else ''
-    return said if isinstance(said, str) else ''
+    text = event.get('delta') if event.get('type') in _REASONING_EVENTS else ''
+    return text if isinstance(text, str) else ''

@@ -34,13 +34,13 @@ def _has_media(message: Message) -> bool:
 
 
 def _write_message(message: Message, *, media: MediaReader | None) -> Message:
-    written = dict(message)
+    copy = dict(message)
     content = message.get('content')
     if isinstance(content, (list, tuple)):
-        written['content'] = [_write_part(part, media=media) for part in content]
+        copy['content'] = [_write_part(part, media=media) for part in content]
     if message.get('tool_calls'):
-        written['tool_calls'] = [_write_call(call) for call in message['tool_calls']]
-    return written
+        copy['tool_calls'] = [_write_call(call) for call in message['tool_calls']]
+    return copy
 
 
 def _write_part(part: Message, *, media: MediaReader | None) -> Message:
@@ -146,14 +146,14 @@ def read_logprobs(reported: object) -> tuple[tuple[str, float], ...]:
     content = reported.get('content') if isinstance(reported, Mapping) else None
     if not isinstance(content, list) or not all(map(_is_scored_token, content)):
         return ()
-    return tuple((one['token'], float(one['logprob'])) for one in content)
+    return tuple((token['token'], float(token['logprob'])) for token in content)
 
 
-def _is_scored_token(one: object) -> bool:
+def _is_scored_token(token: object) -> bool:
     return (
-        isinstance(one, Mapping)
-        and isinstance(one.get('token'), str)
-        and is_number(one.get('logprob'), least=-_LARGEST_LOGPROB, most=_LARGEST_LOGPROB)
+        isinstance(token, Mapping)
+        and isinstance(token.get('token'), str)
+        and is_number(token.get('logprob'), least=-_LARGEST_LOGPROB, most=_LARGEST_LOGPROB)
     )
 
 
@@ -178,18 +178,18 @@ def _read_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**call, 'function': {**function, 'arguments': parse_arguments(function.get('arguments'))}}
 
 
-def parse_arguments(written: Any) -> Any:
+def parse_arguments(arguments: Any) -> Any:
     """The arguments of a tool call, decoded if they are JSON, otherwise unchanged.
 
     >>> parse_arguments('{"city": "Rome"}'), parse_arguments(''), parse_arguments('{oops')
     ({'city': 'Rome'}, {}, '{oops')
     """
-    if not isinstance(written, str):
-        return {} if written is None else written
+    if not isinstance(arguments, str):
+        return {} if arguments is None else arguments
     try:
-        return check_depth(parse_json(written)) if written.strip() else {}
+        return check_depth(parse_json(arguments)) if arguments.strip() else {}
     except ValueError:
-        return written
+        return arguments
 
 
 def read_usage(usage: Mapping[str, Any] | None, seconds: float | None) -> Usage:
@@ -318,8 +318,8 @@ def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
         last['text'] += part['text']
     else:
         thought: list[dict[str, Any]] = []
-        for one in (*_thought_parts(last), *_thought_parts(part)):
-            _add_part(thought, dict(one))
+        for piece in (*_thought_parts(last), *_thought_parts(part)):
+            _add_part(thought, dict(piece))
         parts[-1] = {**last, **part, 'thinking': thought}
 
 
@@ -337,8 +337,8 @@ def _join_call(call: Mapping[str, Any]) -> dict[str, Any]:
 def read_delta(event: Any) -> str:
     """The text a stream event adds to the first choice."""
     first = _first_choice(event)
-    said = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')
-    return said if isinstance(said, str) else _split_content(said)[0] if isinstance(said, list) else ''
+    content = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')
+    return content if isinstance(content, str) else _split_content(content)[0] if isinstance(content, list) else ''
 
 
 def read_thinking_delta(event: Any) -> str:

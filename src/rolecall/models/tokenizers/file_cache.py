@@ -1,4 +1,4 @@
-"""Files of a tokenizer are read once: what was loaded is kept until the file, or the settings beside it, change."""
+"""Reads tokenizer files once: results are cached until the file, or the settings file beside it, changes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rolecall.errors import DataError
 
 T = TypeVar('T')
 _BESIDE = 'tokenizer_config.json'
-_KEPT = 4
+_CACHED_FILES = 4
 """Vocabularies kept for each loader; a large one takes some tens of megabytes."""
 
 
 def load_once(load: Callable[[Path], T]) -> Callable[[Path], T]:
-    """A loader whose results are shared, so they must not be changed. A file that cannot be used is tried once, too."""
+    """A loader with shared results, so do not modify them. A file that fails to load is not tried again."""
 
-    @lru_cache(maxsize=_KEPT)
+    @lru_cache(maxsize=_CACHED_FILES)
     def load_version(path: Path, version: object) -> T | DataError:
         try:
             return load(path)
@@ -27,17 +27,17 @@ def load_once(load: Callable[[Path], T]) -> Callable[[Path], T]:
             return error.with_traceback(None)
 
     def find(path: Path) -> T:
-        found = load_version(path, (_version_of(path), _version_of(path.with_name(_BESIDE))))
-        if isinstance(found, DataError):
-            raise found.with_traceback(None)
-        return found
+        result = load_version(path, (_version_of(path), _version_of(path.with_name(_BESIDE))))
+        if isinstance(result, DataError):
+            raise result.with_traceback(None)
+        return result
 
     return find
 
 
 def _version_of(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

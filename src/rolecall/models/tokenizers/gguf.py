@@ -78,12 +78,12 @@ def chat_settings(path: str | Path) -> dict[str, str]:
 def _chat_settings(path: Path) -> dict[str, str]:
     tokens = 'tokenizer.ggml.tokens'
     metadata = read_metadata(path, arrays=(tokens,))
-    found = {
+    settings = {
         'chat_template': metadata.get('tokenizer.chat_template'),
         'bos_token': _array_element(metadata, tokens, 'tokenizer.ggml.bos_token_id'),
         'eos_token': _array_element(metadata, tokens, 'tokenizer.ggml.eos_token_id'),
     }
-    return {name: value for name, value in found.items() if isinstance(value, str)}
+    return {name: value for name, value in settings.items() if isinstance(value, str)}
 
 
 def _array_element(metadata: Mapping[str, Value], array: str, index: str) -> Value | None:
@@ -113,14 +113,14 @@ class _MetadataReader:
         count = self.unsigned('Q')
         if count > self.left:
             raise self.error_at(f'claims {count} key-values, more than the file can hold')
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         for _ in range(count):
             start = self.offset
             key = self.string()
-            if key in found:
+            if key in values:
                 raise self.error_at(f'the key {key!r} occurs twice', start)
-            found[key] = self.value(self.unsigned('I'), whole=key in arrays)
-        return found
+            values[key] = self.value(self.unsigned('I'), whole=key in arrays)
+        return values
 
     def check_header(self) -> None:
         if self.size < len(MAGIC) or self.take(len(MAGIC)) != MAGIC:
@@ -152,9 +152,9 @@ class _MetadataReader:
                 return self.numbers(kind, count)
             self.skip(count * struct.calcsize(_NUMBERS[kind]))
         else:
-            found = self.strings(count, keep=keep) if kind == _STRING else self.arrays(count, whole=whole, depth=depth)
+            items = self.strings(count, keep=keep) if kind == _STRING else self.arrays(count, whole=whole, depth=depth)
             if keep:
-                return found
+                return items
         return SkippedArray(_NAMES[kind], count, start)
 
     def arrays(self, count: int, *, whole: bool, depth: int) -> list[Value]:
@@ -162,7 +162,7 @@ class _MetadataReader:
 
     def strings(self, count: int, *, keep: bool) -> list[Value]:
         """The strings of an array, taken from large chunks; one that crosses a border, or is bad, is read by itself."""
-        found: list[Value] = []
+        texts: list[Value] = []
         length_at = struct.Struct(f'{self.order}Q').unpack_from
         while count:
             chunk, at = self.file.read(_CHUNK), 0
@@ -172,7 +172,7 @@ class _MetadataReader:
                     break
                 if keep:
                     try:
-                        found.append(chunk[at + 8 : end].decode())
+                        texts.append(chunk[at + 8 : end].decode())
                     except UnicodeDecodeError:
                         break
                 at = end
@@ -180,24 +180,24 @@ class _MetadataReader:
             self.offset += at
             self.file.seek(self.offset)
             if count and keep:
-                found.append(self.string())
+                texts.append(self.string())
             elif count:
                 self.skip(self.string_length())
             count = max(0, count - 1)
-        return found
+        return texts
 
     def numbers(self, kind: int, count: int) -> list[Value]:
         if kind not in _NUMBERS:
             raise self.error_at(f'unknown value type {kind}', self.offset - 4)
         layout = f'{self.order}{count}{_NUMBERS[kind]}'
         start = self.offset
-        found: list[Value] = list(struct.unpack(layout, self.take(struct.calcsize(layout))))
+        values: list[Value] = list(struct.unpack(layout, self.take(struct.calcsize(layout))))
         if kind != _BOOL:
-            return found
-        for number, value in enumerate(found):
+            return values
+        for number, value in enumerate(values):
             if value not in (0, 1):
                 raise self.error_at(f'a bool is neither 0 nor 1 but {value}', start + number)
-        return [bool(value) for value in found]
+        return [bool(value) for value in values]
 
     def string(self) -> str:
         length = self.string_length()

@@ -281,7 +281,7 @@ def _spelling(decoder: object) -> Spelling:
         case {'type': 'Metaspace'} | {'type': 'Replace', 'pattern': {'String': '▁'}}:
             return 'spaces'
         case {'type': 'Sequence', 'decoders': [*steps]}:
-            return next((found for step in steps if (found := _spelling(step)) != 'plain'), 'plain')
+            return next((spelling for step in steps if (spelling := _spelling(step)) != 'plain'), 'plain')
     return 'plain'
 
 
@@ -297,13 +297,13 @@ class TransformersTokenizer:
 
     @property
     def bos_id(self) -> int | None:
-        found = self.inner.bos_token_id
-        return None if found is None else int(found)
+        token = self.inner.bos_token_id
+        return None if token is None else int(token)
 
     @property
     def eos_id(self) -> int | None:
-        found = self.inner.eos_token_id
-        return None if found is None else int(found)
+        token = self.inner.eos_token_id
+        return None if token is None else int(token)
 
     @cached_property
     def adds_bos(self) -> bool:
@@ -327,8 +327,8 @@ class TransformersTokenizer:
 
     def offsets(self, text: str) -> list[Offset]:
         if self.inner.is_fast:
-            found = self.inner(replace_lone_surrogates(text), add_special_tokens=False, return_offsets_mapping=True)
-            return adjoin_ranges(found['input_ids'], [stop for _, stop in found['offset_mapping']], len(text))
+            encoded = self.inner(replace_lone_surrogates(text), add_special_tokens=False, return_offsets_mapping=True)
+            return adjoin_ranges(encoded['input_ids'], [stop for _, stop in encoded['offset_mapping']], len(text))
         ids = self.encode(text)
         return adjoin_ranges(ids, [len(self.decode(ids[: place + 1])) for place in range(len(ids))], len(text))
 

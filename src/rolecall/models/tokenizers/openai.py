@@ -135,5 +135,5 @@ def is_cached(encoding: str) -> bool:
     places = (os.environ.get(name) for name in ('TIKTOKEN_CACHE_DIR', 'DATA_GYM_CACHE_DIR'))
     folder = next((place for place in places if place is not None), f'{tempfile.gettempdir()}/data-gym-cache')
     addresses = _ENCODINGS.get(encoding, ())
-    kept = [Path(folder, hashlib.sha1(address.encode()).hexdigest()) for address in addresses]
-    return bool(folder and kept) and all(file.is_file() for file in kept)
+    files = [Path(folder, hashlib.sha1(address.encode()).hexdigest()) for address in addresses]
+    return bool(folder and files) and all(file.is_file() for file in files)

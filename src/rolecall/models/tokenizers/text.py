@@ -38,10 +38,10 @@ def show_bytes(data: bytes) -> str:
 
 def adjoin_ranges(ids: Sequence[int], stops: Sequence[int], length: int) -> list[Offset]:
     """Adjoining ranges that cover `length` characters, each ending at its stop unless that is already past."""
-    found: list[Offset] = []
+    ranges: list[Offset] = []
     start = 0
     for place, (number, stop) in enumerate(zip(ids, stops, strict=True), 1):
         stop = length if place == len(ids) else max(start, stop)
-        found.append((number, start, stop))
+        ranges.append((number, start, stop))
         start = stop
-    return found
+    return ranges

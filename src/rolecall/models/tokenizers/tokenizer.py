@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from rolecall.errors import DataError, MissingExtraError
 from rolecall.models.backends import with_default_path
-from rolecall.models.pull import PACKAGED, kept_path
+from rolecall.models.pull import PACKAGED, cached_path
 from rolecall.models.tokenizers.file_cache import load_once
 from rolecall.models.tokenizers.huggingface import FastTokenizer
 from rolecall.models.tokenizers.openai import TiktokenTokenizer, encoding_name, is_cached
@@ -76,10 +76,10 @@ def load_tokenizer(source: str | Path | Mapping[str, object]) -> Tokenizer:
     Name a folder with a tokenizer.json or a .gguf file, such a file, or 'tiktoken:NAME'.
     """
     if isinstance(source, Mapping):
-        found = find_tokenizer(source)
-        if found is None:
+        tokenizer = find_tokenizer(source)
+        if tokenizer is None:
             raise _not_found(', '.join(f'{key}={source[key]!r}' for key in _LOCAL_KEYS if key in source) or 'the entry')
-        return found
+        return tokenizer
     name = str(source)
     if name.startswith(_TIKTOKEN):
         return TiktokenTokenizer.load(name.removeprefix(_TIKTOKEN))
@@ -100,17 +100,17 @@ def find_tokenizer(entry: Mapping[str, object]) -> Tokenizer | None:
     True
     """
     entry = with_default_path(entry)
-    given = entry.get('tokenizer')
-    if isinstance(given, Tokenizer):
-        return given
+    tokenizer = entry.get('tokenizer')
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer
     for name in _names(entry, _LOCAL_KEYS):
         file = None if name.startswith(_TIKTOKEN) else _tokenizer_file(name)
         if file is not None:
             return _load_file(file)
     for name in _openai_names(entry):
-        found = _cached_encoding(name)
-        if found is not None:
-            return found
+        encoding = _cached_encoding(name)
+        if encoding is not None:
+            return encoding
     return None
 
 
@@ -140,7 +140,7 @@ def _cached_encoding(name: str) -> TiktokenTokenizer | None:
 
 def _tokenizer_file(name: str) -> Path | None:
     if name in PACKAGED:
-        return kept_path(name)
+        return cached_path(name)
     path = os.path.expanduser(name)
     if os.path.isfile(path):
         return Path(path) if path.endswith(('.json', '.gguf')) else None

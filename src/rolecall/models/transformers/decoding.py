@@ -38,7 +38,7 @@ class RowSampler:
         for step in self.narrowing:
             scores = step(input_ids, scores)
         width, device = scores.shape[-1], scores.device
-        waits = [torch.empty(width, device=device).exponential_(generator=one) for one in self.generators]
+        waits = [torch.empty(width, device=device).exponential_(generator=generator) for generator in self.generators]
         return scores - torch.stack(waits).log()
 
 
@@ -103,8 +103,8 @@ class BatchGenerator:
                 continue
             for start in range(0, len(same), self.rows):
                 batch = same[start : start + self.rows]
-                found = self._generate_batch([prompts[number] for number in batch], decoding, room)
-                replies.update(zip(batch, found, strict=True))
+                answers = self._generate_batch([prompts[number] for number in batch], decoding, room)
+                replies.update(zip(batch, answers, strict=True))
         return [replies[number] for number in range(len(prompts))]
 
     def _generate_batch(self, prompts: Sequence[TokenPrompt], decoding: TransformersDecoding, room: int) -> list[Reply]:
@@ -132,14 +132,14 @@ class BatchGenerator:
         contexts, new = self._share_prefix(rows) if decoding.beams == 1 else ([Context() for _ in rows], 0)
         cache, _ = cache_of(contexts)
         end = StopTracker(self.loaded, rows, decoding, self.stopped)
-        made = self._run(rows, decoding, room, end, cache if self.loaded.shares and decoding.beams == 1 else None)
+        outputs = self._run(rows, decoding, room, end, cache if self.loaded.shares and decoding.beams == 1 else None)
         if self.shares and self.loaded.shares and decoding.beams == 1:
             left = max(map(len, rows)) - len(rows[-1])
             self._last = (rows[-1], Context(layers_of(cache), len(rows) - 1, left, len(rows[-1])).copy())
         seconds = (time.perf_counter() - began) / len(rows)
         replies = []
         for number, (row, context) in enumerate(zip(rows, contexts, strict=True)):
-            ids, text, reason = end.answer(number, made[number])
+            ids, text, reason = end.answer(number, outputs[number])
             cached = context.length - (new if number == 0 else 0)
             replies.append(Reply(text, reason=reason, usage=Usage(len(row), len(ids), cached, seconds)))
         return replies
@@ -155,15 +155,15 @@ class BatchGenerator:
         length = min(len(rows[0]), len(rows[-1])) - 1
         for row in rows[1:]:
             length = min(length, shared_length(rows[0], row))
-        known = min(length, shared_length(self._last[0], rows[0]))
+        cached = min(length, shared_length(self._last[0], rows[0]))
         if len(rows) == 1:
-            length = known
+            length = cached
         if length < max(_WORTH_SHARING, len(rows[0]) - len(rows[-1]) + 1):
             return nothing, 0
-        context = self._last[1].first(known)
-        if known < length:
-            context = self._compute_prefix(rows[0][known:length], context)
-        return [context.first(max(0, length - len(rows[0]) + len(row))) for row in rows], length - known
+        context = self._last[1].first(cached)
+        if cached < length:
+            context = self._compute_prefix(rows[0][cached:length], context)
+        return [context.first(max(0, length - len(rows[0]) + len(row))) for row in rows], length - cached
 
     def _compute_prefix(self, ids: Ids, context: Context) -> Context:
         arguments = tensors([ids], [context], self.loaded)
@@ -180,7 +180,7 @@ class BatchGenerator:
         mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
         drawn = build_row_sampler(rows, decoding, self.loaded.device)
         try:
-            made = self.loaded.model.generate(
+            outputs = self.loaded.model.generate(
                 inputs=torch.tensor(ids, device=self.loaded.device),
                 attention_mask=torch.tensor(mask, device=self.loaded.device),
                 generation_config=_generation_config(transformers, decoding, room, end.ids, self.loaded.pad_id),
@@ -190,16 +190,16 @@ class BatchGenerator:
             )
         except ValueError as error:  # incompatible settings
             raise ModelError(f'these generation settings cannot be used: {error}') from error
-        return [row[longest:] for row in made.tolist()]
+        return [row[longest:] for row in outputs.tolist()]
 
 
 def _generation_config(
     transformers: Any, decoding: TransformersDecoding, room: int, eos: Sequence[int], pad: int
 ) -> Any:
-    known = vars(transformers.GenerationConfig())
+    defaults = vars(transformers.GenerationConfig())
     for name in decoding.extra:
-        if name not in known:
-            raise ModelError(f'unknown generation setting {name!r}. {did_you_mean(name, known)}')
+        if name not in defaults:
+            raise ModelError(f'unknown generation setting {name!r}. {did_you_mean(name, defaults)}')
     return transformers.GenerationConfig(
         **{
             **decoding.extra,
@@ -243,18 +243,18 @@ class StopTracker:
             ended[[*self.ends]] = True
         return ended
 
-    def is_reached(self, number: int, made: Sequence[int], *, new: int) -> bool:
+    def is_reached(self, number: int, ids: Sequence[int], *, new: int) -> bool:
         """Whether an answer has ended within its last `new` tokens. Records where a stop is complete."""
-        recent = made[-new:]
+        recent = ids[-new:]
         if any(token in self.ids for token in recent):
             return True
-        if not self.stops or cut_at_stop(self._text(number, made[-new - self.window :]), self.stops) is None:
+        if not self.stops or cut_at_stop(self._text(number, ids[-new - self.window :]), self.stops) is None:
             return False
-        low, high = len(made) - len(recent), len(made)
+        low, high = len(ids) - len(recent), len(ids)
         while high - low > 1:
             middle = (low + high) // 2
-            found = cut_at_stop(self._text(number, made[:middle]), self.stops) is not None
-            low, high = (low, middle) if found else (middle, high)
+            stopped = cut_at_stop(self._text(number, ids[:middle]), self.stops) is not None
+            low, high = (low, middle) if stopped else (middle, high)
         self.ends[number] = high
         return True
 
@@ -268,15 +268,15 @@ class StopTracker:
     def _text(self, number: int, ids: Sequence[int]) -> str:
         return decode_continuation(self.tokenizer, self.rows[number], ids)
 
-    def answer(self, number: int, made: Sequence[int]) -> tuple[Sequence[int], str, str]:
+    def answer(self, number: int, output: Sequence[int]) -> tuple[Sequence[int], str, str]:
         """The generated tokens, the text of the answer, and why it ended."""
-        eos = next((place for place, token in enumerate(made) if token in self.ids and place >= self.min_new), None)
+        eos = next((place for place, token in enumerate(output) if token in self.ids and place >= self.min_new), None)
         stop = self.ends.get(number)
         if eos is not None and (stop is None or eos < stop):
-            ids, reason = made[: eos + 1], 'stop'
-            text = self._text(number, made[:eos])
+            ids, reason = output[: eos + 1], 'stop'
+            text = self._text(number, output[:eos])
         else:
-            ids, reason = made[:stop], 'length' if stop is None else 'stop'
+            ids, reason = output[:stop], 'length' if stop is None else 'stop'
             text = self._text(number, ids)
         after = len(self._text(number, ids[: self.min_new])) if self.min_new else 0
         shorter = cut_at_stop(text, self.stops, after=after)

@@ -40,24 +40,24 @@ class TransformersSettings:
 
     def decoding(self, sampling: Sampling) -> TransformersDecoding:
         """Decoding options; the request's parameters win over the entry's."""
-        said = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
-        eos = said.pop('eos_token_id', None)
-        draws = said.pop('do_sample', None)
-        temperature = said.pop('temperature', None)
-        if said.pop('num_return_sequences', 1) != 1:
+        settings = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
+        eos = settings.pop('eos_token_id', None)
+        draws = settings.pop('do_sample', None)
+        temperature = settings.pop('temperature', None)
+        if settings.pop('num_return_sequences', 1) != 1:
             raise ModelError('num_return_sequences: set it on the inferencer, not on the model.')
-        stops = (*sampling.stop, *(said.pop('stop_strings', None) or ()), *self.stops)
+        stops = (*sampling.stop, *(settings.pop('stop_strings', None) or ()), *self.stops)
         return TransformersDecoding(
-            max_new=_first(sampling.max_out_len, said.pop('max_new_tokens', None), self.max_out_len),
-            min_new=_first(sampling.min_out_len, said.pop('min_new_tokens', None), self.min_out_len),
+            max_new=_first(sampling.max_out_len, settings.pop('max_new_tokens', None), self.max_out_len),
+            min_new=_first(sampling.min_out_len, settings.pop('min_new_tokens', None), self.min_out_len),
             temperature=_first(sampling.temperature, None if draws is False else temperature, 1.0 if draws else None),
-            top_p=_first(sampling.top_p, said.pop('top_p', None)),
-            top_k=_first(sampling.top_k, said.pop('top_k', None)),
-            min_p=said.pop('min_p', None),
-            seed=_first(sampling.seed, said.pop('seed', None)),
+            top_p=_first(sampling.top_p, settings.pop('top_p', None)),
+            top_k=_first(sampling.top_k, settings.pop('top_k', None)),
+            min_p=settings.pop('min_p', None),
+            seed=_first(sampling.seed, settings.pop('seed', None)),
             stops=tuple(dict.fromkeys(stop for stop in stops if stop)),
             eos_ids=None if eos is None else (eos,) if isinstance(eos, int) else tuple(eos),
-            extra=said,
+            extra=settings,
         )
 
 
@@ -104,9 +104,9 @@ def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> Transform
     return settings
 
 
-def _dtype(reader: OptionReader, given: Iterable[object]) -> str | None:
+def _dtype(reader: OptionReader, values: Iterable[object]) -> str | None:
     """The name of a dtype: a string, torch's own, or a reference to it in a config read without torch."""
-    name = next((str(value).removeprefix('torch.') for value in given if value is not None), None)
+    name = next((str(value).removeprefix('torch.') for value in values if value is not None), None)
     if name is not None and name not in DTYPES:
         reader.refuse('dtype', f'unknown dtype {name!r}.', f'Known: {", ".join(DTYPES)}.')
     return name
@@ -136,7 +136,7 @@ class ModelFiles:
         """What a reply depends on."""
         settings, source = self.settings, self.settings.source
         kwargs = {key: value for key, value in source.model_kwargs.items() if key not in _NOT_WEIGHTS}
-        said = {
+        identity = {
             'path': source.path,
             'weights': digest_model_files(self._folder) if self._folder else None,
             'tokenizer': source.tokenizer_path,
@@ -148,15 +148,15 @@ class ModelFiles:
             'max_out_len': settings.max_out_len,
             'min_out_len': settings.min_out_len,
         }
-        return {key: value for key, value in said.items() if value}
+        return {key: value for key, value in identity.items() if value}
 
     @cached_property
     def max_seq_len(self) -> int | None:
         """The entry's limit, or the model's own; never more than its learned positions."""
         config = self._config
-        said, learnt = self.settings.max_seq_len, config.get('n_positions')
-        if said is not None:
-            return min(said, learnt) if is_whole(learnt, least=1) else said
+        configured, learnt = self.settings.max_seq_len, config.get('n_positions')
+        if configured is not None:
+            return min(configured, learnt) if is_whole(learnt, least=1) else configured
         return next((config[key] for key in _LIMITS if is_whole(config.get(key), least=1, most=_LONGEST_CONTEXT)), None)
 
     @cached_property
@@ -173,8 +173,8 @@ class ModelFiles:
         folder = Path(os.path.expanduser(self.settings.source.path))
         if folder.is_dir():
             return folder
-        found = find_tokenizer({'path': self.settings.source.path})  # the name of a hub model in the local cache
-        return None if found is None else Path(found.name).parent
+        tokenizer = find_tokenizer({'path': self.settings.source.path})  # the name of a hub model in the local cache
+        return None if tokenizer is None else Path(tokenizer.name).parent
 
     @cached_property
     def _config(self) -> Mapping[str, Any]:
@@ -183,10 +183,10 @@ class ModelFiles:
         if not file or not file.is_file():
             return {}
         try:
-            found = json.loads(file.read_bytes())
+            config = json.loads(file.read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise DataError(f'{file}: not valid JSON: {error}') from error
-        if not isinstance(found, dict):
+        if not isinstance(config, dict):
             raise DataError(f'{file}: not a JSON object')
-        text = found.get('text_config')
-        return {**found, **text} if isinstance(text, dict) else found
+        text = config.get('text_config')
+        return {**config, **text} if isinstance(text, dict) else config

@@ -17,15 +17,15 @@ from rolecall.models.transformers.weights import import_hf_package
 
 _PROBE_ROWS = 4
 _TOLERANCE = 0.02
-_found: WeakKeyDictionary[Any, list[tuple[Any, Callable[..., Any]]]] = WeakKeyDictionary()
+_fusible: WeakKeyDictionary[Any, list[tuple[Any, Callable[..., Any]]]] = WeakKeyDictionary()
 
 
 @contextmanager
 def fused_layers(model: Any) -> Iterator[None]:
     """Run the model with fused kernels where it has modules that allow it."""
-    if model not in _found:
-        _found[model] = list(_find_fusible(model))
-    swapped = _found[model]
+    if model not in _fusible:
+        _fusible[model] = list(_find_fusible(model))
+    swapped = _fusible[model]
     for module, forward in swapped:
         module.forward = forward
     try:
@@ -87,7 +87,7 @@ def _agrees(module: Any, forward: Callable[..., Any], width: int, model: Any) ->
     states = torch.sin(places).reshape(1, _PROBE_ROWS, width).to(model.dtype)
     try:
         with torch.inference_mode():
-            expected, found = (one(states).float() for one in (module, forward))
+            expected, actual = (layer(states).float() for layer in (module, forward))
     except Exception:  # foreign code: whatever it raises, the module stays as it is
         return False
-    return bool((expected - found).abs().max() <= _TOLERANCE * expected.abs().max())
+    return bool((expected - actual).abs().max() <= _TOLERANCE * expected.abs().max())

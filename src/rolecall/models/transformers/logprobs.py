@@ -32,7 +32,7 @@ _IDLE = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Kept:
+class _CachedScores:
     """The computed part of the last prompt, with the log-probabilities of its tokens as `mark_scores` gives them."""
 
     ids: Ids = ()
@@ -71,13 +71,13 @@ class PromptScorer:
     stopped: Callable[[], bool] = bool
     computed: int = 0
     """Tokens computed so far, without padding."""
-    _kept: _Kept = field(default_factory=_Kept)
+    _cached: _CachedScores = field(default_factory=_CachedScores)
     _last: tuple[Ids, Context] = field(default=((), Context()))
     _charged: dict[Ids, int] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Forget the remembered prompt."""
-        self._kept = _Kept()
+        self._cached = _CachedScores()
 
     def score(self, prompts: Sequence[TokenPrompt]) -> list[Scored]:
         """The log-probabilities of each prompt's tokens, in float32."""
@@ -88,18 +88,18 @@ class PromptScorer:
         self._charged = dict.fromkeys(different, 0)
         with import_hf_package('torch').inference_mode():
             self._run([_Row(branch, Context()) for branch in tree])
-        found = dict(collect_scores(tree))
+        scores = dict(collect_scores(tree))
         last, context = self._last
         if context.length:
-            self._kept = _Kept(last[: context.length], found[last][: context.length], context.copy())
+            self._cached = _CachedScores(last[: context.length], scores[last][: context.length], context.copy())
         self._last = ((), Context())
-        return [self._build_scored(prompt, found) for prompt in prompts]
+        return [self._build_scored(prompt, scores) for prompt in prompts]
 
-    def _build_scored(self, prompt: TokenPrompt, found: dict[Ids, tuple[float | None, ...]]) -> Scored:
+    def _build_scored(self, prompt: TokenPrompt, scores: dict[Ids, tuple[float | None, ...]]) -> Scored:
         new = self._charged.get(prompt.ids, 0)
         self._charged[prompt.ids] = 0  # repeating a prompt costs nothing
         usage = Usage(input_tokens=len(prompt.ids), output_tokens=0, cached_tokens=len(prompt.ids) - new)
-        return Scored.from_marked(prompt.ids, found.get(prompt.ids, ()), prompt.offsets, usage)
+        return Scored.from_marked(prompt.ids, scores.get(prompt.ids, ()), prompt.offsets, usage)
 
     @property
     def _at_once(self) -> int:
@@ -107,27 +107,27 @@ class PromptScorer:
 
     def _run(self, rows: Iterable[_Row]) -> None:
         """Compute branches depth first, so that few contexts are held at a time."""
-        known = [self._reuse_kept(row) for row in rows]
-        fed = [row for row in known if row.tokens]
-        for row in known:
+        reused = [self._reuse_cached(row) for row in rows]
+        fed = [row for row in reused if row.tokens]
+        for row in reused:
             self._charge(row)
         for batch in self._batches(fed):
             contexts = self._run_batch(batch)
             pairs = zip(batch, contexts, strict=True)
             self._run([_Row(child, context) for row, context in pairs for child in row.branch.children])
 
-    def _reuse_kept(self, row: _Row) -> _Row:
+    def _reuse_cached(self, row: _Row) -> _Row:
         """Continue from the last call's prompt instead, if it covers more; its last common token is fed again."""
-        branch, kept = row.branch, self._kept
+        branch, cached = row.branch, self._cached
         if not self.loaded.shares or not self.shares:
             return row
-        known = shared_length(kept.ids, branch.ids[: branch.stop])
-        if known - 1 <= branch.start:
+        shared = shared_length(cached.ids, branch.ids[: branch.stop])
+        if shared - 1 <= branch.start:
             return row
-        branch.logprobs[: known - branch.start] = kept.logprobs[branch.start : known]
-        if known == branch.stop and not branch.children:
-            return _Row(branch, kept.context.first(branch.fed))
-        return _Row(branch, kept.context.first(known - 1))
+        branch.logprobs[: shared - branch.start] = cached.logprobs[branch.start : shared]
+        if shared == branch.stop and not branch.children:
+            return _Row(branch, cached.context.first(branch.fed))
+        return _Row(branch, cached.context.first(shared - 1))
 
     def _charge(self, row: _Row) -> None:
         """Charge the new tokens of a branch to its first prompt."""
@@ -151,10 +151,10 @@ class PromptScorer:
     def _fit(self, batch: Sequence[_Row]) -> bool:
         fed = [len(row.tokens) for row in batch]
         filled = len(batch) * max(fed)
-        held = filled + len(batch) * max(row.context.length for row in batch)
+        cells = filled + len(batch) * max(row.context.length for row in batch)
         # Padding is free on a GPU but not on a CPU.
         wasteful = self.loaded.device.type == 'cpu' and filled > 1.2 * sum(fed) + _IDLE
-        return held <= self.room and filled <= self._at_once and not wasteful and not self.one_by_one
+        return cells <= self.room and filled <= self._at_once and not wasteful and not self.one_by_one
 
     def _run_batch(self, batch: Sequence[_Row]) -> list[Context]:
         if self.stopped():
@@ -194,12 +194,12 @@ class PromptScorer:
 
     def _record_logprobs(self, batch: Sequence[_Row], logits: Any) -> None:
         torch = import_hf_package('torch')
-        wanted = [(number, *one) for number, row in enumerate(batch) for one in _wanted_scores(row)]
+        wanted = [(number, *score) for number, row in enumerate(batch) for score in _wanted_scores(row)]
         if not wanted:
             return
         step = max(1, _LOGITS_AT_ONCE // logits.shape[-1])
         rows, places, targets = (
-            torch.tensor([one[part] for one in wanted], device=logits.device) for part in (0, 1, 2)
+            torch.tensor([score[part] for score in wanted], device=logits.device) for part in (0, 1, 2)
         )
         values: list[float] = []
         for start in range(0, len(wanted), step):
@@ -225,11 +225,11 @@ def mark_scores(scores: Any, targets: Any) -> Any:
 
 def _wanted_scores(row: _Row) -> Iterator[tuple[int, int, Branch, int]]:
     """For each score to read: its position in the row's output, the token, and where to record it."""
-    branch, known = row.branch, row.context.length
-    for place in range(known + 1, branch.stop):
-        yield place - known - 1, branch.ids[place], branch, place - branch.start
+    branch, length = row.branch, row.context.length
+    for place in range(length + 1, branch.stop):
+        yield place - length - 1, branch.ids[place], branch, place - branch.start
     for child in branch.children:
-        yield branch.stop - known - 1, child.ids[branch.stop], child, 0
+        yield branch.stop - length - 1, child.ids[branch.stop], child, 0
 
 
 def collect_scores(

@@ -61,7 +61,7 @@ class TransformersModel(RedactingModel):
         return self._settings.batch_size or (_ON_CUDA if self._settings.source.may_use_cuda else _ON_CPU)
 
     @property
-    def score_batch(self) -> int:
+    def score_batch_size(self) -> int:
         """How many requests one call of `score` takes: shared prefixes are computed once, tails in batches."""
         return 8 * self.batch if self.batch < _ON_CUDA else 4 * self.batch
 

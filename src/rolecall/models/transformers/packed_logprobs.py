@@ -40,7 +40,7 @@ class _Pack:
 
     tokens: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
-    seen: list[tuple[tuple[int, int], ...]] = field(default_factory=list)
+    visible: list[tuple[tuple[int, int], ...]] = field(default_factory=list)
     """For each token the stretches of the row that it sees."""
     wanted: list[tuple[int, int, Branch, int]] = field(default_factory=list)
     """Each score: its place in the row's output, the token, and the branch and place where it is noted."""
@@ -58,7 +58,7 @@ class _Pack:
         for offset, token in enumerate(tokens):
             self.tokens.append(token)
             self.positions.append(start + offset)
-            self.seen.append((*before, (begin, begin + offset + 1)))
+            self.visible.append((*before, (begin, begin + offset + 1)))
 
     def _add_branch(self, branch: Branch, before: tuple[tuple[int, int], ...]) -> None:
         if before:  # the last token before a branch predicts its first
@@ -98,23 +98,23 @@ class PackedScorer:
                 self._score_packs(packs, trunk.prefix)
             else:
                 self._score_packs([_Pack.of(root, (), 0) for root in tree], Prefix())
-        found = dict(collect_scores(tree))
+        scores = dict(collect_scores(tree))
         new = self.computed - before
         scored = []
         for prompt in prompts:
             charged = min(new, len(prompt.ids))
             new -= charged
             usage = Usage(input_tokens=len(prompt.ids), output_tokens=0, cached_tokens=len(prompt.ids) - charged)
-            scored.append(Scored.from_marked(prompt.ids, found.get(prompt.ids, ()), prompt.offsets, usage))
+            scored.append(Scored.from_marked(prompt.ids, scores.get(prompt.ids, ()), prompt.offsets, usage))
         return scored
 
     def _grow_trunk(self, root: Branch) -> _Trunk:
         """The trunk, computed from where it parts with the one that is remembered."""
         ids = root.ids[: root.stop]
-        last, kept = len(ids) - 1, self._trunk
-        common = shared_length(kept.ids, ids)
-        start = max(0, min(common if common > last else common - 1, kept.prefix.length, last))
-        prefix, logprobs = kept.prefix.first(start), [*kept.logprobs[: start + 1]] or [None]
+        last, trunk = len(ids) - 1, self._trunk
+        common = shared_length(trunk.ids, ids)
+        start = max(0, min(common if common > last else common - 1, trunk.prefix.length, last))
+        prefix, logprobs = trunk.prefix.first(start), [*trunk.logprobs[: start + 1]] or [None]
         for begin in range(start, last, _CHUNK):
             chunk = ids[begin : min(last, begin + _CHUNK)]
             prefix, logits = extend_prefix(self.loaded, chunk, prefix)
@@ -159,20 +159,20 @@ class PackedScorer:
         for number, pack in enumerate(batch):
             ids[number, : len(pack.tokens)] = torch.tensor(pack.tokens)
             positions[number, : len(pack.tokens)] = torch.tensor(pack.positions)
-            _open(mask[number, 0], pack.seen)
+            _open(mask[number, 0], pack.visible)
         device = self.loaded.device
         logits = attend_packed(self.loaded, prefix, ids.to(device), positions.to(device), mask.to(device))
         self.computed += sum(len(pack.tokens) for pack in batch)
-        wanted = [(number * longest + one[0], *one[1:]) for number, pack in enumerate(batch) for one in pack.wanted]
-        values = _pick_scores(logits.flatten(0, 1), [one[0] for one in wanted], [one[1] for one in wanted])
+        wanted = [(number * longest + item[0], *item[1:]) for number, pack in enumerate(batch) for item in pack.wanted]
+        values = _pick_scores(logits.flatten(0, 1), [item[0] for item in wanted], [item[1] for item in wanted])
         for (_, _, branch, place), value in zip(wanted, values, strict=True):
             branch.logprobs[place] = value
 
 
-def _open(mask: Any, seen: Sequence[tuple[tuple[int, int], ...]]) -> None:
+def _open(mask: Any, visible: Sequence[tuple[tuple[int, int], ...]]) -> None:
     """Let each token see its stretches. Tokens of one branch see the same, and what precedes them in their own."""
     torch = import_hf_package('torch')
-    for before, group in groupby(range(len(seen)), key=lambda token: (seen[token][:-1], seen[token][-1][0])):
+    for before, group in groupby(range(len(visible)), key=lambda token: (visible[token][:-1], visible[token][-1][0])):
         tokens = list(group)
         begin, end = tokens[0], tokens[-1] + 1
         for start, stop in before[0]:
@@ -187,7 +187,7 @@ def _pick_scores(logits: Any, places: Sequence[int], targets: Sequence[int]) -> 
     torch = import_hf_package('torch')
     step = max(1, _LOGITS_AT_ONCE // logits.shape[-1])
     rows, tokens = (torch.tensor(list(numbers), device=logits.device) for numbers in (places, targets))
-    found = []
+    batches = []
     for start in range(0, len(rows), step):
-        found.append(mark_scores(logits[rows[start : start + step]].float(), tokens[start : start + step]))
-    return torch.cat(found).tolist() if found else []
+        batches.append(mark_scores(logits[rows[start : start + step]].float(), tokens[start : start + step]))
+    return torch.cat(batches).tolist() if batches else []

@@ -57,16 +57,16 @@ def build_flat_tree(prompts: Iterable[Ids]) -> list[Branch]:
     return [Branch(ids, 0, len(ids)) for ids in prompts]
 
 
-def shared_length(one: Sequence[int], other: Sequence[int]) -> int:
+def shared_length(first: Sequence[int], other: Sequence[int]) -> int:
     """The length of two prompts' common prefix.
 
     >>> shared_length([1, 2, 3], [1, 2, 4])
     2
     """
-    low, high = 0, min(len(one), len(other)) + 1
+    low, high = 0, min(len(first), len(other)) + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle)
+        low, high = (middle, high) if first[low:middle] == other[low:middle] else (low, middle)
     return low
 
 
@@ -101,10 +101,10 @@ def cache_of(contexts: Sequence[Context]) -> tuple[Any, int]:
         return cache, 0
     layers = contexts[0].layers
     if len({(context.row, context.left, context.length) for context in contexts}) == 1:
-        one = contexts[0]
+        base = contexts[0]
         for number, pair in enumerate(layers):
             keys, values = (
-                tensor[one.row : one.row + 1, :, one.left : one.left + longest].expand(len(contexts), -1, -1, -1)
+                tensor[base.row : base.row + 1, :, base.left : base.left + longest].expand(len(contexts), -1, -1, -1)
                 for tensor in pair
             )
             cache.update(keys, values, number)

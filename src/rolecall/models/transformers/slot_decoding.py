@@ -45,7 +45,7 @@ class SlotGenerator:
     graphs: bool = True
     """False: steps run one kernel at a time, as on a CPU."""
     stopped: Callable[[], bool] = bool
-    _known: tuple[Ids, Prefix] = field(default=((), Prefix()))
+    _cached: tuple[Ids, Prefix] = field(default=((), Prefix()))
     _decoder: _Decoder | None = None
 
     @staticmethod
@@ -55,7 +55,7 @@ class SlotGenerator:
 
     def forget(self) -> None:
         """Free the prefix and the slots."""
-        self._known, self._decoder = ((), Prefix()), None
+        self._cached, self._decoder = ((), Prefix()), None
 
     def generate(self, prompts: Sequence[TokenPrompt], decoding: TransformersDecoding) -> list[Reply]:
         """One reply for each prompt, in their order."""
@@ -103,14 +103,14 @@ class SlotGenerator:
         length = min(map(len, prompts)) - 1
         for ids in prompts:
             length = min(length, shared_length(prompts[0], ids))
-        known_ids, known = self._known
-        if known_ids and prompts[0][: len(known_ids)] == known_ids and len(known_ids) <= length < 2 * len(known_ids):
-            return known, 0
+        last_ids, last = self._cached
+        if last_ids and prompts[0][: len(last_ids)] == last_ids and len(last_ids) <= length < 2 * len(last_ids):
+            return last, 0
         if len(prompts) == 1 or length < _WORTH_SHARING:
             return Prefix(), 0
         ids = prompts[0][:length]
         prefix = compute_prefix(self.loaded, ids)
-        self._known = (ids, prefix)
+        self._cached = (ids, prefix)
         return prefix, length
 
     def _fit_rows(self, rows: int, columns: int) -> int:
@@ -180,9 +180,9 @@ class _Decoder:
                 samplers |= {row: _row_sampler(jobs[place].ids, decoding, self._loaded) for row, place in taken.items()}
             for _ in range(_STEPS):
                 self._advance(samplers, active)
-            made, out = self._made.tolist(), self._out.tolist()
+            lengths, out = self._made.tolist(), self._out.tolist()
             for row, place in [*active.items()]:
-                ids = out[row][: min(made[row], jobs[place].room)]
+                ids = out[row][: min(lengths[row], jobs[place].room)]
                 if end.is_reached(place, ids, new=_STEPS) or len(ids) >= jobs[place].room:
                     del active[row]
                     yield place, ids
@@ -236,8 +236,8 @@ class _Decoder:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._step()
-        for tensor, kept in zip(state, before, strict=True):
-            tensor.copy_(kept)
+        for tensor, saved in zip(state, before, strict=True):
+            tensor.copy_(saved)
 
 
 def _row_sampler(ids: Ids, decoding: TransformersDecoding, loaded: LoadedModel) -> RowSampler:

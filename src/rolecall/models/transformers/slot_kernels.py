@@ -28,33 +28,33 @@ def _attend_prefix(  # type: ignore[no-untyped-def]
     row, head = number // heads, number % heads
     at = (row * groups + group) * heads + head
     column, value_column = tl.arange(0, wide), tl.arange(0, value_wide)
-    known = number[:, None] < count
-    q = tl.load(query + at[:, None] * width + column[None], mask=known & (column[None] < width), other=0.0)
+    in_batch = number[:, None] < count
+    q = tl.load(query + at[:, None] * width + column[None], mask=in_batch & (column[None] < width), other=0.0)
     best = tl.full((tile,), float('-inf'), tl.float32)
     total = tl.zeros((tile,), tl.float32)
     mixed = tl.zeros((tile, value_wide), tl.float32)
     for start in range(0, length, block):
         place = start + tl.arange(0, block)
-        seen = place < length
+        in_prefix = place < length
         k = tl.load(
             keys + (group * length + place[:, None]) * width + column[None],
-            mask=seen[:, None] & (column[None] < width), other=0.0,
+            mask=in_prefix[:, None] & (column[None] < width), other=0.0,
         )  # fmt: skip
         scores = tl.dot(q, tl.trans(k), input_precision='ieee') * scale
-        scores = tl.where(seen[None], scores, float('-inf'))
+        scores = tl.where(in_prefix[None], scores, float('-inf'))
         top = tl.maximum(best, tl.max(scores, 1))
         weights = tl.exp2(scores - top[:, None])
         fade = tl.exp2(best - top)
         total = total * fade + tl.sum(weights, 1)
         v = tl.load(
             values + (group * length + place[:, None]) * value_width + value_column[None],
-            mask=seen[:, None] & (value_column[None] < value_width), other=0.0,
+            mask=in_prefix[:, None] & (value_column[None] < value_width), other=0.0,
         )  # fmt: skip
         mixed = mixed * fade[:, None] + tl.dot(weights.to(v.dtype), v, input_precision='ieee')
         best = top
     tl.store(
         out + at[:, None] * value_width + value_column[None],
-        mixed / total[:, None], mask=known & (value_column[None] < value_width),
+        mixed / total[:, None], mask=in_batch & (value_column[None] < value_width),
     )  # fmt: skip
     tl.store(lse + at, best + tl.log2(total), mask=number < count)
 
@@ -77,24 +77,26 @@ def _attend_own(  # type: ignore[no-untyped-def]
     tl.store(keys + (slot + length) * width + column, k_new, mask=inside)
     tl.store(values + (slot + length) * value_width + value_column, v_new, mask=value_inside)
     at = pair * heads + head
-    known = head[:, None] < heads
-    q = tl.load(query + at[:, None] * width + column[None], mask=known & inside[None], other=0.0)
+    in_heads = head[:, None] < heads
+    q = tl.load(query + at[:, None] * width + column[None], mask=in_heads & inside[None], other=0.0)
     best = tl.sum(q.to(tl.float32) * k_new.to(tl.float32)[None], 1) * scale
     total = tl.full((tile,), 1.0, tl.float32)
     mixed = tl.zeros((tile, value_wide), tl.float32) + v_new.to(tl.float32)[None]
     for start in range(0, length, block):
         place = start + tl.arange(0, block)
-        seen = place < length
-        k = tl.load(keys + (slot + place[:, None]) * width + column[None], mask=seen[:, None] & inside[None], other=0.0)
+        in_own = place < length
+        k = tl.load(
+            keys + (slot + place[:, None]) * width + column[None], mask=in_own[:, None] & inside[None], other=0.0
+        )
         scores = tl.dot(q, tl.trans(k), input_precision='ieee') * scale
-        scores = tl.where(seen[None], scores, float('-inf'))
+        scores = tl.where(in_own[None], scores, float('-inf'))
         top = tl.maximum(best, tl.max(scores, 1))
         weights = tl.exp2(scores - top[:, None])
         fade = tl.exp2(best - top)
         total = total * fade + tl.sum(weights, 1)
         v = tl.load(
             values + (slot + place[:, None]) * value_width + value_column[None],
-            mask=seen[:, None] & value_inside[None], other=0.0,
+            mask=in_own[:, None] & value_inside[None], other=0.0,
         )  # fmt: skip
         mixed = mixed * fade[:, None] + tl.dot(weights.to(v.dtype), v, input_precision='ieee')
         best = top
@@ -103,14 +105,14 @@ def _attend_own(  # type: ignore[no-untyped-def]
         top = tl.maximum(best, before)
         shared, own = tl.exp2(before - top), tl.exp2(best - top)
         contents = tl.load(
-            prefix_out + at[:, None] * value_width + value_column[None], mask=known & value_inside[None], other=0.0
+            prefix_out + at[:, None] * value_width + value_column[None], mask=in_heads & value_inside[None], other=0.0
         )
         mixed = mixed * own[:, None] + contents * shared[:, None]
         total = total * own + shared
     mixed = mixed / total[:, None]
     tl.store(
         out + at[:, None] * value_width + value_column[None],
-        mixed.to(out.dtype.element_ty), mask=known & value_inside[None],
+        mixed.to(out.dtype.element_ty), mask=in_heads & value_inside[None],
     )  # fmt: skip
 
 

@@ -76,8 +76,8 @@ class Slots:
     def layer(self, number: int, key: Any, value: Any) -> tuple[Any, Any]:
         """The tensors of a layer, made to hold keys and values like these."""
         while len(self.keys) <= number:
-            for held, like in ((self.keys, key), (self.values, value)):
-                held.append(like.new_zeros((self.rows, like.shape[1], self.columns, like.shape[3])))
+            for tensors, like in ((self.keys, key), (self.values, value)):
+                tensors.append(like.new_zeros((self.rows, like.shape[1], self.columns, like.shape[3])))
         return self.keys[number], self.values[number]
 
 
@@ -116,9 +116,9 @@ class _Decoding:
         rows, heads, _, width = query.shape
         groups = key.shape[1]
         grouped = query.reshape(rows, groups, heads // groups, width)
-        seen = torch.arange(keys.shape[2], device=query.device) <= self.column[:, None]
+        visible = torch.arange(keys.shape[2], device=query.device) <= self.column[:, None]
         own = torch.matmul(grouped, keys.transpose(2, 3)).float() * scale
-        own = own.masked_fill(~seen[:, None, None, :], float('-inf'))
+        own = own.masked_fill(~visible[:, None, None, :], float('-inf'))
         if not self.slots.prefix.length:
             weights = torch.softmax(own, -1).to(query.dtype)
             return torch.matmul(weights, values).reshape(rows, heads, 1, -1).transpose(1, 2)
@@ -138,16 +138,16 @@ class _Decoding:
 class _Reading:
     """The tokens of one row, whose keys and values are kept as a prefix."""
 
-    found: list[tuple[Any, Any]]
+    layers: list[tuple[Any, Any]]
     before: Prefix
 
     def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float | None) -> Any:
         torch = import_hf_package('torch')
-        kept = (key[0].contiguous(), value[0].contiguous())
+        pair = (key[0].contiguous(), value[0].contiguous())
         if self.before.length:
             keys, values = self.before.layers[layer]
-            kept = (torch.cat([keys, key[0]], 1), torch.cat([values, value[0]], 1))
-        self.found.append(kept)
+            pair = (torch.cat([keys, key[0]], 1), torch.cat([values, value[0]], 1))
+        self.layers.append(pair)
         return _attend_causally(query, key, value, self.before, layer, scale)
 
 
@@ -180,12 +180,12 @@ def extend_prefix(loaded: LoadedModel, tokens: Sequence[int], after: Prefix) -> 
 
 def _read(loaded: LoadedModel, tokens: Sequence[int], before: Prefix, **options: Any) -> tuple[Prefix, Any]:
     torch = import_hf_package('torch')
-    found: list[tuple[Any, Any]] = []
+    layers: list[tuple[Any, Any]] = []
     places = torch.arange(before.length, before.length + len(tokens), device=loaded.device)
-    with _attending(loaded, _Reading(found, before)):
+    with _attending(loaded, _Reading(layers, before)):
         ids = torch.tensor([list(tokens)], device=loaded.device)
         logits = loaded.model(input_ids=ids, position_ids=places[None], use_cache=False, **options).logits
-    return Prefix(tuple(found), before.length + len(tokens)), logits
+    return Prefix(tuple(layers), before.length + len(tokens)), logits
 
 
 def attend_packed(loaded: LoadedModel, prefix: Prefix, ids: Any, positions: Any, mask: Any) -> Any:
@@ -207,7 +207,7 @@ def find_obstacle(loaded: LoadedModel) -> str | None:
             slots = Slots.empty(compute_prefix(loaded, tokens[:half]), rows=1, columns=_PROBE)
             slots.prefill(loaded, [0], [tokens[half:-1]])
             column = torch.tensor([_PROBE - half - 1], device=loaded.device)
-            found = slots.decode(loaded, torch.tensor([tokens[-1]], device=loaded.device), column)
+            logits = slots.decode(loaded, torch.tensor([tokens[-1]], device=loaded.device), column)
             ids = torch.tensor([tokens], device=loaded.device)
             expected = loaded.model(input_ids=ids, use_cache=False).logits[:, -1]
     except UnsupportedAttentionError as error:
@@ -216,8 +216,8 @@ def find_obstacle(loaded: LoadedModel) -> str | None:
         return f'{type(error).__name__}: {error}'
     if len(slots.keys) != loaded.model.config.get_text_config().num_hidden_layers:
         return 'not all of its layers use the public attention interface'
-    apart = (found.float() - expected.float()).abs().max().item()
-    tolerance = {torch.float32: 1e-3, torch.float64: 1e-6}.get(found.dtype, 0.05) * expected.float().abs().max().item()
+    apart = (logits.float() - expected.float()).abs().max().item()
+    tolerance = {torch.float32: 1e-3, torch.float64: 1e-6}.get(logits.dtype, 0.05) * expected.float().abs().max().item()
     return None if apart <= tolerance else f'its results differ by {apart:.2g} from those of its own attention'
 
 
@@ -278,7 +278,7 @@ def _attend_causally(query: Any, key: Any, value: Any, prefix: Prefix, layer: in
 
 def _after_prefix(key: Any, value: Any, prefix: Prefix, layer: int) -> tuple[Any, Any]:
     torch = import_hf_package('torch')
-    before, contents = (one.expand(key.shape[0], *one.shape) for one in prefix.layers[layer])
+    before, contents = (tensor.expand(key.shape[0], *tensor.shape) for tensor in prefix.layers[layer])
     return torch.cat([before, key], 2), torch.cat([contents, value], 2)
 
 

@@ -97,8 +97,8 @@ class WeightsSource:
                 raise ValueError(f'weights are missing: {", ".join(sorted(about["missing_keys"])[:5])}')
             if not spread:
                 model = model.to(device)
-            found = tokenizer or self.local_tokenizer() or self.own_tokenizer()
-        return LoadedModel.of(model.eval(), found)
+            own = tokenizer or self.local_tokenizer() or self.own_tokenizer()
+        return LoadedModel.of(model.eval(), own)
 
     def own_tokenizer(self) -> TransformersTokenizer:
         """The tokenizer as `transformers` loads it."""
@@ -201,12 +201,12 @@ def _loading_errors(path: str) -> Iterator[None]:
 def no_progress_bar(transformers: Any) -> Iterator[None]:
     """Without the progress bars of `transformers`."""
     logging = transformers.utils.logging
-    shown = logging.is_progress_bar_enabled()
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             logging.enable_progress_bar()
 
 

@@ -56,7 +56,9 @@ class BatchClient(GatheringClient):
 
     def _batch_size(self, call: ModelCall) -> int:
         """How many requests one call may carry; a model may take more at once to score than to answer."""
-        size: int = getattr(self.model, 'score_batch', self.model.batch) if call.kind == 'score' else self.model.batch
+        size: int = (
+            getattr(self.model, 'score_batch_size', self.model.batch) if call.kind == 'score' else self.model.batch
+        )
         return size
 
     async def _compute(self, batch: list[PendingCall]) -> None:

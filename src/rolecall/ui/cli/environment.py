@@ -66,10 +66,10 @@ def _check_sandboxes() -> Iterator[Checked]:
 
 
 def _check_models() -> Iterator[Checked]:
-    from rolecall.models.pull import PACKAGED, kept_path
+    from rolecall.models.pull import PACKAGED, cached_path
 
     for name, model in PACKAGED.items():
-        path = kept_path(name)
+        path = cached_path(name)
         found = f'at {path}' if path else f'not downloaded ({model.download / 1e6:.0f} MB): rolecall models pull {name}'
         yield Checked(f'model {name}', found)
 
@@ -90,4 +90,4 @@ def _check_endpoints() -> Iterator[Checked]:
         checks = list(pool.map(check_service, services))
     for service, check in zip(services, checks, strict=True):
         if service.keys or check.works:
-            yield Checked(f'endpoint {check.service}', f'{check.told} ({check.url})', problem=not check.works)
+            yield Checked(f'endpoint {check.service}', f'{check.status} ({check.url})', problem=not check.works)
