@@ -19,10 +19,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rolecall import ChatPrompter, ConfigError, McpTools, OnlineChatModule, RolecallError, TrainableModule
-from rolecall.apps.chat import BadAnswerError, Event, ModuleError, ToolCallsError
+from rolecall.apps.chat import BadAnswerError, BatchError, Event, ModuleError, ToolCallsError
 from rolecall.apps.chat.adapters import ModuleCall
 from rolecall.apps.chat.background import result_of
-from rolecall.apps.chat.call_options import CallOptions
+from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.conversation import Answerer, Conversation
 from rolecall.apps.chat.structured import GrowingJson
 from rolecall.models.llama.json_grammar import json_grammar
@@ -89,7 +89,7 @@ def test_headers_and_fields_of_one_call_are_sent_with_it_alone(server: Server) -
 def test_a_timeout_names_the_last_failure() -> None:
     with serve(faults=in_order('error', 'hang')) as server:
         line = module_of(server)._connection()
-        conversation = Conversation([Answerer('toy', line, CallOptions(timeout=2.0))])
+        conversation = Conversation([Answerer('toy', line, CallSettings(timeout=2.0))])
         with pytest.raises(ModelError, match=r'no answer within 2 s .* The last attempt: .*failed \(500\)') as caught:
             result_of(conversation.answer_in_time(ChatPrompter('Go.'), ModuleCall('Hi')))
     assert caught.value.status == 500
@@ -342,8 +342,24 @@ def test_errors_of_a_batch_stand_in_their_places() -> None:
         good, bad = module.batch(['good', 'bad'], return_errors=True)
         assert good == 'good'
         assert isinstance(bad, ModelError)
-        with pytest.raises(ModelError):
-            module.batch(['good', 'bad'])
+        with pytest.raises(BatchError, match='input 1 failed: .* 1 of 3 inputs were answered') as caught:
+            module.batch(['good', 'bad', 'good'], concurrency=1)
+        assert [reply and reply.text for reply in caught.value.replies] == ['good', None, None]
+        assert list(caught.value.errors) == [1]
+        assert isinstance(caught.value.__cause__, ModelError)
+
+
+def test_a_batch_has_replies_with_usage_and_a_history_for_each_input(server: Server) -> None:
+    module = module_of(server)
+    replies = module.batch_replies(['a', 'b'], histories=[[['Who?', 'Me.']], None])
+    assert [reply.text for reply in replies] == ['Answer to a', 'Answer to b']
+    assert all(reply.usage.output_tokens for reply in replies)
+    assert sorted(len(body['messages']) for body in server.bodies) == [1, 3]
+    assert asyncio.run(module.abatch_replies(['a']))[0].text == 'Answer to a'
+    with pytest.raises(ModuleError, match='one for each of the 2 inputs, got 1'):
+        module.batch(['a', 'b'], histories=[None])
+    with pytest.raises(ModuleError, match='give one of the two'):
+        module.batch(['a'], histories=[None], history=[['a', 'b']])
 
 
 def test_a_fallback_answers_for_a_module_that_cannot(server: Server) -> None:

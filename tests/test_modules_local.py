@@ -17,7 +17,7 @@ from rolecall import AlpacaPrompter, ChatPrompter, ChatTemplate, OnlineChatModul
 from rolecall.apps.chat import ChatReply, ModuleError, NotStartedError
 from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
 from rolecall.apps.chat.background import result_of
-from rolecall.apps.chat.call_options import CallOptions
+from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.conversation import Answerer, Connection, Conversation
 from rolecall.apps.chat.tools import Toolbox
 from rolecall.core.prompters.base_prompter import Prompter
@@ -243,7 +243,7 @@ def connection_to(template: str, *answers: str, tokenizer: Any = None) -> tuple[
 
 
 async def converse(connection: Connection, prompter: Prompter, asked: ModuleCall, **options: Any) -> ChatReply:
-    return await Conversation([Answerer('toy', connection, CallOptions())], **options).hold(prompter, asked)
+    return await Conversation([Answerer('toy', connection, CallSettings())], **options).hold(prompter, asked)
 
 
 def add(x: int, y: int) -> int:

@@ -17,7 +17,7 @@ from aiohttp import web
 from rolecall import ChatPrompter, OnlineChatModule
 from rolecall.apps.chat import ModuleError
 from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
-from rolecall.apps.chat.call_options import CallOptions
+from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.conversation import Answerer, Connection, Conversation
 from rolecall.apps.chat.streaming import StreamPiece
 from rolecall.apps.chat.tools import Toolbox
@@ -270,7 +270,7 @@ def test_a_chat_template_gets_the_reasoning_of_the_tool_loop() -> None:
     toolbox = Toolbox([weather], max_rounds=2)
     asked = ModuleCall('Coat?', None, toolbox.schemas)
     reply = asyncio.run(
-        Conversation([Answerer('toy', connection, CallOptions())], toolbox=toolbox).hold(ChatPrompter(), asked)
+        Conversation([Answerer('toy', connection, CallSettings())], toolbox=toolbox).hold(ChatPrompter(), asked)
     )
     assert (reply.text, reply.reasoning) == ('No coat.', 'Mild.')
     assert '<assistant>(I look.)' in seen[1]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rolecall.apps.chat.module import ChatModule
     from rolecall.apps.chat.module_errors import (
         BadAnswerError,
+        BatchError,
         CostLimitError,
         ModuleError,
         NoAnswerError,
@@ -109,6 +110,7 @@ _HOMES = {
     'rolecall.apps.chat.module': ('ChatModule',),
     'rolecall.apps.chat.module_errors': (
         'BadAnswerError',
+        'BatchError',
         'CostLimitError',
         'ModuleError',
         'NoAnswerError',
@@ -220,6 +222,7 @@ __all__ = [
     'Attempt',
     'BM25Retriever',
     'BadAnswerError',
+    'BatchError',
     'CLPInferencer',
     'Capabilities',
     'ChatModule',

@@ -1,5 +1,6 @@
 """Chat modules: a prompter and a model behind one call, the same for services, servers and models on this machine."""
 
+from rolecall.apps.chat.call_options import BatchOptions, CallOptions
 from rolecall.apps.chat.chat_reply import Attempt, ChatReply
 from rolecall.apps.chat.events import Event, Retry, Spent, ToolFailure
 from rolecall.apps.chat.local import TrainableModule
@@ -7,6 +8,7 @@ from rolecall.apps.chat.mcp_tools import McpTools
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import (
     BadAnswerError,
+    BatchError,
     CostLimitError,
     ModuleError,
     NoAnswerError,
@@ -25,6 +27,9 @@ __all__ = [
     'AsyncStream',
     'Attempt',
     'BadAnswerError',
+    'BatchError',
+    'BatchOptions',
+    'CallOptions',
     'ChatModule',
     'ChatReply',
     'ChatSource',

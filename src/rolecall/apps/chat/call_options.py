@@ -6,27 +6,101 @@ Every option is honoured or refused; none is sent to a server because it was mis
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.apps.chat.tools import Tool
 from rolecall.checking import is_number, is_whole
 from rolecall.errors import did_you_mean
 from rolecall.models.http.headers import HEADER_RULE, find_unsendable_header
 from rolecall.models.protocol import Sampling
 
+History = Sequence[Any] | None
+Tools = Sequence[Mapping[str, Any] | Callable[..., Any] | Tool] | None
+Json = Mapping[str, Any]
+
+
+class SamplingOptions(TypedDict, total=False):
+    """How an answer is drawn, for every call of a module or for one. Models refuse what they do not have."""
+
+    max_tokens: int | None
+    max_out_len: int | None
+    max_completion_tokens: int | None
+    max_new_tokens: int | None
+    min_out_len: int | None
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    seed: int | None
+    stop: str | Sequence[str] | None
+    min_tokens: int | None
+    min_new_tokens: int | None
+    min_p: float | None
+    do_sample: bool | None
+    ignore_eos: bool | None
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    logit_bias: Mapping[str, float] | None
+    logprobs: bool | int | None
+    top_logprobs: int | None
+    tool_choice: str | Json | None
+    parallel_tool_calls: bool | None
+    response_format: Json | None
+    reasoning_effort: str | None
+    reasoning: Json | None
+    thinking: Json | None
+    enable_thinking: bool | None
+    verbosity: str | None
+    service_tier: str | None
+    user: str | None
+    metadata: Json | None
+    store: bool | None
+    prediction: Json | None
+    modalities: Sequence[str] | None
+    web_search_options: Json | None
+    chat_template_kwargs: Json | None
+    num_beams: int | None
+    typical_p: float | None
+    guided_json: Json | str | None
+    guided_regex: str | None
+    guided_choice: Sequence[str] | None
+    generation_config: Json | None
+    mirostat: int | None
+
+
+class CallOptions(SamplingOptions, total=False):
+    """The options of one call."""
+
+    history: History
+    tools: Tools
+    timeout: float | None
+    """Seconds for the whole call: retries, pauses, fallbacks and tools included."""
+    retries: int | None
+    max_cost: float | None
+    """US dollars after which no further request is sent."""
+    deps: object
+    """What tools get as `context.deps`."""
+    headers: Mapping[str, str] | None
+    extra_body: Json | None
+
+
+class BatchOptions(CallOptions, total=False):
+    """The options of a batch."""
+
+    concurrency: int
+    histories: Sequence[History] | None
+    """A history for each input."""
+    on_progress: Callable[[int, int], object] | None
+    """Called with the number of answers and of inputs."""
+    return_errors: bool
+
+
 _LENGTHS = ('max_out_len', 'max_tokens', 'max_completion_tokens', 'max_new_tokens')
 _OWN = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
 _PENALTIES = ('presence_penalty', 'frequency_penalty', 'repetition_penalty', 'min_p')
-_PASSED_ON = (
-    *('min_tokens', 'min_new_tokens', 'min_p', 'do_sample', 'ignore_eos', 'repetition_penalty', 'presence_penalty'),
-    *('frequency_penalty', 'logit_bias', 'logprobs', 'top_logprobs', 'tool_choice', 'parallel_tool_calls'),
-    *('response_format', 'reasoning_effort', 'reasoning', 'thinking', 'enable_thinking', 'verbosity', 'service_tier'),
-    *('user', 'metadata', 'store', 'prediction', 'modalities', 'web_search_options', 'chat_template_kwargs'),
-    *('num_beams', 'typical_p', 'guided_json', 'guided_regex', 'guided_choice', 'generation_config', 'mirostat'),
-)
-"""Parameters of the usual servers and engines, sent by these names."""
 SERVED_ONLY = (
     *('logit_bias', 'logprobs', 'top_logprobs', 'tool_choice', 'parallel_tool_calls', 'response_format'),
     *('reasoning_effort', 'reasoning', 'thinking', 'enable_thinking', 'verbosity', 'service_tier', 'user', 'metadata'),
@@ -68,7 +142,7 @@ _WRITTEN = {name: _ELSEWHERE[name] for name in ('messages', 'model', 'stream')}
 
 
 @dataclass(frozen=True, slots=True)
-class CallOptions:
+class CallSettings:
     """How one call is made."""
 
     sampling: Sampling = field(default_factory=Sampling)
@@ -81,7 +155,7 @@ class CallOptions:
     """What tools get as `context.deps`."""
 
 
-def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallOptions:
+def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallSettings:
     """The options of a call; `served` tells whether the model is behind a server.
 
     >>> read_call_options({'timeout': 5, 'max_tokens': 9}, served=True).sampling.max_out_len
@@ -106,7 +180,7 @@ def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallOptions:
         sent['extra_body'] = _check_body(body)
     sampling = read_sampling(rest)
     whole = replace(sampling, extra={**sampling.extra, **sent})
-    return CallOptions(whole, timeout, retries, max_cost, deps)
+    return CallSettings(whole, timeout, retries, max_cost, deps)
 
 
 def _pop_mapping(name: str, options: dict[str, Any], *, served: bool) -> dict[str, Any] | None:
@@ -189,15 +263,14 @@ def _refuse_unknown(rest: Mapping[str, Any]) -> None:
     for name in rest:
         if name in _ELSEWHERE:
             raise ModuleError(f'{name!r} is not an option of a call. {_ELSEWHERE[name]}')
-        if name not in _PASSED_ON:
-            known = ('timeout', 'retries', 'max_cost', 'deps', 'headers', 'extra_body', 'history', 'tools', 'stop')
-            hint = did_you_mean(name, (*known, *_LENGTHS, *_OWN, *_PASSED_ON))
+        if name not in SamplingOptions.__annotations__:
+            hint = did_you_mean(name, CallOptions.__annotations__)
             hint = f'{hint} ' if hint.startswith('Did') else ''
             own = 'A parameter that only this server knows goes into extra_body={…}.'
             raise ModuleError(f'unknown option {name!r:.60}. {hint}{own}')
 
 
-def adapt_to_vendor(options: CallOptions, vendor: str, refused: Collection[str] = ()) -> CallOptions:
+def adapt_to_vendor(options: CallSettings, vendor: str, refused: Collection[str] = ()) -> CallSettings:
     """The options as a vendor's API has them; ModuleError for one that it does not have.
 
     >>> adapt_to_vendor(read_call_options({'seed': 1}, served=True), 'mistral').sampling.as_dict()

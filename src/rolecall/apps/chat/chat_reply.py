@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.call_inputs import InputReader
@@ -14,6 +14,14 @@ from rolecall.core.render.spans import Request
 from rolecall.models.prices import Price
 from rolecall.models.protocol import Reply, Usage
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar('T', default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar('T')
 Message = Mapping[str, Any]
 
 
@@ -30,7 +38,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatReply(Reply):
+class ChatReply(Reply, Generic[T]):
     """A reply. `usage` and `cost` are sums over all tool rounds and all models asked."""
 
     prompt: Request = ''
@@ -39,7 +47,7 @@ class ChatReply(Reply):
     """The messages after it: tool calls, tool results, and the answer."""
     before: tuple[Any, ...] = ()
     """The history passed to the call, plus the user's message."""
-    value: Any = None
+    value: T = None  # type: ignore[assignment]  # T is None where no type is asked for
     """The answer as a value of the type that `returns=` asked for."""
     cost: float | None = None
     """US dollars, by the model's price; None if that is not known."""
@@ -75,7 +83,7 @@ class ChatReply(Reply):
         dropped: Sequence[Any] = (),
         value: Any = None,
         attempts: Sequence[Attempt] = (),
-    ) -> ChatReply:
+    ) -> ChatReply[Any]:
         """A model's reply with its prompt and messages; `answer` is the last of them."""
         of_model = {field.name: getattr(reply, field.name) for field in fields(Reply)}
         messages = (*said, answer)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from rolecall.apps.chat.adapters import Adapter, ModuleCall
 from rolecall.apps.chat.background import run_in_thread
-from rolecall.apps.chat.call_options import CallOptions
+from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.chat_reply import (
     Attempt,
     ChatReply,
@@ -127,7 +127,7 @@ class Answerer:
 
     name: str
     line: Connection
-    options: CallOptions
+    options: CallSettings
 
 
 @dataclass(slots=True, eq=False)
@@ -166,7 +166,7 @@ class Conversation:
         return self.answerers[self.place].line
 
     @property
-    def options(self) -> CallOptions:
+    def options(self) -> CallSettings:
         return self.answerers[self.place].options
 
     @property

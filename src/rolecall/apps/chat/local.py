@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolecall.apps.chat.adapters import TextAdapter
 from rolecall.apps.chat.background import finish, result_of
-from rolecall.apps.chat.call_options import SERVED_ONLY, CallOptions
+from rolecall.apps.chat.call_options import SERVED_ONLY, CallSettings, SamplingOptions
 from rolecall.apps.chat.conversation import Connection
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError, NotStartedError
@@ -29,6 +29,8 @@ from rolecall.models.tokenizers.tokenizer import find_tokenizer
 from rolecall.runs.client.retry import RetryPolicy
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from rolecall.apps.tuning.tune import TuneListener
 
 Engine = Literal['llama', 'vllm', 'transformers']
@@ -39,11 +41,26 @@ _TYPES: Mapping[str, tuple[str, str]] = {
     'transformers': ('HuggingFaceBaseModel', 'HuggingFacewithChatTemplate'),
 }
 """The type of model entry for each engine: without a chat template, and with one."""
-_ENTRY_OPTIONS = (
-    *('max_seq_len', 'n_threads', 'parallel', 'batch_size', 'stop_words', 'generation_kwargs', 'model_kwargs'),
-    *('tokenizer_path', 'tokenizer_kwargs', 'device', 'dtype', 'trust_remote_code'),
-)
-_SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max_out_len')
+
+
+class LocalOptions(SamplingOptions, total=False):
+    """The options of a module: those of its model entry (docs/models-local.md), and parameters for every call."""
+
+    max_seq_len: int | None
+    n_threads: int | None
+    parallel: int | None
+    batch_size: int | None
+    stop_words: Sequence[str] | None
+    generation_kwargs: Mapping[str, Any] | None
+    model_kwargs: Mapping[str, Any] | None
+    tokenizer_path: str | None
+    tokenizer_kwargs: Mapping[str, Any] | None
+    device: str | None
+    dtype: str | None
+    trust_remote_code: bool
+
+
+_ENTRY_OPTIONS = LocalOptions.__annotations__.keys() - SamplingOptions.__annotations__.keys()
 _NAME = 'TrainableModule'
 _FREE = Price(0.0, 0.0)
 _NO_RETRIES = RetryPolicy(seconds=None, retries=0, when_busy=0)
@@ -68,13 +85,14 @@ class TrainableModule(ChatModule):
 
     _served = False
 
-    def __init__(self, model: str | Path, *, engine: Engine | None = None, **options: Any) -> None:
+    def __init__(self, model: str | Path, *, engine: Engine | None = None, **given: Unpack[LocalOptions]) -> None:
+        options: dict[str, Any] = {**given}
         if not isinstance(model, (str, Path)) or not str(model):
             raise ModuleError(f"model must be a name, a file or a folder such as 'smollm2', got {model!r:.60}.")
         if engine is not None and engine not in _TYPES:
             raise ModuleError(f'engine must be one of {", ".join(_TYPES)}, got {engine!r:.60}.')
         reader = OptionReader(options, _NAME)
-        reader.refuse_misspelt((*_ENTRY_OPTIONS, *_SAMPLING))
+        reader.refuse_misspelt(tuple(LocalOptions.__annotations__))
         reader.raise_problems()
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
         self.model = str(model).removeprefix('hf:')
@@ -139,7 +157,7 @@ class TrainableModule(ChatModule):
     def __repr__(self) -> str:
         return f'TrainableModule({self.model!r}, engine={self.engine!r}, started={self.started})'
 
-    def _read_options(self, options: Mapping[str, Any]) -> CallOptions:
+    def _read_options(self, options: Mapping[str, Any]) -> CallSettings:
         call = super()._read_options(options)
         llama = self.engine == 'llama'
         hint = f' Known: {", ".join(SAMPLING_PARAMETERS)}.' if llama else ''

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from rolecall.apps.chat.adapters import ModuleCall
 from rolecall.apps.chat.background import result_of, submit
-from rolecall.apps.chat.batching import answer_all
-from rolecall.apps.chat.call_options import CallOptions, read_call_options
+from rolecall.apps.chat.call_options import CallSettings, History, Tools, read_call_options
+from rolecall.apps.chat.calls import ModuleCalls, Question
 from rolecall.apps.chat.chat_reply import ChatReply
 from rolecall.apps.chat.conversation import Answerer, Connection, Conversation, apply_hooks
 from rolecall.apps.chat.dropped import warn_if_dropped
 from rolecall.apps.chat.events import OnEvent
 from rolecall.apps.chat.failover import ON_ERROR, FailoverCondition, FailoverPolicy
-from rolecall.apps.chat.module_errors import ModuleError, NoAnswerError, ToolCallsError
-from rolecall.apps.chat.streaming import AsyncStream, OnPiece, Stream
+from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.structured import AnswerType
 from rolecall.apps.chat.tools import TOOL_SECONDS, Approve, Tool, Toolbox, tool_schema
 from rolecall.apps.chat.trimming import TokenBudget, count_exactly
@@ -30,25 +29,9 @@ from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.builtin import ChatPrompter, EmptyPrompter
 
 M = TypeVar('M', bound='ChatModule')
-T = TypeVar('T')
-History = Sequence[Any] | None
-Tools = Sequence[Mapping[str, Any] | Callable[..., Any] | Tool] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What one call asks for, and where its pieces and tools go."""
-
-    given: Any
-    history: History
-    tools: Tools
-    options: Mapping[str, Any]
-    returns: Any = None
-    on_piece: OnPiece | None = None
-    home: asyncio.AbstractEventLoop | None = None
-
-
-class ChatModule:
+class ChatModule(ModuleCalls):
     """The base of `OnlineChatModule` and `TrainableModule`."""
 
     _served = True
@@ -161,20 +144,20 @@ class ChatModule:
         warn_if_dropped('with_token_budget')
         return self._with(_budget=budget)
 
-    def count_tokens(self, given: Any, /, *, history: History = None, tools: Tools = None) -> int | None:
+    def count_tokens(self, user: Any, /, *, history: History = None, tools: Tools = None) -> int | None:
         """The number of tokens of the prompt that a call would send; None if it is not known.
 
         They are counted by the model's tokenizer, or by the vendor's counting endpoint (Anthropic's).
         """
-        return result_of(self._count(given, history, tools))
+        return result_of(self._count(user, history, tools))
 
-    async def acount_tokens(self, given: Any, /, *, history: History = None, tools: Tools = None) -> int | None:
+    async def acount_tokens(self, user: Any, /, *, history: History = None, tools: Tools = None) -> int | None:
         """Like `count_tokens`, for `await`."""
-        return await asyncio.wrap_future(submit(self._count(given, history, tools)))
+        return await asyncio.wrap_future(submit(self._count(user, history, tools)))
 
-    async def _count(self, given: Any, history: History, tools: Tools) -> int | None:
+    async def _count(self, user: Any, history: History, tools: Tools) -> int | None:
         line, offered = self._connection(), self._describe_tools(tools)
-        prompter, asked = await apply_hooks(self._prompter, ModuleCall(given, history, offered or None))
+        prompter, asked = await apply_hooks(self._prompter, ModuleCall(user, history, offered or None))
         request, extra, _ = line.adapter.word(prompter, asked, ())
         sampling = self._read_options({}).sampling
         return await count_exactly(line.model, request, replace(sampling, extra={**sampling.extra, **extra}))
@@ -185,84 +168,6 @@ class ChatModule:
             raise ModuleError(f'on_event must be a function of an Event, or None, got {on_event!r:.60}.')
         warn_if_dropped('watch')
         return self._with(_on_event=on_event)
-
-    @overload
-    def __call__(
-        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: None = None, **options: Any
-    ) -> str: ...
-
-    @overload
-    def __call__(
-        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: type[T], **options: Any
-    ) -> T: ...
-
-    @overload
-    def __call__(
-        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: Any, **options: Any
-    ) -> Any: ...
-
-    def __call__(
-        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
-    ) -> Any:
-        """The answer. Raises `NoAnswerError` if there is none (filtered, too long, …).
-
-        `returns` asks for a value instead of text: a pydantic model, a dataclass, a TypedDict, another type such as
-        `list[int]`, or a JSON Schema. `timeout` (seconds for the whole call), `retries`, `headers` and `extra_body`
-        are those of this call; sampling parameters go by their usual names.
-        """
-        return _answer(self.reply(given, history=history, tools=tools, returns=returns, **options), returns)
-
-    def reply(
-        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
-    ) -> ChatReply:
-        """The full reply: text, reasoning, tool calls, usage, and every message in between."""
-        return result_of(self._ask_in_time(_Asked(given, history, tools, options, returns)))
-
-    def stream(
-        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
-    ) -> Stream:
-        """Stream the answer in pieces. The iterator's `.reply` is the full reply.
-
-        With `returns`, `.values()` gives the value as it grows. An answer that does not fit is not asked for again.
-        """
-        begin, answer = self._prepare_stream(_Asked(given, history, tools, options, returns))
-        return Stream(lambda on_piece: begin(on_piece, None), answer)
-
-    @overload
-    async def acall(
-        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: None = None, **options: Any
-    ) -> str: ...
-
-    @overload
-    async def acall(
-        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: type[T], **options: Any
-    ) -> T: ...
-
-    @overload
-    async def acall(
-        self, given: Any, /, *, history: History = ..., tools: Tools = ..., returns: Any, **options: Any
-    ) -> Any: ...
-
-    async def acall(
-        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
-    ) -> Any:
-        """Like calling the module, for `await`."""
-        reply = await self.areply(given, history=history, tools=tools, returns=returns, **options)
-        return _answer(reply, returns)
-
-    async def areply(
-        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
-    ) -> ChatReply:
-        """Like `reply`, for `await`."""
-        home = asyncio.get_running_loop()
-        asked = _Asked(given, history, tools, options, returns, home=home)
-        return await asyncio.wrap_future(submit(self._ask_in_time(asked)))
-
-    def astream(
-        self, given: Any, /, *, history: History = None, tools: Tools = None, returns: Any = None, **options: Any
-    ) -> AsyncStream:
-        """Like `stream`, for `async for`."""
-        return AsyncStream(*self._prepare_stream(_Asked(given, history, tools, options, returns)))
 
     def __enter__(self: M) -> M:
         return self.start()
@@ -278,87 +183,27 @@ class ChatModule:
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    def batch(
-        self,
-        inputs: Iterable[Any],
-        /,
-        *,
-        concurrency: int = 8,
-        on_progress: Callable[[int, int], object] | None = None,
-        return_errors: bool = False,
-        **options: Any,
-    ) -> list[Any]:
-        """The answers to many inputs, in their order, `concurrency` at a time; options are those of a single call.
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        self._find_answerers(options)
 
-        `on_progress` is called with the number of answers and of inputs. The first error ends the batch, unless
-        `return_errors` puts errors in the places of their answers.
-        """
-        return result_of(self._batch(inputs, concurrency, on_progress, return_errors, options, home=None))
-
-    async def abatch(
-        self,
-        inputs: Iterable[Any],
-        /,
-        *,
-        concurrency: int = 8,
-        on_progress: Callable[[int, int], object] | None = None,
-        return_errors: bool = False,
-        **options: Any,
-    ) -> list[Any]:
-        """Like `batch`, for `await`."""
-        home = asyncio.get_running_loop()
-        work = self._batch(inputs, concurrency, on_progress, return_errors, options, home=home)
-        return await asyncio.wrap_future(submit(work))
-
-    async def _batch(
-        self,
-        inputs: Iterable[Any],
-        concurrency: int,
-        on_progress: Callable[[int, int], object] | None,
-        return_errors: bool,
-        options: Mapping[str, Any],
-        *,
-        home: asyncio.AbstractEventLoop | None,
-    ) -> list[Any]:
-        rest = dict(options)
-        history, tools, returns = (rest.pop(name, None) for name in ('history', 'tools', 'returns'))
-        self._read_options(rest)  # fail once rather than for each input
-
-        async def ask(given: Any) -> Any:
-            return _answer(await self._ask_in_time(_Asked(given, history, tools, rest, returns, home=home)), returns)
-
-        return await answer_all(
-            ask, inputs, concurrency=concurrency, on_progress=on_progress, return_errors=return_errors
-        )
-
-    def _prepare_stream(
-        self, asked: _Asked
-    ) -> tuple[
-        Callable[[OnPiece, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply]], AnswerType | None
-    ]:
-        self._connection()  # fail here rather than at the first piece
-        self._read_options(asked.options)
-        answer = None if asked.returns is None else AnswerType.of(asked.returns)
-        return lambda on_piece, home: self._ask_in_time(replace(asked, on_piece=on_piece, home=home)), answer
-
-    def _read_options(self, options: Mapping[str, Any]) -> CallOptions:
+    def _read_options(self, options: Mapping[str, Any]) -> CallSettings:
         return read_call_options({**self._defaults, **options}, served=self._served)
 
-    async def _ask_in_time(self, asked: _Asked) -> ChatReply:
+    async def _ask(self, question: Question) -> ChatReply[Any]:
         """The reply of this module, or of its fallbacks. All options are read before the first request."""
-        if asked.returns is not None and asked.options.get('response_format') is not None:
+        if question.returns is not None and question.options.get('response_format') is not None:
             raise ModuleError('returns and response_format both say what the answer is: give one of them.')
         conversation = Conversation(
-            self._find_answerers(asked.options),
+            self._find_answerers(question.options),
             self._failover,
-            answer=None if asked.returns is None else AnswerType.of(asked.returns),
+            answer=None if question.returns is None else AnswerType.of(question.returns),
             toolbox=self._toolbox,
-            on_piece=asked.on_piece,
-            home=asked.home,
+            on_piece=question.on_piece,
+            home=question.home,
             on_event=self._on_event,
             budget=self._budget,
         )
-        call = ModuleCall(asked.given, asked.history, self._describe_tools(asked.tools) or None)
+        call = ModuleCall(question.input, question.history, self._describe_tools(question.tools) or None)
         return await conversation.answer_in_time(self._prompter, call)
 
     def _find_answerers(self, options: Mapping[str, Any]) -> list[Answerer]:
@@ -403,11 +248,3 @@ class ChatModule:
 def _leave_out_addressed(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a call without those meant for one server: they may carry its keys."""
     return {name: value for name, value in options.items() if name not in ('headers', 'extra_body')}
-
-
-def _answer(reply: ChatReply, returns: Any) -> Any:
-    if reply.outcome != 'ok':
-        raise NoAnswerError(reply)
-    if reply.tool_calls and (returns is not None or not reply.text):
-        raise ToolCallsError(reply)
-    return reply.text if returns is None else reply.value

@@ -6,7 +6,8 @@ ModuleError
 │   └── ToolCallsError it wants tools to be called
 ├── ToolRoundsError    the model kept calling tools; carries the messages
 ├── CostLimitError     the call has cost as much as `max_cost` allows; carries the conversation
-└── BadAnswerError     the answer is not of the type asked for; carries the reply
+├── BadAnswerError     the answer is not of the type asked for; carries the reply
+└── BatchError         an input of a batch failed; carries the replies so far
 
 ModelError
 └── UnfinishedCallError  models failed after tools had run; carries the conversation
@@ -76,6 +77,21 @@ class BadAnswerError(ModuleError):
         times = 'once' if asked == 1 else f'{asked} times'
         super().__init__(f'the answer does not fit `returns`, asked for {times}: {why}.')
         self.reply = reply
+
+
+class BatchError(ModuleError):
+    """An input of a batch failed. `replies` has the replies so far, by input; None where there is none.
+
+    `errors` has what failed, by the number of the input. The first is also the error's cause.
+    """
+
+    def __init__(self, results: Sequence[Any], first: RolecallError) -> None:
+        self.replies = [None if isinstance(result, RolecallError) else result for result in results]
+        self.errors = {number: error for number, error in enumerate(results) if isinstance(error, RolecallError)}
+        number = next((number for number, error in self.errors.items() if error is first), 0)
+        done = sum(reply is not None for reply in self.replies)
+        more = f'{done} of {len(results)} inputs were answered: error.replies has them.'
+        super().__init__(f'input {number} failed: {str(first).rstrip(".")}. {more}')
 
 
 class UnfinishedCallError(ModelError):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rolecall.apps.chat.adapters import AnthropicAdapter, OpenAIAdapter
 from rolecall.apps.chat.background import finish, result_of
-from rolecall.apps.chat.call_options import CallOptions, adapt_to_vendor
+from rolecall.apps.chat.call_options import CallSettings, SamplingOptions, adapt_to_vendor
 from rolecall.apps.chat.conversation import Connection
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError
@@ -24,14 +24,52 @@ from rolecall.models.services import ALIASES, MODEL_FAMILIES, SOURCES, ChatSourc
 from rolecall.redaction import drop_url_secrets, find_secrets, is_secret_name
 from rolecall.runs.client.retry import RetryPolicy
 
-_ENTRY_OPTIONS = (
-    *('timeout', 'headers', 'extra_headers', 'org', 'proxy', 'query_per_second', 'extra_body', 'generation_kwargs'),
-    *('max_tokens_key', 'max_seq_len', 'think_tag', 'media', 'inline_files', 'prefill', 'system', 'anthropic_version'),
-    *('tokenizer', 'tokenizer_path', 'chat_template', 'price', 'endpoint', 'verify', 'ca_bundle', 'stream_options'),
-    'prompt_cache',
-)
-_OWN_OPTIONS = ('source', 'model', 'base_url', 'api_key', 'stream', 'retries', 'resend_thinking')
-_SAMPLING = ('temperature', 'top_p', 'top_k', 'seed', 'stop', 'max_tokens', 'max_out_len', 'presence_penalty')
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rolecall.models.tokenizers.tokenizer import Tokenizer
+
+
+class OnlineOptions(SamplingOptions, total=False):
+    """The options of a module: those of its model entry (docs/models.md), and parameters for every request."""
+
+    timeout: float | None
+    headers: Mapping[str, str] | None
+    extra_headers: Mapping[str, str] | None
+    extra_body: Mapping[str, Any] | None
+    generation_kwargs: Mapping[str, Any] | None
+    org: str | None
+    proxy: str | None
+    verify: bool
+    ca_bundle: str | None
+    query_per_second: float | None
+    endpoint: Literal['chat', 'completions', 'responses'] | None
+    max_tokens_key: str | None
+    max_seq_len: int | None
+    think_tag: str | None
+    media: bool
+    inline_files: bool
+    prefill: bool
+    system: bool
+    stream_options: bool
+    anthropic_version: str | None
+    prompt_cache: bool | Literal['5m', '1h']
+    tokenizer: str | Tokenizer | None
+    tokenizer_path: str | None
+    chat_template: str | None
+    price: Mapping[str, float] | None
+
+
+class OnlineModuleOptions(OnlineOptions, total=False):
+    """Those, and what belongs to the module itself."""
+
+    retries: int
+    max_cost: float | None
+    resend_thinking: Resend | None
+
+
+_ENTRY_OPTIONS = OnlineOptions.__annotations__.keys() - SamplingOptions.__annotations__.keys()
+_OWN_OPTIONS = ('source', 'model', 'base_url', 'api_key', 'stream')
 _RETRIES = 4
 _NAME = 'OnlineChatModule'
 
@@ -57,8 +95,9 @@ class OnlineChatModule(ChatModule):
         base_url: str | None = None,
         api_key: str | Sequence[str] | None = None,
         stream: bool = False,
-        **options: Any,
+        **given: Unpack[OnlineModuleOptions],
     ) -> None:
+        options: dict[str, Any] = {**given}
         self._made_with = {
             **options,
             'source': source,
@@ -136,7 +175,7 @@ class OnlineChatModule(ChatModule):
     def _connection(self) -> Connection:
         return self._shared
 
-    def _read_options(self, options: Mapping[str, Any]) -> CallOptions:
+    def _read_options(self, options: Mapping[str, Any]) -> CallSettings:
         refused = self._shared.model.capabilities.refuses
         return adapt_to_vendor(super()._read_options(options), _find_vendor(self.source, self.base_url), refused)
 
@@ -267,5 +306,5 @@ def _one_url(source: str, base_url: str | None) -> str:
 
 def _refuse_misspelt(options: Mapping[str, Any]) -> None:
     reader = OptionReader(options, _NAME)
-    reader.refuse_misspelt((*_ENTRY_OPTIONS, *_OWN_OPTIONS, *_SAMPLING))
+    reader.refuse_misspelt((*_OWN_OPTIONS, *OnlineModuleOptions.__annotations__))
     reader.raise_problems()

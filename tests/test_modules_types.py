@@ -1,0 +1,101 @@
+"""Calls of modules as type checkers see them: right ones have the right type, wrong ones are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rolecall
+
+SOURCE = Path(rolecall.__file__).parent.parent
+APPS = SOURCE.parent / 'examples' / 'apps'
+RIGHT = """
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import assert_type
+
+from rolecall import ChatReply, OnlineChatModule, ToolContext, TrainableModule
+
+
+@dataclass
+class Ticket:
+    topic: str
+
+
+def refund(order: str, context: ToolContext[Ticket]) -> str:
+    return order + context.deps.topic
+
+
+module = OnlineChatModule('openai', temperature=0, verify=True, price={'input': 1.0, 'output': 2.0})
+local = TrainableModule('smollm2', max_seq_len=512, max_tokens=9)
+assert_type(module('Hi', timeout=3, max_cost=0.1, history=[['a', 'b']]), str)
+assert_type(module('Hi', returns=Ticket), Ticket)
+assert_type(module('Hi', returns=list[int]), list[int])
+assert_type(module.reply('Hi', returns=Ticket).value.topic, str)
+assert_type(module.reply('Hi'), ChatReply[None])
+assert_type(module.batch(['a'], concurrency=2, histories=[None]), list[str])
+assert_type(module.batch(['a'], returns=Ticket), list[Ticket])
+assert_type(module.batch_replies(['a'], returns=Ticket), list[ChatReply[Ticket]])
+assert_type(local.with_tools([refund])('Hi', deps=Ticket('a')), str)
+bare: ChatReply = module.reply('Hi')
+
+
+async def main() -> None:
+    assert_type(await module.acall('Hi', returns=Ticket), Ticket)
+    assert_type(await module.areply('Hi', returns=Ticket), ChatReply[Ticket])
+    assert_type(await module.abatch(['a']), list[str])
+    schema: dict[str, Any] = {'type': 'object'}
+    print(await module.acall('Hi', returns=schema))
+"""
+WRONG = (
+    "module('Hi', temprature=1)",
+    "module('Hi', temperature='hot')",
+    "module('Hi', max_token=5)",
+    "module('Hi', stream=True)",
+    "module.reply('Hi', timeout='long')",
+    "module.stream('Hi', temprature=1)",
+    "module.astream('Hi', heades={})",
+    "module.batch(['a'], concurency=2)",
+    "module.batch(['a'], returns=int)[0].upper()",
+    "module('Hi', returns=int).upper()",
+    "module.reply('Hi', returns=int).value.upper()",
+    "module.with_fallbacks(module, when=['refusals'])",
+    "OnlineChatModule('openai', temprature=0)",
+    "OnlineChatModule('openai', timeout='long')",
+    "TrainableModule('smollm2', max_seq=5)",
+)
+
+
+def check(folder: Path, checker: str) -> str:
+    """What a checker says about the files of a folder."""
+    pytest.importorskip(checker)
+    (folder / 'pyrightconfig.json').write_text(json.dumps({'extraPaths': [str(SOURCE)], 'typeCheckingMode': 'strict'}))
+    strict = ['--strict', '--cache-dir', str(SOURCE.parent / '.mypy_cache')] if checker == 'mypy' else []
+    command = [sys.executable, '-m', checker, *strict, *sorted(path.name for path in folder.glob('*.py'))]
+    environment = {**os.environ, 'MYPYPATH': str(SOURCE)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize('checker', ['mypy', 'pyright'])
+def test_calls_have_the_types_they_say(tmp_path: Path, checker: str) -> None:
+    (tmp_path / 'right.py').write_text(RIGHT)
+    for app in APPS.glob('*.py'):
+        (tmp_path / app.name).write_text(app.read_text('utf-8'))
+    messages = check(tmp_path, checker)
+    assert 'error' not in messages.replace('0 errors', ''), messages
+
+
+@pytest.mark.parametrize('checker', ['mypy', 'pyright'])
+def test_wrong_calls_are_refused(tmp_path: Path, checker: str) -> None:
+    head = "from rolecall import OnlineChatModule, TrainableModule\n\nmodule = OnlineChatModule('openai')\n"
+    (tmp_path / 'wrong.py').write_text(head + '\n'.join(WRONG) + '\n')
+    messages = check(tmp_path, checker)
+    first = head.count('\n') + 1
+    accepted = [call for line, call in enumerate(WRONG, first) if f'wrong.py:{line}:' not in messages]
+    assert not accepted, messages
