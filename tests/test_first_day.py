@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -480,3 +481,50 @@ def test_a_task_of_another_catalogue_is_saved_as_the_error_says(
     assert 'Write them with: rolecall config show NAME > FILE.py' in refusal
     assert main(['config', 'show', 'quiz.yaml']) == 0
     assert 'question' in capsys.readouterr().out
+
+
+GROUPED = """
+from mine import two
+
+def make(name, every):
+    rows = [dict(q=f'{name} {i}', a='2' if i % every == 0 else '3') for i in range(8)]
+    prompt = dict(prompt_template=dict(type='PromptTemplate', template='{q}'))
+    reader, scoring = dict(input_columns=['q'], output_column='a'), dict(evaluator=dict(type='AccEvaluator'))
+    return dict(abbr=name, type='Rows', test=rows, reader_cfg=reader, infer_cfg=prompt, eval_cfg=scoring)
+
+models = [dict(abbr='m', type=two)]
+datasets = [make(*one) for one in (('other', 3), ('music', 5), ('physics', 2), ('law', 4), ('art', 2), ('maths', 3))]
+groups = dict(arts=['art', 'music'], all=['science', 'humanities'], science=['physics', 'maths'], humanities=['law', 'arts'])
+"""
+HIERARCHY = ['all', ' science', '  physics', '  maths', ' humanities', '  law', '  arts', '   art', '   music', 'other']
+
+
+def test_nested_groups_keep_their_order_and_depth_everywhere(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path('grouped.py').write_text(GROUPED)
+    assert main(['run', 'grouped.py', '-q']) == 0
+    names = [name.strip() for name in HIERARCHY]
+    capsys.readouterr()
+    assert main(['report', 'runs/grouped', '--csv']) == 0
+    assert [line.partition(',')[0] for line in capsys.readouterr().out.splitlines()[1:]] == names
+    assert main(['report', 'runs/grouped', '--markdown']) == 0
+    printed = capsys.readouterr().out
+    scores, _, rows = printed.partition('## Rows')
+    first = [line.split('|')[1][1:-1] for line in scores.splitlines() if '| accuracy |' in line]
+    assert first == [name.replace(' ', '· ') for name in HIERARCHY]
+    assert [line.split('|')[1].strip() for line in rows.splitlines() if '| accuracy |' in line] == names
+    assert main(['runs', '--json']) == 0
+    assert [score['dataset'] for score in json.loads(capsys.readouterr().out)['scores']] == names
+    assert main(['report', 'runs/grouped', '--all']) == 0
+    printed = capsys.readouterr().out
+    depths = [re.match(r'( *)([a-z]+) +[\d.]+ \[', line[1:]) for line in printed.splitlines() if line.startswith(' ')]
+    assert [f'{" " * (len(found[1]) // 2)}{found[2]}' for found in depths if found] == HIERARCHY
+    assert 'Intervals of groups are over rows, with the datasets as given.' in printed
+
+
+def test_the_interval_of_a_group_of_two_datasets_says_something(folder: Path) -> None:
+    Path('grouped.py').write_text(GROUPED)
+    rolecall.run_config('grouped.py', out='out')
+    with RunReader('out') as run:
+        cards = {card.dataset: card for card in run.scorecards()}
+    assert (round(cards['arts'].low), round(cards['arts'].high)) == (18, 57)
+    assert cards['arts'].details['between'] == [0.0, 100.0]

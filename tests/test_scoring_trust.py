@@ -377,12 +377,14 @@ def test_every_model_has_its_own_group() -> None:
     assert [(one.model, one.value) for one in made] == [('m', 50.0), ('n', 15.0)]
 
 
-def test_a_group_s_interval_takes_datasets_as_clusters_and_tells_the_rows_own() -> None:
+def test_a_group_s_interval_is_of_its_rows_and_tells_that_of_datasets_as_a_sample() -> None:
     cards = [card(f'd{n}', 50.0 + n) for n in range(-10, 11)]
     [one] = summarise_groups(read_groups({'groups': {'all': [c.dataset for c in cards]}}), cards)
     spread = (sum(n * n for n in range(-10, 11)) / 20) ** 0.5
-    assert (one.high - one.low) / 2 == pytest.approx(2.086 * spread / 21**0.5, rel=0.001)
-    assert one.details['within'] == pytest.approx([50 - 4 / 21**0.5, 50 + 4 / 21**0.5])
+    low, high = one.details['between']
+    assert (high - low) / 2 == pytest.approx(2.086 * spread / 21**0.5, rel=0.001)
+    assert (one.low, one.high) == pytest.approx((50 - 4 / 21**0.5, 50 + 4 / 21**0.5))
+    assert one.details['interval'] == 'rows of the datasets as given'
     assert one.details['clusters'] == 21
 
 
@@ -391,7 +393,8 @@ def test_a_group_of_one_keeps_its_interval_and_shares_stay_within_their_scale() 
         read_groups({'groups': {'alone': ['physics'], 'apart': ['x', 'y']}}), [*CARDS, card('x', 2.0), card('y', 99.0)]
     )
     assert (alone.low, alone.high) == (36.0, 44.0)
-    assert (apart.low, apart.high) == (0.0, 100.0)
+    assert apart.details['between'] == [0.0, 100.0]
+    assert (apart.low, apart.high) == pytest.approx((50.5 - 8**0.5, 50.5 + 8**0.5))
 
 
 def test_a_metric_among_a_member_s_further_numbers_can_be_averaged() -> None:
@@ -505,9 +508,10 @@ def test_a_weighted_group_s_interval_weighs_its_members() -> None:
     [one] = summarise_groups(read_groups(config), cards)
     spread = (0.5 * -27.5) ** 2 + (0.25 * 32.5) ** 2 + (0.25 * 22.5) ** 2
     reach = student_t(2) * (spread * 3 / 2) ** 0.5
-    assert (one.value, one.low, one.high) == (27.5, pytest.approx(27.5 - reach), pytest.approx(27.5 + reach))
+    assert one.value == 27.5
+    assert one.details['between'] == pytest.approx([27.5 - reach, 27.5 + reach])
     within = ((0.5 * 4) ** 2 + 2 * (0.25 * 4) ** 2) ** 0.5
-    assert one.details['within'] == pytest.approx([27.5 - within, 27.5 + within])
+    assert (one.low, one.high) == pytest.approx((27.5 - within, 27.5 + within))
     assert one.details['weights'] == {'a': 0.5, 'b': 0.25, 'c': 0.25}
     assert one.details['unit'] == ''
 
@@ -515,7 +519,8 @@ def test_a_weighted_group_s_interval_weighs_its_members() -> None:
 def test_a_member_without_an_interval_leaves_the_group_without_one_of_the_rows() -> None:
     cards = [card('a', 40.0), Scorecard('b', 'm', 'f1', 60.0, scored=1, total=1)]
     [one] = summarise_groups(read_groups({'groups': {'all': ['a', 'b']}}), cards)
-    assert 'within' not in one.details
+    assert 'between' not in one.details
+    assert one.details['interval'] == 'datasets as clusters'
     assert (one.metric, one.details['unit']) == ('mean', '%')
 
 
@@ -728,7 +733,7 @@ def test_a_group_of_groups_has_the_interval_of_its_datasets() -> None:
     )
     nested, flat = (next(card for card in made if card.dataset == name) for name in ('nested', 'flat'))
     assert (nested.value, nested.low, nested.high) == pytest.approx((flat.value, flat.low, flat.high))
-    assert nested.details['within'] == pytest.approx(flat.details['within'])
+    assert nested.details['between'] == pytest.approx(flat.details['between'])
     assert nested.details['clusters'] == 6
 
 
@@ -739,7 +744,7 @@ def test_a_dataset_in_two_groups_counts_once_as_a_cluster() -> None:
     groups = {'one': ['a', 'b'], 'two': ['b'], 'all': ['one', 'two']}
     [both] = [one for one in summarise_groups(read_groups({'groups': groups}), cards) if one.dataset == 'all']
     assert (both.value, both.details['clusters']) == (55.0, 2)  # a quarter of a, three quarters of b
-    assert both.details['within'] == pytest.approx([55 - 6 * (10 / 16) ** 0.5, 55 + 6 * (10 / 16) ** 0.5])
+    assert (both.low, both.high) == pytest.approx((55 - 6 * (10 / 16) ** 0.5, 55 + 6 * (10 / 16) ** 0.5))
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Scores of groups: averages over datasets and over other groups.
 
-A group is the mean of its members; with weights, the weighted mean. Its interval treats datasets as clusters, also
-those of groups in it: how much they differ says how sure their mean is. It is never narrower than what the rows alone
-say, with the datasets as given (`interval.within`). A `summary_groups` entry may also ask for a sum, a harmonic mean
-or a standard deviation, which have no interval; one with `transforms` has no value.
+A group is the mean of its members; with weights, the weighted mean. Its interval is that of the rows, with the datasets
+as given: other rows of the same datasets would score so. `interval.between` takes the datasets, also those of groups in
+it, as a sample of such datasets, which few of them cannot say much about. A `summary_groups` entry may also ask for a
+sum, a harmonic mean or a standard deviation, which have no interval; one with `transforms` has no value.
 """
 
 from __future__ import annotations
@@ -198,10 +198,11 @@ def _add_value(result: Scorecard, group: Group, found: Mapping[str, Scorecard], 
     value = sum(weight * float(card.value or 0.0) for weight, card in zip(weights, cards, strict=True)) / sum(weights)
     shares = [weight / sum(weights) for weight in weights]
     leaves = [leaf for leaf in parts.values() if leaf.weight]
-    low, high = interval_between(leaves, value)
+    between = interval_between(leaves, value)
     within = interval_within(leaves, value)
-    if within is not None and low is not None and high is not None:
-        low, high = min(low, within.low), max(high, within.high)
+    low, high = between if within is None else (within.low, within.high)
+    sample = None if within is None or between[0] is None or between[1] is None else (between[0], between[1])
+    method = 'datasets as clusters' if within is None else 'rows of the datasets as given'
     return replace(
         result,
         value=value,
@@ -209,7 +210,7 @@ def _add_value(result: Scorecard, group: Group, found: Mapping[str, Scorecard], 
         high=high,
         unit=unit,
         group=replace(members, weights=dict(zip(found, shares, strict=True)) if group.weights else None),
-        interval=IntervalBasis('datasets as clusters', CONFIDENCE, len(leaves), within and (within.low, within.high)),
+        interval=IntervalBasis(method, CONFIDENCE, len(leaves), sample),
         further=_pool_stderr(result.metric, cards, by_rows=group.by_rows),
         cut=_sum_replies(cards, 'cut', _mean_of_finished(cards, shares)),
         empty=_sum_replies(cards, 'empty'),

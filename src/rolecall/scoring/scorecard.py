@@ -50,8 +50,8 @@ class IntervalBasis:
     confidence: float | None = None
     clusters: int | None = None
     """The number of independent units: rows, clusters of rows, or datasets."""
-    within: tuple[float, float] | None = None
-    """The interval of a group with its datasets as given, not as a sample of such datasets."""
+    between: tuple[float, float] | None = None
+    """The interval of a group with its datasets as a sample of such datasets, not as given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,7 @@ MESSAGES: Mapping[str, str] = {
     '{} scores {} [{}, {}] on {} row of {}.': '{0} 在 {5} 的 {4} 行上得分 {1} [{2}, {3}]。',
     'no scores yet': '还没有分数',
     'ranking on {} rows that all models have': '所有模型都有的 {} 行上的排名',
+    'Intervals of groups are over rows, with the datasets as given.': '分组的区间按数据行计算，数据集视为给定。',
     '{} lines folded into groups; --all shows them.': '{} 行已合并到分组中；--all 显示全部。',
     '{} scores folded into groups: {}': '{} 个分数已合并到分组中：{}',
     'left   {}': '左  {}',

@@ -74,8 +74,8 @@ def _describe(directory: Path) -> dict[str, Any]:
 
     try:
         with RunReader(directory) as run:
-            cards = StoredRun(run).scorecards()
-            members = {line[0] for line in grid_of(cards).groups}
+            grid = grid_of(StoredRun(run).scorecards())
+            members = {line[0] for line in grid.groups}
             fold = len(members) >= FOLD_FROM
             scores = [
                 {
@@ -84,7 +84,7 @@ def _describe(directory: Path) -> dict[str, Any]:
                     'line': score_line(card),
                     'folded': fold and card.dataset in members,
                 }
-                for card in cards
+                for card in grid.cards_in_order()
             ]
             waiting = describe_waiting(directory)
             return {'run': str(directory), 'started': run.created, 'scores': scores, 'waiting': waiting}

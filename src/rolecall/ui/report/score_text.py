@@ -25,6 +25,7 @@ MOST_FURTHER = 6
 FOLD_FROM = 8
 """With this many members of groups or more, they are folded."""
 
+GROUP_INTERVALS = 'Intervals of groups are over rows, with the datasets as given.'
 Line = tuple[str, str]
 """A dataset (or group) and a metric."""
 
@@ -38,6 +39,8 @@ class Grid:
     cards: dict[tuple[str, str, str], Scorecard]
     groups: dict[Line, str] = field(default_factory=dict)
     """The outermost group that a line is folded under."""
+    depths: dict[Line, int] = field(default_factory=dict)
+    """In how many groups, one in the other, a line stands."""
 
     def card(self, line: Line, model: str) -> Scorecard | None:
         """The score in one cell, if there is one."""
@@ -46,6 +49,11 @@ class Grid:
     def is_group(self, line: Line) -> bool:
         """Whether a line is the average of others."""
         return any(card.members for model in self.models if (card := self.card(line, model)))
+
+    @property
+    def interval_notes(self) -> list[str]:
+        """What the intervals of groups assume, where there are some."""
+        return [GROUP_INTERVALS] if any(card.members and card.low is not None for card in self.cards.values()) else []
 
     def alias(self, line: Line) -> str:
         """The other name of a line's dataset, where a task file has one."""
@@ -91,22 +99,24 @@ def grid_of(cards: Iterable[Scorecard]) -> Grid:
     within = {name: [other for other in members if leaves[other] < leaves[name]] for name in members}
     ordered: dict[Line, None] = {}
     groups: dict[Line, str] = {}
+    depths: dict[Line, int] = {}
 
-    def place(name: str, outermost: str | None) -> None:
+    def place(name: str, outermost: str | None, depth: int = 0) -> None:
         for line in lines:
             if line[0] == name and line not in ordered:
                 ordered[line] = None
+                depths[line] = depth
                 if outermost is not None:
                     groups[line] = outermost
         elsewhere = {one for other in within.get(name, ()) if other not in inside for one in leaves[other]}
         for member in members.get(name, ()):
             if member not in elsewhere:
-                place(member, outermost or name)
+                place(member, outermost or name, depth + 1)
 
     outer = sorted((name for name in members if name not in inside), key=lambda name: not within[name])
     for name in [*outer, *(line[0] for line in lines)]:
         place(name, None)
-    return Grid(tuple(ordered), tuple(dict.fromkeys(model for _, _, model in kept)), kept, groups)
+    return Grid(tuple(ordered), tuple(dict.fromkeys(model for _, _, model in kept)), kept, groups, depths)
 
 
 def _find_leaves(name: str, members: Mapping[str, Sequence[str]]) -> frozenset[str]:

@@ -72,6 +72,8 @@ def report_terminal(
         to.print(_make_tall_table(grid, digits_of(cards)))
     if hidden := len(whole.lines) - len(grid.lines):
         to.print(Text(f'{count_noun(hidden, "line")} folded into groups; --all shows them.', 'dim'))
+    for note in grid.interval_notes:
+        to.print(Text(note, 'dim'))
     for warning in (*find_notices(run), *warnings_of(cards)):
         to.print(Text(f'warning: {printable(warning)}', _ODD))
     _print_lines('extraction', describe_extraction(grid.cards_in_order()), to)
@@ -87,7 +89,7 @@ def report_terminal(
 
 
 def _head(grid: Grid, line: Line) -> Text:
-    indent = '  ' if line in grid.groups else ''
+    indent = '  ' * grid.depths[line]
     alias = _in_brackets(grid.alias(line))
     return Text.assemble(
         (f'{indent}{printable(line[0])}', 'bold'), (alias, 'dim'), (f'\n{indent}{printable(line[1])}', 'dim')

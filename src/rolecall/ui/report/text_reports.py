@@ -53,6 +53,7 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
     run_counts = count_results(run.light_results(), batched=find_batched(run))
     cards = every_card(run.scorecards(), run_counts)
     grid, digits = grid_of(cards), digits_of(cards)
+    cards = list(grid.cards_in_order())
     for notice in find_notices(run):
         yield f'**{_words(notice)}**'
         yield ''
@@ -67,7 +68,7 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
         ['dataset', 'metric', *grid.models],
         [
             [
-                f'{line[0]} ({grid.alias(line)})' if grid.alias(line) else line[0],
+                '· ' * grid.depths[line] + (f'{line[0]} ({grid.alias(line)})' if grid.alias(line) else line[0]),
                 line[1],
                 *(
                     '' if card is None else f'{score(card, digits[line[1]])} {interval(card, digits[line[1]])}'
@@ -78,6 +79,7 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
         ],
         numbers_from=2,
     )
+    yield from ('', *grid.interval_notes) if grid.interval_notes else ()
     yield ''
     yield '## Rows'
     yield ''
@@ -154,7 +156,7 @@ def report_csv(run: Run, *, prices: Mapping[str, Price | None] | None = None) ->
     writer = csv.writer(out, lineterminator='\n')
     writer.writerow([*_SCORES, *OUTCOMES, *_REPLIES, *_USED, 'cost', 'details'])
     run_counts = count_results(run.light_results(), batched=find_batched(run))
-    cards = every_card(run.scorecards(), run_counts)
+    cards = list(grid_of(every_card(run.scorecards(), run_counts)).cards_in_order())
     lines = usage_lines(run_counts, prices or {})
     usage = {(line.dataset, line.model): line for line in lines if not line.as_judge}
     for card in cards:

@@ -28,6 +28,7 @@ def score_table(cards: Sequence[Scorecard]) -> dict[str, Any]:
                 'metric': line[1],
                 'isGroup': grid.is_group(line),
                 'group': grid.groups.get(line, ''),
+                'depth': grid.depths[line],
                 'cells': [_score_cell(grid.card(line, model), digits[line[1]]) for model in grid.models],
             }
             for line in grid.lines

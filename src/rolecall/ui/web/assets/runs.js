@@ -20,7 +20,7 @@ const Scores = ({ scores, change }) => {
   const lines = scores.lines.filter((line) => !line.group || isOpen(line.group));
   return html`<div class="scroll" tabindex="0" role="group" aria-label=${t('Scores')}><table class="scores">
     <thead><tr><th scope="col">${t('dataset')}</th>${scores.models.map((model) => html`<th scope="col"><bdi>${model}</bdi></th>`)}</tr></thead>
-    <tbody>${lines.map((line) => html`<tr key=${line.dataset + line.metric} class=${line.isGroup ? 'group' : line.group ? 'member' : ''}><th scope="row">
+    <tbody>${lines.map((line) => html`<tr key=${line.dataset + line.metric} class=${`${line.group ? `member depth-${line.depth}` : ''}${line.isGroup ? ' group' : ''}`.trim()}><th scope="row">
       ${line.isGroup && !line.group ? html`<button type="button" class="fold" aria-expanded=${isOpen(line.dataset) ? 'true' : 'false'} aria-label=${t('Datasets of {name}', { name: line.dataset })}
         onClick=${() => setOpen({ ...open, [line.dataset]: !isOpen(line.dataset) })}>${isOpen(line.dataset) ? '▾' : '▸'}</button>` : null}<bdi>${line.dataset}</bdi><small>${metricName(line.metric)}</small></th>
       ${line.cells.map((cell, at) => html`<${Cell} cell=${cell} onclick=${() => change({ ...NO_FILTERS, dataset: line.isGroup ? '' : line.dataset, model: scores.models[at] })} />`)}</tr>`)}</tbody></table></div>`;
