@@ -22,7 +22,7 @@ from rolecall.scoring.families.short_answers import read_yes_or_no
 from rolecall.scoring.group_scores import _pick_card, _pool_stderr
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import read_rating_by_category
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Rival, make_mark
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Rival, WinRate, make_mark
 from rolecall.scoring.metrics.package_judging import _describe_gold, package_judge_metric
 from rolecall.scoring.metrics.preferences import preference_in
 from rolecall.scoring.model_ranking import ModelPair
@@ -210,7 +210,7 @@ def test_a_rival_on_which_the_judge_is_silent_leaves_the_verdicts_on_the_others(
             raise NoOpinionError('no verdict')
         return Mark(1.0, correct=True, rival=answer.rival)
 
-    metric = Metric('win_rate', mark, needs_gold=False, compares=True)
+    metric = Metric('win_rate', mark, WinRate(), needs_gold=False)
     rivals = (Rival('other', 'x'), Rival('silent', 'y'))
     [verdict] = ScoringSession(metric, {'': AnswerReader()}).add([Scorable(0, 'ok', 'a', rivals=rivals)])
     assert (verdict.score, verdict.reason) == (1.0, 'no verdict')
@@ -342,8 +342,8 @@ def test_only_an_evaluator_that_takes_prompts_waits_for_them() -> None:
         def score(self, predictions: list[str], references: list[str], origin_prompt: list[str]) -> float:
             return 1.0
 
-    assert read_evaluator(Plain()).with_prompts is None
-    assert read_evaluator(Prompted()).with_prompts is not None
+    assert read_evaluator(Plain()).aggregation.with_prompts is None
+    assert read_evaluator(Prompted()).aggregation.with_prompts is not None
 
 
 def test_a_boolean_of_numpy_is_right_or_wrong() -> None:

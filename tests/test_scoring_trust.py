@@ -20,7 +20,7 @@ from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.group_intervals import student_t
 from rolecall.scoring.group_scores import summarise_groups
 from rolecall.scoring.groups import read_groups
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.metric import Answer, Corpus, Mark, Metric, Problems
 from rolecall.scoring.model_ranking import PairedRow, rank_models
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
 from rolecall.scoring.scorecard import ReplyCount, Scorecard
@@ -600,7 +600,7 @@ def test_very_many_rows_of_a_corpus_metric_are_resampled_in_blocks() -> None:
     share = Metric(
         'share',
         lambda answer: Mark(answer.prediction, tally=(answer.prediction, 1.0)),
-        total=lambda tally: tally[0] / tally[1],
+        Corpus(total=lambda tally: tally[0] / tally[1]),
     )
     rows = [Scorable(n, 'ok', float(n % 2), '') for n in range(12_000)]
     run = build_scorer({'evaluator': share}).score(rows)
@@ -660,8 +660,7 @@ def test_rows_that_are_samples_of_one_problem_count_together() -> None:
     metric = Metric(
         'right',
         lambda answer: Mark(float(answer.prediction == 'A'), correct=answer.prediction == 'A'),
-        problem=lambda answer: answer.values['task'],
-        k=(1, 2),
+        Problems(problem=lambda answer: answer.values['task'], k=(1, 2)),
     )
     rows = [Scorable(n, 'ok', said, 'A', {'task': task}) for n, (said, task) in enumerate(['Ax', 'Bx', 'By', 'By'])]
     run = build_scorer({'evaluator': metric}).score(rows)

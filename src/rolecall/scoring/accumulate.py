@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.metric import Answer, Corpus, Groups, Mark, Metric, Problems, WinRate
 from rolecall.scoring.scorecard import IntervalBasis, Scorecard
 from rolecall.scoring.statistics import (
     Interval,
@@ -121,6 +121,10 @@ class MarkAccumulator:
 
     def __init__(self, metric: Metric, *, k: Sequence[int] = ()) -> None:
         self.metric = metric
+        self._how = metric.aggregation
+        self._holds_rows = isinstance(self._how, Groups | WinRate) or self._how.breakdown is not None
+        self._total = self._how.total if isinstance(self._how, Corpus) else None
+        self._problem = self._how.problem if isinstance(self._how, Problems) else None
         self._k = k
         self._rows = 0
         self._scores = ClusterSums()
@@ -136,7 +140,7 @@ class MarkAccumulator:
 
     def add(self, row: MarkedRow) -> None:
         """Take a row into account; one without marks only breaks its group."""
-        if self.metric.group is not None or self.metric.breakdown is not None or self.metric.compares:
+        if self._holds_rows:
             self._held.append(row)
         elif row.marks:
             self._count(row)
@@ -156,8 +160,8 @@ class MarkAccumulator:
             return self._summary({}, self._rows)
         whole = self._whole_groups()
         pairs = [pair for row in whole for pair in zip(row.answers, row.marks, strict=False)]
-        breakdown = self.metric.breakdown(pairs) if self.metric.breakdown and pairs else {}
-        counted = MarkAccumulator(replace(self.metric, group=None, breakdown=None), k=self._k)
+        breakdown = self._how.breakdown(pairs) if self._how.breakdown and pairs else {}
+        counted = MarkAccumulator(self.metric, k=self._k)
         for row in whole if self.metric.group is None else self._one_per_group(whole):
             counted._count(row)
         card, finished = counted._summary(breakdown, len(whole))
@@ -165,14 +169,14 @@ class MarkAccumulator:
         return replace(card, compared=compared or None), finished
 
     def _count(self, row: MarkedRow) -> None:
-        problem = self.metric.problem(row.answers[0]) if self.metric.problem and row.answers else None
+        problem = self._problem(row.answers[0]) if self._problem and row.answers else None
         cluster = row.cluster or problem
         self._rows += 1
         self._scores.add((row.score,), cluster)
         self._binary = self._binary and len(row.marks) == 1 and row.marks[0].correct is not None
         self._decided = self._decided and all(mark.correct is not None for mark in row.marks)
-        numbers = _add(*(mark.tally for mark in row.marks)) if self.metric.total else (row.score, 1.0)
-        if self.metric.total:
+        numbers = _add(*(mark.tally for mark in row.marks)) if self._total else (row.score, 1.0)
+        if self._total:
             self._tallies.add(numbers, cluster)
         if not row.cut:
             self._finished.totals = _add(self._finished.totals, numbers)
@@ -210,7 +214,7 @@ class MarkAccumulator:
         factor = 100.0 if percent else 1.0
         value, interval, method, clusters = self._estimate()
         parts = self._parts.values()
-        derived = self.metric.derive(parts) if self.metric.derive and parts else {}
+        derived = self._how.derive(parts) if self._how.derive and parts else {}
         pass_rates, intervals, short = self._pass_rates()
         further = {**parts, **derived, **self._turns.values(), **breakdown, **pass_rates}
         finished = self._value_of_finished()
@@ -232,8 +236,8 @@ class MarkAccumulator:
         return card, None if finished is None else finished * factor
 
     def _estimate(self) -> tuple[float, Interval | None, str, int]:
-        if self.metric.total is not None:
-            return self._estimate_corpus()
+        if self._total is not None:
+            return self._estimate_corpus(self._total)
         right, clusters = self._scores.totals[0], len(self._scores)
         value = right / self._rows
         if self._binary and not self.metric.compares and self._scores.independent:
@@ -247,10 +251,7 @@ class MarkAccumulator:
         interval = mean_interval(sums, scale=(0.0, 1.0) if shares else None, confidence=CONFIDENCE)
         return value, interval if clusters > 1 else None, 'score', clusters
 
-    def _estimate_corpus(self) -> tuple[float, Interval | None, str, int]:
-        total = self.metric.total
-        if total is None:
-            raise TypeError('not a corpus metric')
+    def _estimate_corpus(self, total: Callable[[Sequence[float]], float]) -> tuple[float, Interval | None, str, int]:
         units = [sums for sums, _ in self._tallies.units()]
         size = -(-len(units) // _MOST_UNITS)
         blocks = [_add(*units[start : start + size]) for start in range(0, len(units), size)]
@@ -263,7 +264,7 @@ class MarkAccumulator:
         totals = self._finished.totals
         if not totals:
             return None
-        return self.metric.total(totals) if self.metric.total else totals[0] / totals[1]
+        return self._total(totals) if self._total else totals[0] / totals[1]
 
     def _pass_rates(self) -> tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, int]]:
         """pass@k and G-Pass@k, where every row has enough samples; intervals in percent; rows with too few,

@@ -22,7 +22,7 @@ from rolecall.scoring.answers import (
 from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.judging import Judge, judge_values
-from rolecall.scoring.metrics.metric import Answer, Metric
+from rolecall.scoring.metrics.metric import Answer, Metric, Problems
 from rolecall.scoring.metrics.several import turn_mean
 from rolecall.scoring.postprocess.freeform import extract_role
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
@@ -176,9 +176,10 @@ def build_scorer(
         except ConfigError as error:
             problems += error.problems
     metric: Metric | None = read.get('evaluator')
-    if metric is not None and metric.with_prompts is not None and word_prompt is not None:
-        metric = replace(metric.with_prompts(word_prompt), takes_turns=metric.takes_turns)
-    if metric is not None and turns and metric.takes_turns:
+    whole = metric.whole if metric is not None else None
+    if whole is not None and whole.with_prompts is not None and word_prompt is not None:
+        metric = whole.with_prompts(word_prompt)
+    if turns and whole is not None and whole.takes_turns:
         whole_dialogue = True
     elif metric is not None and turns:
         try:
@@ -225,7 +226,7 @@ def build_scorer(
         judge=judge,
         failures=config.get('failures') or 'exclude',
         unparsed=config.get('unparsed') or 'wrong',
-        k=counts or (metric.k if metric is not None else ()),
+        k=counts or (metric.aggregation.k if metric and isinstance(metric.aggregation, Problems) else ()),
     )
 
 

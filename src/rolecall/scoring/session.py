@@ -11,7 +11,7 @@ from rolecall.scoring.accumulate import MarkAccumulator, MarkedRow
 from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
 from rolecall.scoring.blame import NoOpinionError, ScoringError, blame_errors_on
 from rolecall.scoring.metrics.comparing import drop_half_comparisons
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric
 from rolecall.scoring.scorecard import ExtractorScore, Judging, ReplyCount, Scorecard, Verdict
 from rolecall.scoring.summary import summarise_whole
 
@@ -89,8 +89,7 @@ class ScoringSession:
         metric = self.metric
         if metric is None or len(self._columns) > 1 or self.k or metric.by_turn:
             return False
-        needs = (metric.needs_judge, metric.whole, metric.prepare, metric.group, metric.breakdown, metric.compares)
-        return not any((*needs, metric.total, metric.problem, metric.derive))
+        return metric.aggregation == Mean() and metric.needs_judge is None and metric.prepare is None
 
     def add_settled(self, scores: Sequence[float], correct: Sequence[int | None]) -> None:
         """Add rows with answers by their settled scores and verdicts, without marking them again."""

@@ -23,7 +23,7 @@ def summarise_whole(metric: Metric, rows: Sequence[MarkedRow]) -> tuple[Scorecar
     answers = [answer for row in counted for answer in row.answers]
     if metric.whole is None or not answers:
         return Scorecard('', '', metric.name, None, scored=len(counted)), [()] * len(rows)
-    told = metric.whole(answers)
+    told = metric.whole.score(answers)
     numbers = _read_numbers(told)
     name, value = next(iter(numbers.items()))
     right = _read_verdicts(told.get('details'), len(answers))

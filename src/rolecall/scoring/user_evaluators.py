@@ -6,14 +6,13 @@ import inspect
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import REFERENCE_SYSTEMS, find_registered, is_reference_class
 from rolecall.scoring.blame import ScoringError, describe_error
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, make_mark, mark_by
 from rolecall.scoring.naming import Entry, option_problems
 from rolecall.scoring.summary import unwrap_verdict
 from rolecall.sources.datasets.arrow import as_hub_dataset
@@ -50,8 +49,8 @@ def read_user_evaluator(read: Entry) -> Metric:
         raise ConfigError(Problem(read.where, f'{read.name} has no method score(predictions, references).'))
     theirs = is_reference_class(type(evaluator))
     score = _in_its_own_system(evaluator) if theirs else evaluator.score
-    metric = _score_whole(type(evaluator).__name__, score, inspect.signature(evaluator.score).parameters)
-    return replace(metric, takes_turns=theirs)
+    taken = inspect.signature(evaluator.score).parameters
+    return _score_whole(type(evaluator).__name__, score, taken, takes_turns=theirs)
 
 
 def _in_package_terms(read: Entry) -> Mapping[str, Any]:
@@ -81,6 +80,8 @@ def _score_whole(
     score: Callable[..., Any],
     taken: Mapping[str, inspect.Parameter],
     word_prompt: Callable[[Mapping[str, Any]], Any] | None = None,
+    *,
+    takes_turns: bool = False,
 ) -> Metric:
     """A metric from a function that scores all answers at once."""
     open_ended = any(one.kind is one.VAR_KEYWORD for one in taken.values())
@@ -106,10 +107,11 @@ def _score_whole(
             return result
         return {name: result}
 
-    metric = Metric(name, lambda answer: None, unit='', whole=whole, needs_gold=False, weighs=True)
-    if 'origin_prompt' not in taken or word_prompt is not None:
-        return metric
-    return replace(metric, with_prompts=partial(_score_whole, name, score, taken))
+    with_prompts = None
+    if 'origin_prompt' in taken and word_prompt is None:
+        with_prompts = partial(_score_whole, name, score, taken, takes_turns=takes_turns)
+    how = Whole(score=whole, takes_turns=takes_turns, with_prompts=with_prompts)
+    return Metric(name, lambda answer: None, how, unit='', needs_gold=False, weighs=True)
 
 
 def _name_losses(answers: Sequence[Answer]) -> dict[str, list[Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from rolecall.compat.lm_eval.task import Row
 from rolecall.compat.lm_eval.task_rows import LmRows
 from rolecall.compat.lm_eval.task_scores import TaskScores, mean_stderr
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, Whole
 
 _RIGHT_OR_WRONG = ('acc', 'acc_norm', 'acc_bytes', 'acc_mutual_info', 'exact_match')
 _SHARES = (*_RIGHT_OR_WRONG, 'f1', 'mcc', 'brier_score')
@@ -32,8 +32,8 @@ class TaskEvaluator:
         lower = scores.metrics[first].lower_is_better
         metric = Metric(name, scorer.mark, unit='', needs_gold=False, weighs=True, lower_is_better=lower)
         if not scores.is_mean(first):
-            return replace(metric, whole=scorer.numbers)
-        return replace(metric, breakdown=scorer.further_numbers)
+            return replace(metric, aggregation=Whole(score=scorer.numbers))
+        return replace(metric, aggregation=Mean(breakdown=scorer.further_numbers))
 
 
 class _Scorer:

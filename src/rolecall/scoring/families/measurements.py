@@ -12,7 +12,7 @@ from typing import Any
 
 from rolecall.errors import import_extra
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, comparison
 from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocess.numbers import first_number_postprocess
 from rolecall.scoring.texts import (
@@ -71,7 +71,7 @@ def same_elements(prediction: str, gold: Any) -> Mark:
 
 def auc_roc() -> Metric:
     """The area under the ROC curve of the second choice's probability; also accuracy. The gold answer is 0 or 1."""
-    return Metric('auc_score', lambda answer: None, unit='', whole=_auc, weighs=True)
+    return Metric('auc_score', lambda answer: None, Whole(score=_auc), unit='', weighs=True)
 
 
 def read_boolean(text: str) -> str:

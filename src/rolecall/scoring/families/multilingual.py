@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from rolecall.errors import import_extra
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison
+from rolecall.scoring.metrics.metric import Answer, Corpus, Mark, Metric, comparison
 from rolecall.scoring.metrics.overlap import corpus_bleu
 from rolecall.scoring.postprocess.letters import first_option_postprocess
 from rolecall.scoring.postprocess.numbers import last_number, number_of
@@ -66,7 +66,7 @@ def best_lines_bleu() -> Metric:
         best = max((scorer.sentence_score(part, wanted) for part in parts or ['']), key=lambda found: found.score)
         return Mark(best.score / 100, tally=(*best.counts, *best.totals, best.sys_len, best.ref_len))
 
-    return Metric('BLEU', mark, total=corpus_bleu)
+    return Metric('BLEU', mark, Corpus(total=corpus_bleu))
 
 
 def _space_out(text: str) -> str:

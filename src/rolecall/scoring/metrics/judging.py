@@ -14,7 +14,7 @@ from typing import Any
 
 from rolecall.registry import REFERENCE_SYSTEMS
 from rolecall.scoring.metrics.judge_replies import READINGS, read_dict_postprocessor
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, WinRate
 from rolecall.scoring.metrics.package_judging import package_judge_metric
 from rolecall.scoring.naming import find_entry
 
@@ -64,7 +64,8 @@ def judge_preference(dict_postprocessor: Any = None, *, against: Any = None, ord
     `against` names what answers are compared with, and `order` how the two are shown; both are read by the run.
     """
     metric = _judge_metric(dict_postprocessor or 'preference', name='win_rate', unit='%', compares=True)
-    return replace(metric, compares=True)
+    how = metric.aggregation
+    return replace(metric, aggregation=WinRate(derive=how.derive, breakdown=how.breakdown))
 
 
 def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, parallel: bool = True) -> Metric:
@@ -118,10 +119,9 @@ def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str, compares: bo
     return Metric(
         reading.metric or name,
         mark,
+        Mean(derive=reading.derive, breakdown=reading.breakdown),
         unit=unit if reading.unit is None else reading.unit,
         needs_gold=False,
         lower_is_better=reading.lower_is_better,
-        derive=reading.derive,
-        breakdown=reading.breakdown,
         needs_judge=lambda answer: True,
     )

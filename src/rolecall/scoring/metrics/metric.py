@@ -70,9 +70,58 @@ class Mark:
     """What it was compared with."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """The score is the mean of the rows' scores. The other aggregations differ from it in one point each."""
+
+    derive: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
+    """Further numbers computed from the means of the marks' parts."""
+    breakdown: Callable[[Sequence[tuple[Answer, Mark]]], Mapping[str, float]] | None = None
+    """Further numbers that need all rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus(Mean):
+    """The score is computed from the sums of the marks' tallies, as BLEU is."""
+
+    total: Callable[[Sequence[float]], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups(Mean):
+    """Groups of rows are counted: a group is right if all its rows are."""
+
+    group: Callable[[Answer], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problems(Mean):
+    """Rows are samples of problems: pass@k is counted over problems."""
+
+    problem: Callable[[Answer], str | None] | None
+    k: tuple[int, ...] = ()
+    """The k of pass@k, unless `eval_cfg` has its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinRate(Mean):
+    """Answers are marked against those of other models: 1 for a win, 0.5 for a tie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole(Mean):
+    """All rows are scored at once, by a `score(predictions, references)` evaluator."""
+
+    score: Callable[[Sequence[Answer]], Mapping[str, Any]]
+    takes_turns: bool = False
+    """Whether it takes the replies to all turns of a dialogue as one list, as OpenCompass' evaluators do."""
+    with_prompts: Callable[[Callable[[Mapping[str, Any]], Any]], Metric] | None = None
+    """The same metric, for an evaluator that reads the prompts too: it is given a function from a row to its prompt."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One way of scoring.
+    """How one answer is marked, and how the marks of all rows are aggregated.
 
     >>> exact = Metric('accuracy', mark_by(lambda prediction, gold: prediction == gold))
     >>> exact.mark(Answer('B', 'B'))
@@ -82,6 +131,7 @@ class Metric:
     name: str
     mark: Callable[[Answer], Mark | None]
     """The mark of an answer; None if it cannot be marked (the judge gave no verdict)."""
+    aggregation: Mean = Mean()
     unit: str = '%'
     """`%` for scores between 0 and 1, which are shown times 100; nothing for numbers on a scale of their own."""
     needs_gold: bool = True
@@ -90,30 +140,24 @@ class Metric:
     weighs: bool = False
     """Whether it takes probabilities of choices as they are; otherwise the likeliest choice is the answer."""
     lower_is_better: bool = False
-    total: Callable[[Sequence[float]], float] | None = None
-    """From the summed tallies to the value; without it, the value is the mean of the scores."""
-    group: Callable[[Answer], str | None] | None = None
-    """The group of a row, where groups are counted: a group is right if all its rows are."""
-    derive: Callable[[Mapping[str, float]], Mapping[str, float]] | None = None
-    """Further numbers computed from the means of the marks' parts."""
-    breakdown: Callable[[Sequence[tuple[Answer, Mark]]], Mapping[str, float]] | None = None
-    """Further numbers that need all rows."""
     needs_judge: Callable[[Answer], bool] | None = None
     """Which answers need a judge's verdict."""
-    whole: Callable[[Sequence[Answer]], Mapping[str, Any]] | None = None
-    """A `score(predictions, references)` evaluator, which scores all rows at once."""
-    with_prompts: Callable[[Callable[[Mapping[str, Any]], Any]], Metric] | None = None
-    """The same metric, for an evaluator that reads the prompts too: it is given a function from a row to its prompt."""
-    takes_turns: bool = False
-    """Whether it takes the replies to all turns of a dialogue as one list, as OpenCompass' evaluators do."""
     prepare: Callable[[Sequence[Answer]], None] | None = None
     """Called once with all answers before they are marked, where work can be done side by side."""
-    problem: Callable[[Answer], str | None] | None = None
-    """The problem a row is a sample of, where rows repeat problems: pass@k is counted over problems."""
-    k: tuple[int, ...] = ()
-    """The k of pass@k, unless `eval_cfg` has its own."""
-    compares: bool = False
-    """Whether answers are marked against those of other models: 1 for a win, 0.5 for a tie."""
+
+    @property
+    def whole(self) -> Whole | None:
+        """What scores all rows at once; None if they are marked one by one."""
+        return self.aggregation if isinstance(self.aggregation, Whole) else None
+
+    @property
+    def compares(self) -> bool:
+        return isinstance(self.aggregation, WinRate)
+
+    @property
+    def group(self) -> Callable[[Answer], str | None] | None:
+        """The group of a row, where groups of rows are counted."""
+        return self.aggregation.group if isinstance(self.aggregation, Groups) else None
 
 
 def make_mark(result: Any) -> Mark:
@@ -179,7 +223,8 @@ def comparison(
         def mark(answer: Answer, options: Mapping[str, Any]) -> Mark:
             return make_mark(compare(text_of(answer.prediction), answer.gold, **options))
 
-        return _make_factory(compare, mark, 2, name, unit=unit, lower_is_better=lower_is_better, total=total)
+        how = Corpus(total=total) if total else Mean()
+        return _make_factory(compare, mark, 2, name, unit=unit, lower_is_better=lower_is_better, aggregation=how)
 
     return decorate
 
@@ -197,8 +242,9 @@ def row_comparison(
         def mark(answer: Answer, options: Mapping[str, Any]) -> Mark:
             return make_mark(compare(answer, **options))
 
+        how = Corpus(total=total) if total else Mean()
         return _make_factory(
-            compare, mark, 1, name, needs_gold=needs_gold, lower_is_better=lower_is_better, total=total
+            compare, mark, 1, name, needs_gold=needs_gold, lower_is_better=lower_is_better, aggregation=how
         )
 
     return decorate

@@ -8,7 +8,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean, import_extra
 from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
+from rolecall.scoring.metrics.metric import Answer, Corpus, Mark, Metric, make_mark, mark_by
 from rolecall.scoring.texts import (
     after_reasoning,
     alternatives,
@@ -62,7 +62,7 @@ def bleu(tokenize: str | None = None, lowercase: bool = False) -> Metric:
         found = scorer.sentence_score(_own(answer.prediction), _references(answer))
         return Mark(found.score / 100, tally=(*found.counts, *found.totals, found.sys_len, found.ref_len))
 
-    return Metric('bleu', mark, total=corpus_bleu)
+    return Metric('bleu', mark, Corpus(total=corpus_bleu))
 
 
 def corpus_bleu(tally: Sequence[float]) -> float:

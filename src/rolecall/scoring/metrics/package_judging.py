@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rolecall.scoring.blame import NoOpinionError, describe_error
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole
 from rolecall.scoring.naming import Entry
 from rolecall.scoring.summary import unwrap_verdict
 from rolecall.sources.datasets.arrow import as_hub_dataset
@@ -46,7 +46,7 @@ def package_judge_metric(read: Entry, *, unit: str) -> Metric:
         right = numbers[0] > 0
         return Mark(float(right), correct=right)
 
-    return Metric(read.name, mark, unit=unit, needs_gold=False, needs_judge=lambda answer: True, whole=whole)
+    return Metric(read.name, mark, Whole(score=whole), unit=unit, needs_gold=False, needs_judge=lambda answer: True)
 
 
 def _verdicts(result: Mapping[str, Any]) -> list[bool]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.scoring.metrics.matching import accuracy
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.scoring.metrics.metric import Answer, Corpus, Groups, Mark, Metric
 from rolecall.scoring.postprocess.numbers import number_of
 from rolecall.scoring.texts import strip_text
 
@@ -28,7 +28,7 @@ def circular() -> Metric:
         right = strip_text(answer.prediction) == _rotation(answer)[1]
         return Mark(float(right), correct=right)
 
-    return Metric('perf_circular', mark, group=lambda answer: _rotation(answer)[0], breakdown=_by_rotation)
+    return Metric('perf_circular', mark, Groups(group=lambda answer: _rotation(answer)[0], breakdown=_by_rotation))
 
 
 def turn_mean(evaluator: Metric | None = None) -> Metric:
@@ -60,34 +60,25 @@ def average_ppl() -> Metric:
 
 def average_inference_ppl() -> Metric:
     """The mean loss of the marked tokens of all rows; lower is better."""
-    return Metric(
-        'average_ppl', _mark_loss('tokens'), unit='', needs_gold=False, lower_is_better=True, total=_divide_sums
-    )
+    return _loss_metric('average_ppl', 'tokens')
 
 
 def bits_per_character() -> Metric:
     """The loss of all texts in bits, by their characters; lower is better."""
-    return Metric(
-        'bpc',
-        _mark_loss('characters', 1 / math.log(2)),
-        unit='',
-        needs_gold=False,
-        lower_is_better=True,
-        total=_divide_sums,
-    )
+    return _loss_metric('bpc', 'characters', 1 / math.log(2))
 
 
-def _mark_loss(by: str, factor: float = 1.0) -> Callable[[Answer], Mark | None]:
-    """A row's loss by what it is divided by; both are summed over all rows."""
+def _loss_metric(name: str, unit: str, factor: float = 1.0) -> Metric:
+    """The loss per token or character: both are summed over all rows."""
 
     def mark(answer: Answer) -> Mark | None:
-        found = answer.prediction
-        if not isinstance(found, Mapping) or not found.get(by) or 'loss' not in found:
+        amounts = answer.prediction
+        if not isinstance(amounts, Mapping) or not amounts.get(unit) or 'loss' not in amounts:
             return None
-        loss = factor * found['loss']
-        return Mark(loss / found[by], tally=(loss, float(found[by])))
+        loss = factor * amounts['loss']
+        return Mark(loss / amounts[unit], tally=(loss, float(amounts[unit])))
 
-    return mark
+    return Metric(name, mark, Corpus(total=_divide_sums), unit='', needs_gold=False, lower_is_better=True)
 
 
 def _divide_sums(sums: Sequence[float]) -> float:
