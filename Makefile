@@ -74,7 +74,7 @@ check: $(STAMP)
 	$(VENV)/bin/lint-imports
 
 test: check
-	$(PY) -m pytest -q -m 'not heavy' -n auto --dist worksteal
+	$(PY) -m pytest -q -m 'not heavy and not slow' -n auto --dist worksteal
 
 # Fails, too, if nothing failed last: then something else than a test did.
 test-again: $(STAMP)
@@ -84,6 +84,7 @@ coverage: $(STAMP)
 	$(PY) -m pytest -q -m 'not heavy' --cov --cov-report=term:skip-covered
 
 test-all: check $(HEAVY) $(DOCS)
+	HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -q -m '(slow or property) and not heavy' -n auto --dist worksteal
 	$(PY) -m pytest -q -m heavy
 	if command -v npm >/dev/null; then $(PY) tools/vendor_web.py --check; fi
 

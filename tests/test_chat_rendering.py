@@ -24,6 +24,7 @@ from rolecall.core.render.chat_renderer import ChatLayout, ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.spans import join_spans, texts_of
 from rolecall.experiment.pairs.pair import preview
+from tables import in_one
 
 ROUND = {'round': [human('{question}'), bot('{answer}')]}
 LINES = '{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}'
@@ -34,6 +35,7 @@ TEMPLATE: Any = ChatTemplate(LINES)
 TOOL = {'type': 'function', 'function': {'name': 'look', 'parameters': {}}}
 
 
+@in_one
 @pytest.mark.parametrize(
     'shown',
     [
@@ -66,6 +68,7 @@ def test_contents_cut_by_a_chat_template_are_labelled_as_its_own() -> None:
     assert [(span.text, span.origin.kind) for span in one.spans] == [('[user] abcd\n', 'chat_template')]
 
 
+@in_one
 @pytest.mark.parametrize(
     ('make', 'said'),
     [
@@ -113,6 +116,7 @@ def test_model_sides_understand_what_configs_write() -> None:
     assert compile(PromptTemplate(ROUND), CHAT(LINES))(row) == '[user] q\n'
 
 
+@in_one
 @pytest.mark.parametrize(
     'template',
     [
@@ -135,6 +139,7 @@ def test_a_begun_answer_is_still_sent() -> None:
     assert program({'question': 'q', 'answer': 'GOLD'})[-1] == {'role': 'assistant', 'content': 'It is '}
 
 
+@in_one
 @pytest.mark.parametrize(
     ('parts', 'expected'),
     [
@@ -175,6 +180,7 @@ def test_tools_need_a_place_in_the_chat_template() -> None:
     assert 'look' in str(compile(PromptTemplate(ROUND), taking)({'question': 'q', 'answer': ''}))
 
 
+@in_one
 @pytest.mark.parametrize(
     ('template', 'tools', 'roles'),
     [

@@ -16,6 +16,7 @@ from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.metering import MAX_BITS, WorkExceededError, WorkMeter, breadth_of, measure, size_of
 from rolecall.core.render.pricing import charge_filter, charge_method, charge_operator
 from rolecall.errors import RenderError
+from tables import in_one
 
 PLENTY = 10**9
 MESSAGES = [{'role': 'user', 'content': 'Hi you'}, {'role': 'assistant', 'content': 'Ho'}]
@@ -441,6 +442,7 @@ def named(rows: list[Any]) -> list[Any]:
     return [pytest.param(*row, id=f'{row[1] if row[0] is not row[1] else ""}-{i}') for i, row in enumerate(rows)]
 
 
+@in_one
 @pytest.mark.parametrize(('value', 'name', 'args', 'kwargs', 'chars', 'steps'), named(METHODS))
 def test_a_method_costs(value: Any, name: str, args: Any, kwargs: Any, chars: int, steps: int) -> None:
     meter = WorkMeter(PLENTY, PLENTY)
@@ -449,6 +451,7 @@ def test_a_method_costs(value: Any, name: str, args: Any, kwargs: Any, chars: in
     assert spent(meter) == (chars, steps)
 
 
+@in_one
 @pytest.mark.parametrize(('name', 'args', 'kwargs', 'chars', 'steps'), FILTERS)
 def test_a_filter_costs(name: str, args: Any, kwargs: Any, chars: int, steps: int) -> None:
     meter = WorkMeter(PLENTY, PLENTY)
@@ -457,6 +460,7 @@ def test_a_filter_costs(name: str, args: Any, kwargs: Any, chars: int, steps: in
     assert spent(meter) == (chars, steps)
 
 
+@in_one
 @pytest.mark.parametrize(('symbol', 'left', 'right', 'chars', 'steps'), OPERATORS)
 def test_an_operator_costs(symbol: str, left: Any, right: Any, chars: int, steps: int) -> None:
     meter = WorkMeter(PLENTY, PLENTY)
@@ -465,6 +469,7 @@ def test_an_operator_costs(symbol: str, left: Any, right: Any, chars: int, steps
     assert spent(meter) == (chars, steps)
 
 
+@in_one
 @pytest.mark.parametrize(('value', 'size', 'breadth', 'steps'), SIZES)
 def test_a_value_measures(value: Any, size: int, breadth: int, steps: int) -> None:
     meter = WorkMeter(PLENTY, PLENTY)
@@ -500,6 +505,7 @@ def test_a_template_takes(monkeypatch: pytest.MonkeyPatch, source: str, text: st
     assert [spent(meter) for meter in meters] == [(chars, steps)]
 
 
+@in_one
 @pytest.mark.parametrize(
     ('source', 'steps', 'chars'), [('{{ messages[0].content }}', 1, 6), ("{{ messages|map('length')|list }}", 37, 90)]
 )
@@ -514,11 +520,13 @@ def test_exactly_what_is_needed_is_enough(source: str, steps: int, chars: int) -
 BITS: dict[str, Any] = {'x': 2**MAX_BITS - 1, 'n': MAX_BITS}
 
 
+@in_one
 @pytest.mark.parametrize('value', ['x', 'x + 0', 'x - 1', '-x', "('1' * n)|int(0, 2)", '2 ** (n // 2)', 'x // 1'])
 def test_a_number_may_have_so_many_bits(value: str) -> None:
     assert ChatTemplate('{{ (' + value + ') is number }}').render(MESSAGES, variables=BITS) == 'True'
 
 
+@in_one
 @pytest.mark.parametrize(
     'value', ['x + 1', 'x * 2', '-x - 1', '[x, x]|sum', "('1' * (n + 1))|int(0, 2)", '2 ** n', '(x + 1) // 2']
 )

@@ -10,6 +10,7 @@ import pytest
 
 from rolecall.core.render.spans import join_spans, texts_of
 from rolecall.experiment.pairs.pair import Preview, preview
+from tables import in_one
 
 DATA = Path(__file__).parent / 'data'
 
@@ -47,6 +48,7 @@ def result(case: dict[str, Any], shown: list[Preview]) -> list[Any]:
     return list(rows.values())
 
 
+@in_one
 @pytest.mark.parametrize('case', cases('seed_examples.jsonl') + cases('reference.jsonl'))
 def test_the_prompt_is_the_one_the_reference_gives(case: dict[str, Any]) -> None:
     shown = previews(case)

@@ -10,6 +10,7 @@ from tests.benchmark_files import CASES, HUB_CASES, write_files
 
 from rolecall.errors import ConfigError, DataError
 from rolecall.sources.datasets import open_dataset
+from tables import in_one
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,7 @@ def test_a_hub_dataset_without_the_split_says_which_there_are(tmp_path: Path) ->
         open_dataset({'type': 'SmolInstructDataset', 'path': str(tmp_path), 'name': 'n'})
 
 
+@in_one
 @pytest.mark.parametrize(
     'kind', ['NeedleBenchMultiDataset', 'RulerNiahDataset', 'LCBCodeGenerationDataset', 'korbenchDataset']
 )

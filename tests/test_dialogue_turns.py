@@ -25,6 +25,7 @@ from rolecall import (
     compile,
 )
 from rolecall.apps.sft.training_programs import DialogueTrainingProgram
+from tables import in_one
 
 ROW = {'q': ['1', '2'], 'a': ['x', 'y']}
 WITH_SYSTEM = {**LM, 'reserved_roles': [{'role': 'SYSTEM', 'begin': '<S>', 'end': '</S>'}]}
@@ -54,6 +55,7 @@ def noted(program: Any, *args: Any) -> list[tuple[str, str]]:
     return [(note.kind, note.text) for note in program.trace(*args).notes]
 
 
+@in_one
 @pytest.mark.parametrize(
     ('round_', 'every', 'gold'),
     [
@@ -95,6 +97,7 @@ def test_raw_messages_go_turn_by_turn() -> None:
     ]
 
 
+@in_one
 @pytest.mark.parametrize('topics', [['a', 'b'], ['a', 'b', 'c'], 'abc'])
 def test_the_beginning_is_the_same_at_every_turn(topics: Any) -> None:
     row = {'q': ['1', '2', '3'], 'a': ['x', 'y', 'z'], 't': topics}
@@ -111,6 +114,7 @@ def test_the_end_is_said_at_the_last_turn_with_its_values() -> None:
     assert program(row, 1, ['R']) == '1\nR\n2\n2 of ["a", "b"]'
 
 
+@in_one
 @pytest.mark.parametrize('turn', [-1, 2, 7])
 @pytest.mark.parametrize('mode', ['every', 'every_with_gt', 'last'])
 def test_a_turn_that_a_row_does_not_have_is_refused(mode: str, turn: int) -> None:
@@ -130,6 +134,7 @@ def test_a_template_alone_or_what_it_is_made_of_goes_turn_by_turn() -> None:
         assert DialogueProgram(given)(ROW, 1, ['R']) == '1\nR\n2'
 
 
+@in_one
 @pytest.mark.parametrize('given', ['Q: {q}', PromptTemplate('{q}'), PromptTemplate({'begin': [human('{q}')]})])
 def test_turns_need_a_round(given: Any) -> None:
     with pytest.raises(TemplateError, match='a multi-turn prompt needs a dialogue with a round'):
@@ -146,6 +151,7 @@ OUTSIDE_THE_ROUND = [
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('round_', 'text', 'messages'), OUTSIDE_THE_ROUND)
 @pytest.mark.parametrize('infer_mode', ['every', 'every_with_gt', 'last'])
 def test_a_question_outside_the_models_round_is_asked_after_what_was_said(
@@ -182,6 +188,7 @@ def test_words_that_no_role_speaks_do_not_move_past_an_answer() -> None:
 BEGUN = [human('{q}'), bot('A:{a}')]
 
 
+@in_one
 @pytest.mark.parametrize(
     ('side', 'infer_mode', 'sent'),
     [
@@ -201,6 +208,7 @@ def test_a_turns_answer_is_begun_and_the_reply_goes_on_from_there(side: str, inf
     assert noted(program, ROW, 1, ['R']) == []
 
 
+@in_one
 @pytest.mark.parametrize('side', ['text', 'api', 'chat'])
 def test_the_first_words_of_an_answer_are_noted_where_they_are_not_sent(side: str) -> None:
     program = dialogue(side=SIDES[side], round=BEGUN)
@@ -208,6 +216,7 @@ def test_the_first_words_of_an_answer_are_noted_where_they_are_not_sent(side: st
     assert noted(program, ROW, 1, ['R']) == [('not_sent', 'A:')]
 
 
+@in_one
 @pytest.mark.parametrize('infer_mode', ['every', 'every_with_gt', 'last'])
 def test_the_datasets_own_begin_stands_before_the_answer_asked_for(infer_mode: str) -> None:
     said = 'R' if infer_mode == 'every' else 'x'
@@ -217,6 +226,7 @@ def test_the_datasets_own_begin_stands_before_the_answer_asked_for(infer_mode: s
     assert dialogue(infer_mode, round=written)(ROW, 1, ['R']) == f'1\n<MY>{said}</MY>\n2\n<MY>'
 
 
+@in_one
 @pytest.mark.parametrize(
     ('side', 'late'), [('lines', ['after', 'END']), ('text', ['<H>after</H>', 'END']), ('api', ['after', 'END'])]
 )
@@ -231,6 +241,7 @@ def test_words_after_a_hidden_answer_are_noted_where_a_text_ends_with_it() -> No
     assert noted(dialogue(round=[human('{q}'), bot('A:{a}.')]), ROW, 0) == [('not_sent', '.')]
 
 
+@in_one
 @pytest.mark.parametrize('raw', [False, True])
 @pytest.mark.parametrize('prefill', [False, True])
 @pytest.mark.parametrize('output', ['a', None])
@@ -252,6 +263,7 @@ def test_the_answer_asked_for_is_never_shown(side: str, output: str | None, pref
     assert ('A:R' in told(program(row, 1, ['R']))) == begun
 
 
+@in_one
 @pytest.mark.parametrize('prefill', [False, True])
 @pytest.mark.parametrize('side', ['text', 'api', 'chat'])
 @pytest.mark.parametrize(
@@ -271,6 +283,7 @@ def test_one_turn_is_asked_as_a_prompt_without_turns_is(written: Any, side: str,
     assert (turn.request, turn.notes) == (single.request, single.notes)
 
 
+@in_one
 @pytest.mark.parametrize('infer_mode', ['every', 'every_with_gt'])
 @pytest.mark.parametrize('prefill', [False, True])
 @pytest.mark.parametrize('side', ['lines', 'text', 'chat'])

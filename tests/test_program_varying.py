@@ -22,6 +22,7 @@ from rolecall.core.prompts.template import Template
 from rolecall.core.render.renderers import Renderer
 from rolecall.experiment.opening.entries import build_entries
 from rolecall.experiment.pairs.pair import Pair, preview
+from tables import in_one
 
 ROUND = [human('{q}'), bot('{a}')]
 ICE = PromptTemplate({'round': ROUND})
@@ -50,6 +51,7 @@ def text(meta: Any = None) -> TextRenderer:
     return TextRenderer(MetaTemplate.read(meta) if meta else None)
 
 
+@in_one
 @pytest.mark.parametrize('shots', [[0], [1, 0], [2], [2, 2], [0, 2, 1]])
 @pytest.mark.parametrize(
     ('asked', 'ice', 'side'),
@@ -118,6 +120,7 @@ def test_a_run_sends_the_token_ids_that_the_preview_shows() -> None:
     assert sent == [one.request for one in preview(whole)] == [[1, '<H>s1', 2, 3, 'A', 4, 1, '<H>2', 2, 3]]
 
 
+@in_one
 @pytest.mark.parametrize('side', [text(), text(MARKS), ApiRenderer()])
 def test_a_training_row_is_worded_once(side: Renderer) -> None:
     class Counted:
@@ -135,6 +138,7 @@ def test_a_training_row_is_worded_once(side: Renderer) -> None:
     assert train.taken == [0, 1]
 
 
+@in_one
 @pytest.mark.parametrize('speakers', [['BOT'], ['HUMAN'], ['THOUGHTS', 'BOT'], ['HUMAN', 'BOT'], ['THOUGHTS', 'HUMAN']])
 def test_examples_that_share_a_round_with_their_neighbours_are_sent_as_shown(speakers: list[str]) -> None:
     ice = PromptTemplate({'round': [{'role': speaker, 'prompt': '{q}'} for speaker in speakers]})

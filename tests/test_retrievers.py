@@ -27,6 +27,7 @@ from rolecall.sources.retrievers import (
     build_retriever,
 )
 from rolecall.sources.retrievers.pool import hash_question
+from tables import in_one
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ def test_asking_for_more_than_the_training_set_has_is_an_error_before_the_first_
         retriever.retrieve(numbered(1), numbered(1, 'test'), reader=Columns())
 
 
+@in_one
 @pytest.mark.parametrize(('listed', 'named'), [([-1, 0], '-1'), ([0, 3, 9], '3, 9')])
 def test_fix_k_refuses_ids_outside_the_training_set(listed: list[int], named: str) -> None:
     with pytest.raises(ConfigError, match=f'no training row {named}: the training set has 3 rows'):
@@ -190,6 +192,7 @@ def test_fix_k_replaces_with_the_rows_after_the_highest_listed_and_then_from_the
     assert ids(retriever, numbered(3), questions('train question 2')) == [(1, 0)]
 
 
+@in_one
 @pytest.mark.parametrize('padding', ['', ' ' * 100, '\n \t' * 40])
 @pytest.mark.parametrize('text', ['Short', 'A rather long question, longer than what is looked at first?', ''])
 def test_fix_k_recognises_a_question_however_it_is_spaced(text: str, padding: str) -> None:
@@ -248,6 +251,7 @@ def test_no_retriever_ever_shows_an_equal_question(train: list[str], test: list[
             assert len(picked.ids) == min(2, others)
 
 
+@in_one
 @pytest.mark.parametrize('kind', RETRIEVERS.values(), ids=RETRIEVERS)
 def test_every_retriever_is_built_by_class_by_name_and_by_dotted_path(kind: type[Any]) -> None:
     required = {'FixKRetriever': {'fix_id_list': [0]}, 'SlidingWindowRetriever': {'k': 1}}.get(kind.__name__, {})
@@ -262,6 +266,7 @@ def test_all_problems_of_a_config_come_at_once() -> None:
     assert "Did you mean 'ice_num'?" in str(caught.value)
 
 
+@in_one
 @pytest.mark.parametrize(
     ('cfg', 'message'),
     [

@@ -31,6 +31,7 @@ from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import mean_interval, wilson
 from rolecall.scoring.texts import plain_words
 from rolecall.sources.config.reference import Reference
+from tables import in_one
 
 
 def scored(evaluator: Any, *pairs: tuple[Any, Any], judge: Any = None, **more: Any) -> Scorecard:
@@ -84,12 +85,14 @@ RIGHT_OR_WRONG = [
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('evaluator', 'prediction', 'gold', 'right'), RIGHT_OR_WRONG)
 def test_an_answer_is_right_or_wrong(evaluator: Any, prediction: Any, gold: Any, right: bool) -> None:
     run = scored(evaluator, (prediction, gold))
     assert (run.verdicts[0].correct, run.value) == (right, 100.0 * right)
 
 
+@in_one
 @pytest.mark.parametrize(
     'tower', ['10^{10^{10}}', '9^{9^{9^9}}', '1000000!!', '2**3**4**5', '7^{99999999}', '9' * 5000]
 )
@@ -117,6 +120,7 @@ NUMBERS = [
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('evaluator', 'prediction', 'gold', 'metric', 'value'), NUMBERS)
 def test_an_answer_is_worth_a_number(evaluator: Any, prediction: Any, gold: Any, metric: str, value: float) -> None:
     run = scored(evaluator, (prediction, gold))
@@ -213,6 +217,7 @@ ROWS = [
 ]
 
 
+@in_one
 @pytest.mark.parametrize(
     ('policy', 'scored_rows', 'value'),
     [
@@ -340,6 +345,7 @@ def circular_rows(predictions: str, columns: bool) -> list[Scorable]:
     return rows
 
 
+@in_one
 @pytest.mark.parametrize('columns', [True, False])
 def test_a_question_is_right_if_it_is_in_every_rotation(columns: bool) -> None:
     run = build_scorer({'evaluator': 'CircularEvaluator'}).score(circular_rows('ADCBADCA', columns))
@@ -371,6 +377,7 @@ def test_several_samples_are_averaged_and_pass_at_k_is_computed() -> None:
 TURNS = [(['A', 'B', 'C'], 200 / 3), (['A'], 100 / 3), ([], 0.0), ('X', 100.0)]
 
 
+@in_one
 @pytest.mark.parametrize(('said', 'value'), TURNS)
 @pytest.mark.parametrize('named', [True, False])
 def test_a_dialogue_is_worth_the_mean_of_its_turns(said: Any, value: float, named: bool) -> None:
@@ -421,6 +428,7 @@ GRADES = [
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('opinion', 'right'), GRADES)
 def test_a_judge_s_words_become_right_or_wrong(opinion: str, right: bool) -> None:
     run = scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: opinion)
@@ -439,6 +447,7 @@ UNCLEAR = [
 UNCLEAR += ['The first step is right but the result is wrong.', 'It may be CORRECT or INCORRECT.']
 
 
+@in_one
 @pytest.mark.parametrize('opinion', UNCLEAR)
 def test_words_that_do_not_decide_are_no_verdict(opinion: str) -> None:
     said = {'4': opinion, '5': 'A'}
@@ -448,6 +457,7 @@ def test_words_that_do_not_decide_are_no_verdict(opinion: str) -> None:
         scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: opinion)
 
 
+@in_one
 @pytest.mark.parametrize('piece', ['A ', ': ', 'grade is ', 'not ', 'so ', '* ', '\n', 'INCORRECT: '])
 def test_a_long_verdict_is_read_in_time_that_grows_with_its_length(piece: str) -> None:
     def seconds(size: int) -> float:
@@ -577,6 +587,7 @@ class Shares:
         return {'share': self.value, 'details': details}
 
 
+@in_one
 @pytest.mark.parametrize(('value', 'factor', 'unit'), [(50.0, 100, '%'), (0.5, 1, ''), (7.0, 0, '')])
 def test_the_interval_of_a_users_number_is_on_its_scale(value: float, factor: int, unit: str) -> None:
     run = scored({'type': Shares, 'value': value}, ('a', 'a'), ('a', 'b'))
@@ -626,6 +637,7 @@ WRONG = [
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('config', 'message'), WRONG)
 def test_a_config_that_cannot_be_scored_says_why(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
@@ -668,6 +680,7 @@ DOCS = Path(__file__).parent.parent / 'docs'
 PAGE = ''.join((DOCS / f'{name}.md').read_text(encoding='utf-8') for name in ('scoring', 'benchmark-scoring', 'code'))
 
 
+@in_one
 @pytest.mark.parametrize(
     ('name', 'function'),
     [*METRICS.items(), *POSTPROCESSORS.items(), *((name, one.read) for name, one in READINGS.items())],

@@ -16,6 +16,7 @@ from rolecall.scoring.families.ifeval import INSTRUCTIONS, follow_instructions
 from rolecall.scoring.families.pictures import _resize
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.scorecard import Scorecard
+from tables import in_one
 
 
 def scored(evaluator: Any, *rows: tuple[Any, Any], columns: dict[str, Any] | None = None) -> Scorecard:
@@ -356,6 +357,7 @@ CASES = [
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('evaluator', 'reply', 'gold', 'score'), CASES)
 def test_a_reply_is_worth_what_its_benchmark_says(evaluator: Any, reply: str, gold: Any, score: float) -> None:
     run = scored(evaluator, (reply, gold))
@@ -374,6 +376,7 @@ def test_the_table_has_cases_of_every_evaluator() -> None:
 OPTION_TEXTS = ['Paris', 'Rome', '', 'Rome and Paris']
 
 
+@in_one
 @pytest.mark.parametrize(
     ('reply', 'right'),
     [
@@ -413,6 +416,7 @@ def test_a_drop_without_both_kinds_of_rows_is_none() -> None:
         assert build_scorer({'evaluator': 'AccDropEvaluator'}).score(rows).value == 0.0
 
 
+@in_one
 @pytest.mark.parametrize(
     'evaluator', ['BBoxIoUEvaluator', 'MMStarEvaluator', 'MRCREvaluator', 'BFCLSingleTurnEvaluator']
 )
@@ -431,6 +435,7 @@ def test_boxes_tell_how_much_they_overlap_and_stay_inside_the_picture() -> None:
     assert scored('BBoxIoUEvaluator', ('[500, 500, 600, 600]', apart)).details['further'] == {'iou': 0.0}
 
 
+@in_one
 @pytest.mark.parametrize(
     ('size', 'options', 'seen'),
     [
@@ -480,6 +485,7 @@ def test_questions_of_a_text_count_one_by_one() -> None:
     assert scored('GaokaoBenchEvaluator_multi_question_choice', *rows).value == pytest.approx(75.0)
 
 
+@in_one
 @pytest.mark.parametrize('kind', ['subjective', 'correction'])
 def test_questions_that_a_person_has_to_grade_have_no_score(kind: str) -> None:
     run = scored(f'GaokaoBenchEvaluator_{kind}', ('略', ['略']))
@@ -537,6 +543,7 @@ def test_a_row_without_what_its_benchmark_needs_says_so() -> None:
             scored(entry, ('x', gold))
 
 
+@in_one
 @pytest.mark.parametrize(
     ('entry', 'message'),
     [
@@ -597,6 +604,7 @@ INSTRUCTIONS_SEEN = [  # kind, arguments, a reply that follows, one that does no
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('kind', 'given', 'follows', 'does_not'), INSTRUCTIONS_SEEN)
 def test_an_instruction_is_followed_or_not(kind: str, given: dict[str, Any], follows: str, does_not: str) -> None:
     assert follow_instructions(follows, [kind], [{**given, 'other': None}]) == [True]
@@ -637,6 +645,7 @@ LOOSE = [  # a reply, and whether it is a quotation strictly and loosely
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('reply', 'strict', 'loose'), LOOSE)
 def test_loosely_a_first_line_a_last_line_and_asterisks_do_not_count(reply: str, strict: bool, loose: bool) -> None:
     run = scored('IFEvaluator', (reply, {'instruction_id_list': ['startend:quotation'], 'kwargs': [{}]}))
@@ -702,6 +711,7 @@ INSTRUCTION_EDGES = [  # kind, arguments, reply, followed
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('kind', 'given', 'reply', 'followed'), INSTRUCTION_EDGES)
 def test_an_instruction_at_its_edge(kind: str, given: dict[str, Any], reply: str, followed: bool) -> None:
     assert follow_instructions(reply, [kind], [given]) == [followed]
@@ -773,6 +783,7 @@ READ = [
 ]
 
 
+@in_one
 @pytest.mark.parametrize(('postprocessor', 'reply', 'found'), READ)
 def test_a_reply_is_read_by_its_benchmark_s_postprocessor(postprocessor: Any, reply: str, found: Any) -> None:
     assert read_postprocessor(postprocessor)(reply) == found
@@ -782,6 +793,7 @@ def test_the_table_has_cases_of_every_postprocessor() -> None:
     assert {case[0] if isinstance(case[0], str) else case[0]['type'] for case in READ} == set(FAMILY_POSTPROCESSORS)
 
 
+@in_one
 @pytest.mark.parametrize(
     ('reply', 'gold', 'error'),
     [

@@ -25,6 +25,7 @@ from rolecall.scoring.model_ranking import PairedRow, rank_models
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
 from rolecall.scoring.scorecard import ReplyCount, Scorecard
 from rolecall.scoring.statistics import bootstrap, mcnemar, mean_interval, wilson
+from tables import in_one
 
 CUT = {'ended': ['length']}
 
@@ -51,6 +52,7 @@ def test_cut_replies_are_counted_with_the_score_of_the_finished_ones() -> None:
     json.dumps(card.details)
 
 
+@in_one
 @pytest.mark.parametrize(
     ('replies', 'said', 'warnings'),
     [
@@ -69,6 +71,7 @@ def test_empty_replies_are_counted_and_warned_about_beyond_five_percent(
     assert (card.describe_replies(), len(card.warnings())) == (said, warnings)
 
 
+@in_one
 @pytest.mark.parametrize(
     ('cut', 'total', 'said'), [(1, 1000, '0.1 % cut'), (999, 1000, '99.9 % cut'), (1, 1, '100 % cut')]
 )
@@ -186,6 +189,7 @@ def needs_column(answer: Answer) -> Mark:
     return Mark(float(right), correct=right)
 
 
+@in_one
 @pytest.mark.parametrize(('failures', 'value', 'scored'), [('exclude', 100.0, 2), ('wrong', 200 / 3, 3)])
 def test_a_row_that_cannot_be_marked_is_failed_with_the_reason(failures: str, value: float, scored: int) -> None:
     rows = [Scorable(n, 'ok', 'm', 'm', {'unit': 'm'} if n != 1 else {}) for n in range(3)]
@@ -204,6 +208,7 @@ def test_a_gold_answer_that_cannot_be_read_fails_its_row_only() -> None:
     assert 'the gold answer of row 1' in run.verdicts[1].reason
 
 
+@in_one
 @pytest.mark.parametrize(
     ('rows', 'more'), [(1, ''), (2, r' The same holds for all 2 rows\.'), (3, r' The same holds for all 3 rows\.')]
 )
@@ -268,6 +273,7 @@ def card(dataset: str, value: float | None, scored: int = 100, model: str = 'm',
 CARDS = [card('physics', 40.0, further={'acc_1': 10.0}), card('chemistry', 60.0, 300), card('law', 80.0)]
 
 
+@in_one
 @pytest.mark.parametrize(
     ('config', 'values'),
     [
@@ -350,6 +356,7 @@ def test_a_group_lacking_a_member_says_which() -> None:
     assert (one.value, one.low, one.details['missing']) == (None, None, ['music'])
 
 
+@in_one
 @pytest.mark.parametrize(
     ('entry', 'warning'),
     [
@@ -409,6 +416,7 @@ def test_cut_replies_of_members_are_added_up() -> None:
     assert one.describe_replies() == '26 % cut'  # 5 of 19 replies: a row of b has none
 
 
+@in_one
 @pytest.mark.parametrize(
     ('config', 'message'),
     [
@@ -495,6 +503,7 @@ def test_without_shared_rows_nothing_is_ranked_above_another() -> None:
 # Numbers at their edges
 
 
+@in_one
 @pytest.mark.parametrize(
     ('freedom', 'point'), [(2, 4.271), (3, 3.179), (4, 2.776), (5, 2.570), (10, 2.2281), (20, 2.0860), (56, 2.0032)]
 )
@@ -746,6 +755,7 @@ def test_a_dataset_in_two_groups_counts_once_as_a_cluster() -> None:
     assert (both.low, both.high) == pytest.approx((55 - 6 * (10 / 16) ** 0.5, 55 + 6 * (10 / 16) ** 0.5))
 
 
+@in_one
 @pytest.mark.parametrize(
     ('weights', 'said'),
     [
@@ -776,6 +786,7 @@ def test_a_group_of_an_opencompass_config_finds_the_number_it_calls_score() -> N
     assert [one.value for one in summarise_groups(read_groups(config), [card])] == [40.0]
 
 
+@in_one
 @pytest.mark.parametrize('details', [{'unit': ''}, {'unit': '%', 'lower_is_better': True}])
 def test_a_mean_of_different_scales_or_directions_is_warned_about(details: dict[str, Any]) -> None:
     cards = [

@@ -35,6 +35,7 @@ from rolecall.core.render.families import META_TEMPLATES, meta_template
 from rolecall.errors import ConfigError, RenderError
 from rolecall.experiment.opening.entries import build_entries
 from rolecall.experiment.pairs.pair import Pair, Preview, preview
+from tables import in_one
 
 ROWS = [
     {'question': '1+1=?', 'answer': 2},
@@ -126,6 +127,7 @@ def with_requests(written: dict[str, Any], **aim: Any) -> Iterator[tuple[Preview
 # Symmetry.
 
 
+@in_one
 @pytest.mark.parametrize('family', TEXT_FAMILIES)
 @pytest.mark.parametrize('name', TEMPLATES)
 @pytest.mark.parametrize('shots', [None, SHOTS], ids=['zero shots', 'two shots'])
@@ -148,6 +150,7 @@ def test_every_meta_template_is_trained_with_what_it_is_asked(family: str, name:
         assert answer == words.format(sent.values['answer'])
 
 
+@in_one
 @pytest.mark.parametrize('family', CHATS)
 @pytest.mark.parametrize('name', TEMPLATES)
 def test_every_chat_template_is_trained_with_what_it_is_asked(family: str, name: str) -> None:
@@ -163,6 +166,7 @@ def test_every_chat_template_is_trained_with_what_it_is_asked(family: str, name:
         assert example.text[start:stop].endswith(example.ending)
 
 
+@in_one
 @pytest.mark.parametrize('meta', [None, 'api', 'api-no-system'])
 @pytest.mark.parametrize('family', [None, CHATML, LLAMA3], ids=['api', 'chatml', 'llama3'])
 @pytest.mark.parametrize('name', TEMPLATES)
@@ -191,6 +195,7 @@ def test_whatever_the_words_are_the_request_comes_first(question: str, answer: s
         assert answer in example.text[len(sent.request) :]
 
 
+@in_one
 @pytest.mark.parametrize('side', [side for side in SIDES if side not in CANNOT])
 @pytest.mark.parametrize('infer_mode', ['every', 'every_with_gt'])
 @pytest.mark.parametrize(
@@ -218,6 +223,7 @@ def test_an_answer_that_has_no_words_in_the_template_is_said_alone() -> None:
         taught([{'question': ['a', 'b'], 'answer': ['A', '']}], prompt, inferencer={'type': 'MultiTurnGenInferencer'})
 
 
+@in_one
 @pytest.mark.parametrize(('side', 'reason'), CANNOT.items())
 def test_a_chat_template_that_rewrites_earlier_turns_is_refused(side: str, reason: str) -> None:
     with pytest.raises(UntrainableError, match=reason):
@@ -236,6 +242,7 @@ def test_dialogues_through_an_api_are_messages_in_which_each_answer_is_trained_o
 # What is trained on.
 
 
+@in_one
 @pytest.mark.parametrize(
     ('meta', 'text', 'words'),
     [
@@ -267,6 +274,7 @@ def test_a_chat_templates_turn_ends_with_its_token() -> None:
     assert example.text.endswith('A<|im_end|>\n')
 
 
+@in_one
 @pytest.mark.parametrize('side', [side for side in SIDES if side != 'chat phi3'])
 def test_answers_of_examples_are_trained_on_if_asked_for(side: str) -> None:
     prompt = template(dict(begin=['</E>'], round=[human('{question}'), bot('{answer}')]), ice_token='</E>')
@@ -327,6 +335,7 @@ LABELS = {
 }
 
 
+@in_one
 @pytest.mark.parametrize(
     ('written', 'options', 'asked', 'words'),
     [
@@ -377,6 +386,7 @@ DROPS_THOUGHTS = Family(
 )
 
 
+@in_one
 @pytest.mark.parametrize(
     ('family', 'answer', 'reason'),
     [
@@ -419,6 +429,7 @@ def test_words_that_a_chat_template_puts_before_the_answer_are_reported() -> Non
     assert "1 row: the model side puts '<think></think>' between request and answer" in next(report.remarks())
 
 
+@in_one
 @pytest.mark.parametrize(
     ('row', 'reason'),
     [
@@ -433,6 +444,7 @@ def test_a_row_without_an_answer_is_refused(row: dict[str, Any], reason: str, op
         taught([row], template(ASKED), **options)
 
 
+@in_one
 @pytest.mark.parametrize(
     ('given', 'options', 'reason'),
     [
@@ -458,6 +470,7 @@ def test_pictures_are_kept_in_messages() -> None:
     assert example.messages[-1] == {'role': 'assistant', 'content': 'a'}
 
 
+@in_one
 @pytest.mark.parametrize(
     ('options', 'form', 'reason'),
     [
@@ -498,6 +511,7 @@ def test_a_begun_answer_that_is_sent_is_not_trained_on() -> None:
     assert example.messages[-1]['content'] == 'So: a'
 
 
+@in_one
 @pytest.mark.parametrize('side', [{'meta': LM}, {'model': chat_model(CHATML)}], ids=['text', 'chat'])
 def test_examples_that_vary_by_row_are_those_of_the_request(side: dict[str, Any]) -> None:
     prompt = template(dict(begin=['</E>'], **ASKED), ice_token='</E>')

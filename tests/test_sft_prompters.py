@@ -20,6 +20,7 @@ from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.families import META_TEMPLATES, meta_template
 from rolecall.errors import PrompterError
+from tables import in_one
 
 
 class Quiz(Prompter):
@@ -76,6 +77,7 @@ def asked(name: str) -> Any:
     return GIVEN.get(name, {'input': ROW['input']})
 
 
+@in_one
 @pytest.mark.parametrize('name', PROMPTERS)
 @pytest.mark.parametrize('tokens', [None, TOKENS], ids=['default tokens', 'own tokens'])
 def test_a_prompters_own_layout_is_trained_with_what_it_asks(name: str, tokens: Tokens | None) -> None:
@@ -87,6 +89,7 @@ def test_a_prompters_own_layout_is_trained_with_what_it_asks(name: str, tokens: 
     assert example.stretches == ((len(sent), len(example.text)),)
 
 
+@in_one
 @pytest.mark.parametrize('name', PROMPTERS)
 @pytest.mark.parametrize('family', FAMILIES)
 def test_every_prompter_bound_to_every_meta_template_is_trained_with_what_it_asks(name: str, family: str) -> None:
@@ -98,6 +101,7 @@ def test_every_prompter_bound_to_every_meta_template_is_trained_with_what_it_ask
     assert trained(example) == [f'{ROW["label"]}{end}']
 
 
+@in_one
 @pytest.mark.parametrize('name', PROMPTERS)
 @pytest.mark.parametrize('family', CHATS)
 def test_every_prompter_bound_to_a_chat_template_is_trained_with_what_it_asks(name: str, family: str) -> None:
@@ -112,6 +116,7 @@ def test_every_prompter_bound_to_a_chat_template_is_trained_with_what_it_asks(na
     assert example.ending
 
 
+@in_one
 @pytest.mark.parametrize('name', PROMPTERS)
 def test_the_messages_before_the_answer_are_the_request(name: str) -> None:
     prompter = PROMPTERS[name]
@@ -133,6 +138,7 @@ def test_whatever_the_words_are_the_request_comes_first(question: str, answer: s
         assert example.text.startswith(sent + answer)
 
 
+@in_one
 @pytest.mark.parametrize(
     'model', [TOKENS, meta_template('chatml'), meta_template('llama2'), chat(CHATML), chat(LLAMA2)]
 )
@@ -185,6 +191,7 @@ def test_thoughts_that_a_chat_template_writes_as_they_are_can_be_trained_on() ->
         taught(prompter, {'input': '1+1', 'label': '<think>one and one</think>2'})
 
 
+@in_one
 @pytest.mark.parametrize(
     ('prompter', 'row', 'columns', 'error', 'reason'),
     [
