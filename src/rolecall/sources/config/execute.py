@@ -15,6 +15,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
+from rolecall.sources.config.attribute_dicts import with_attributes
 from rolecall.sources.config.finder import (
     config_package,
     find_config_module,
@@ -25,7 +26,6 @@ from rolecall.sources.config.finder import (
 )
 from rolecall.sources.config.names import is_foreign, is_standard
 from rolecall.sources.config.reference import Reference, Resolve
-from rolecall.sources.config.settings import with_attributes
 from rolecall.sources.config.trouble import (
     MissingImportError,
     circular_import,
@@ -48,9 +48,9 @@ def compile_file(path: str) -> CodeType:
     try:
         status = os.stat(path)
         stamp = (status.st_mtime_ns, status.st_size)
-        known = _compiled.get(path)
-        if known and known[0] == stamp:
-            return known[1]
+        cached = _compiled.get(path)
+        if cached and cached[0] == stamp:
+            return cached[1]
         with open(path, 'rb') as file:
             source = file.read()
     except OSError as error:
@@ -122,9 +122,9 @@ class _Importer:
         if is_standard(name) or name.partition('.')[0] == 'rolecall':
             return builtins.__import__(name, globals, locals, wanted, 0)
         if config_package(name) or in_read_base.get():
-            found = find_config_module(name, importer=self.path, roots=self.runner.roots)
-            if found:
-                return self._bound(name, self._module(found, wanted), wanted)
+            file = find_config_module(name, importer=self.path, roots=self.runner.roots)
+            if file:
+                return self._bound(name, self._module(file, wanted), wanted)
             if config_package(name):
                 raise self._missing(name)
         if is_foreign(name):
@@ -141,33 +141,33 @@ class _Importer:
         for _ in range(level - 1):
             folder = os.path.dirname(folder)
         parts = name.split('.') if name else []
-        found = find_relative(folder, parts)
-        if found is None:
+        file = find_relative(folder, parts)
+        if file is None:
             raise MissingImportError(
                 f"config file not found: '{'.' * level}{name}'.",
                 looked_for=f'{os.path.join(folder, *parts)}.py',
                 near=near_names(folder, parts),
             )
-        return self._module(found, wanted)
+        return self._module(file, wanted)
 
-    def _module(self, found: str, wanted: tuple[str, ...]) -> ModuleType:
+    def _module(self, path: str, wanted: tuple[str, ...]) -> ModuleType:
         """A config file as a module, run once per importing file, with the submodules it imports."""
-        module = self.modules.get(found)
+        module = self.modules.get(path)
         if module is None:
-            module = self.modules[found] = ModuleType(os.path.basename(found).removesuffix('.py'))
-            if os.path.isfile(found):
-                names = self.runner.run(found)
+            module = self.modules[path] = ModuleType(os.path.basename(path).removesuffix('.py'))
+            if os.path.isfile(path):
+                names = self.runner.run(path)
                 shared: dict[int, Any] = {}
                 values = {name: value for name, value in names.items() if not name.startswith('__')}
                 vars(module).update({name: with_attributes(value, shared) for name, value in values.items()})
-        folder = found if os.path.isdir(found) else os.path.dirname(found)
-        is_package = folder == found or os.path.basename(found) == '__init__.py'
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        is_package = folder == path or os.path.basename(path) == '__init__.py'
         for name in wanted:
             if name == '*' or hasattr(module, name):
                 continue
             inner = find_relative(folder, [name]) if is_package else None
             if inner is None:
-                raise missing_name(name, found, vars(module))
+                raise missing_name(name, path, vars(module))
             setattr(module, name, self._module(inner, ()))
         return module
 
@@ -249,8 +249,8 @@ def merge(under: Any, over: Any) -> Any:
     """
     if not isinstance(over, Mapping):
         return over
-    kept = {key: value for key, value in over.items() if key != '_delete_'}
+    values = {key: value for key, value in over.items() if key != '_delete_'}
     if not isinstance(under, Mapping) or over.get('_delete_'):
-        return kept
-    merged = {key: merge(under[key], value) if key in under else value for key, value in kept.items()}
+        return values
+    merged = {key: merge(under[key], value) if key in under else value for key, value in values.items()}
     return {**under, **merged}

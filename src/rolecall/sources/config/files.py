@@ -27,7 +27,7 @@ _NAMING = (
 """Keys whose value may be the name of a part."""
 SHEETS = ('.xlsx', '.xls', '.ods')
 _NOT_CONFIGS = (*SHEETS, '.toml', '.ini', '.cfg', '.ipynb', '.md', '.html', '.xml', '.sqlite', '.gguf', '.safetensors')
-"""Files that are sometimes given for a config, and would be run as Python."""
+"""Files sometimes passed as a config by mistake; without this check they would be run as Python."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,14 +60,14 @@ class Config(Mapping[str, Any]):
         `config.locate('datasets[0].infer_cfg.retriever')` may point to an imported file. The first call runs the files
         once more, with `print` silenced, to find out.
         """
-        found = self._trace().find(place, self) if self._trace else None
-        return f'{found[0]}:{found[1]}' if found else None
+        position = self._trace().find(place, self) if self._trace else None
+        return f'{position[0]}:{position[1]}' if position else None
 
     def locate_nearest(self, place: str) -> str:
         """Where a value, or the innermost known container around it, was written; otherwise the file."""
         while place:
-            if found := self.locate(place):
-                return found
+            if location := self.locate(place):
+                return location
             place = place[: max(place.rfind('.'), place.rfind('['), 0)]
         return str(self.path)
 
@@ -117,20 +117,20 @@ def _load_plain_config(path: Path) -> Config:
 def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:
     """Mark every dotted path that names a part and leads to a module in `folder`, the config's own."""
     modules = {path.stem for path in folder.iterdir() if path.suffix == '.py' or path.is_dir()}
-    seen: set[int] = set()
+    visited: set[int] = set()
 
     def mark_path(value: Any) -> Any:
         beside = type(value) is str and value.replace(':', '.').partition('.')[0] in modules
         return LocalPath(value, folder) if beside and ('.' in value or ':' in value) else value
 
     def mark(value: Any) -> None:
-        if not isinstance(value, dict | list | tuple) or id(value) in seen:
+        if not isinstance(value, dict | list | tuple) or id(value) in visited:
             return
-        seen.add(id(value))
+        visited.add(id(value))
         if isinstance(value, dict):
             value.update({key: mark_path(value[key]) for key in _NAMING if type(value.get(key)) is str})
             if isinstance(value.get('rules'), list):
-                value['rules'] = [mark_path(one) for one in value['rules']]
+                value['rules'] = [mark_path(rule) for rule in value['rules']]
         for inner in value.values() if isinstance(value, dict) else value:
             mark(inner)
 
@@ -138,20 +138,20 @@ def _mark_local_paths(config: Mapping[str, Any], folder: Path) -> None:
         mark(value)
 
 
-def _resolve_registered_names(value: Any, seen: set[int]) -> None:
+def _resolve_registered_names(value: Any, visited: set[int]) -> None:
     """Replace bare names of postprocessors and evaluators by what an installed package registers under them."""
-    if not isinstance(value, dict | list | tuple) or id(value) in seen:
+    if not isinstance(value, dict | list | tuple) or id(value) in visited:
         return
-    seen.add(id(value))
+    visited.add(id(value))
     for key, inner in value.items() if isinstance(value, dict) else ():
         named = inner.get('type') if isinstance(inner, dict) else inner
-        found = resolve_registered(key, named) if type(named) is str and '.' not in named else None
-        if found is not None and isinstance(inner, dict):
-            inner['type'] = found
-        elif found is not None and isinstance(value, dict):
-            value[key] = found
+        part = resolve_registered(key, named) if type(named) is str and '.' not in named else None
+        if part is not None and isinstance(inner, dict):
+            inner['type'] = part
+        elif part is not None and isinstance(value, dict):
+            value[key] = part
     for inner in list(value.values()) if isinstance(value, dict) else value:
-        _resolve_registered_names(inner, seen)
+        _resolve_registered_names(inner, visited)
 
 
 def _is_data(value: object) -> bool:

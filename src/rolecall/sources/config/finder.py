@@ -1,4 +1,4 @@
-"""Where a config file's imports lead: to another file, found relative to the one that asks, never through sys.path."""
+"""Resolves a config file's imports to files, relative to the importing file and never through sys.path."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ def config_package(module: str) -> tuple[str, tuple[str, ...]] | None:
 
 def find_config_module(module: str, *, importer: str, roots: Sequence[str]) -> str | None:
     """The file behind an absolute import of a config, as seen from the file that imports it."""
-    known = config_package(module)
-    package, inner = known if known else ('', ())
-    if known:
+    package_parts = config_package(module)
+    package, inner = package_parts if package_parts else ('', ())
+    if package_parts:
         for folder in _config_folders(package, importer=importer, roots=roots):
-            if found := find_relative(folder, inner):
-                return found
+            if file := find_relative(folder, inner):
+                return file
     parts = module.split('.')
     for folder in (*roots, *_find_installed(parts[0])):
-        if found := find_relative(folder, parts):
-            return found
+        if file := find_relative(folder, parts):
+            return file
     return None
 
 
 def near_names(folder: str, parts: Sequence[str]) -> list[str]:
-    """What lies where a missing module was looked for and is spelt much like it, nearest first."""
+    """Similar names in the folder where a missing module was looked for, nearest first."""
     while parts[:-1] and not os.path.isdir(os.path.join(folder, *parts[:-1])):
         parts = parts[:-1]
     folder = os.path.join(folder, *parts[:-1])

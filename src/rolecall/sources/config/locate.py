@@ -1,7 +1,7 @@
-"""Where a value of a config was written. The files run once more, with every list and dict they build noting its line.
+"""Finds the line of a config value by running the files again, with every list and dict recording its line.
 
-A container is known by identity, wherever it ends up; a plain value by the key or index it was first given under, as
-long as it has not been replaced since. Other places have no answer.
+A container is matched by identity, wherever it ends up; a plain value by the key or index it was first stored under,
+unless it was replaced since. Other places have no answer.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from rolecall.errors import ConfigError
+from rolecall.sources.config.attribute_dicts import Settings
 from rolecall.sources.config.execute import Namespace, Runner
 from rolecall.sources.config.reference import Resolve
-from rolecall.sources.config.settings import Settings
 
 Place = tuple[str, int]
 
@@ -36,11 +36,11 @@ class _Display:
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """One container that an expression built, and what it held at first."""
+    """One container that an expression built, with its initial items."""
 
     value: Any
     display: _Display
-    held: Mapping[Hashable, Any]
+    items: Mapping[Hashable, Any]
 
 
 @dataclass(slots=True)
@@ -65,36 +65,36 @@ class LineTrace:
                 return None
         if not _same(value, original):
             return None
-        return self._built_at(value) or self._given_at(owner, steps)
+        return self._line_of_container(value) or self._line_of_value(owner, steps)
 
-    def _built_at(self, value: object) -> Place | None:
-        known = self.built.get(id(value))
-        return (known.display.file, known.display.line) if known else None
+    def _line_of_container(self, value: object) -> Place | None:
+        record = self.built.get(id(value))
+        return (record.display.file, record.display.line) if record else None
 
-    def _given_at(self, owner: object, steps: Sequence[str | int]) -> Place | None:
+    def _line_of_value(self, owner: object, steps: Sequence[str | int]) -> Place | None:
         last = steps[-1]
         if len(steps) == 1:
             return self.assigned.get(str(last))
-        known = self.built.get(id(owner))
-        if known is None or last not in known.display.parts or last not in known.held:
+        record = self.built.get(id(owner))
+        if record is None or last not in record.display.parts or last not in record.items:
             return None
         now = owner[last] if isinstance(owner, dict | list) else None  # type: ignore[index]  # the step fits the owner
-        return (known.display.file, known.display.parts[last]) if known.held[last] is now else None
+        return (record.display.file, record.display.parts[last]) if record.items[last] is now else None
 
 
 @dataclass(slots=True)
 class Retrace:
-    """A second run that happens when it is first asked for, and once."""
+    """The second run, made once, on first use."""
 
     path: str
     resolve: Resolve
     roots: tuple[str, ...]
-    seen: LineTrace | None = None
+    lines: LineTrace | None = None
 
     def __call__(self) -> LineTrace:
-        if self.seen is None:
-            self.seen = trace(self.path, self.resolve, self.roots)
-        return self.seen
+        if self.lines is None:
+            self.lines = trace(self.path, self.resolve, self.roots)
+        return self.lines
 
     def __reduce__(self) -> tuple[type[Retrace], tuple[str, Resolve, tuple[str, ...]]]:
         return Retrace, (self.path, self.resolve, self.roots)
@@ -102,14 +102,14 @@ class Retrace:
 
 def trace(path: str, resolve: Resolve, roots: Sequence[str]) -> LineTrace:
     """Runs a config file again and remembers where its values were written; empty if it no longer runs."""
-    seen = LineTrace()
+    lines = LineTrace()
     displays: list[_Display] = []
 
     def note(number: int, value: Any) -> Any:
         if type(value) is dict:
             value = Settings(value)  # what an importing file would get anyway: now it keeps its identity
-        held = dict(enumerate(value)) if isinstance(value, list) else dict(value)
-        seen.built[id(value)] = _Built(value, displays[number], held)
+        items = dict(enumerate(value)) if isinstance(value, list) else dict(value)
+        lines.built[id(value)] = _Built(value, displays[number], items)
         return value
 
     @functools.cache
@@ -117,16 +117,16 @@ def trace(path: str, resolve: Resolve, roots: Sequence[str]) -> LineTrace:
         with open(file, 'rb') as source:
             tree = ast.parse(source.read(), file)
         if file == path:
-            seen.assigned.update({name: (file, line) for name, line in _assigned_once(tree).items()})
+            lines.assigned.update({name: (file, line) for name, line in _assigned_once(tree).items()})
         noting = ast.fix_missing_locations(_Noting(file, displays).visit(tree))
         return compile(noting, file, 'exec', dont_inherit=True)
 
     silent: dict[str, Callable[..., Any]] = {_NOTE: note, 'print': lambda *_, **__: None}
     try:
-        seen.names.update(Runner(resolve, roots, compile_noting, silent).run(path))
+        lines.names.update(Runner(resolve, roots, compile_noting, silent).run(path))
     except (ConfigError, OSError, SyntaxError):
         return LineTrace()
-    return seen
+    return lines
 
 
 def split_place(place: str) -> list[str | int]:
@@ -137,17 +137,17 @@ def split_place(place: str) -> list[str | int]:
     """
     steps: list[str | int] = []
     end = 0
-    for found in _STEP.finditer(place):
-        if found.start() != end:
+    for match in _STEP.finditer(place):
+        if match.start() != end:
             return []
-        end = found.end()
-        index = found['index']
-        steps.append(found['name'] or found['key'] or '' if index is None else int(index))
+        end = match.end()
+        index = match['index']
+        steps.append(match['name'] or match['key'] or '' if index is None else int(index))
     return steps if end == len(place) else []
 
 
 class _Noting(ast.NodeTransformer):
-    """Wraps what builds a dict or list, so that the run notes where."""
+    """Wraps every expression that builds a dict or list, to record its line."""
 
     def __init__(self, file: str, displays: list[_Display]) -> None:
         self.file = file
@@ -207,12 +207,12 @@ def _assigned_once(tree: ast.Module) -> dict[str, int]:
     return {name: lines[0] for name, lines in bound.items() if len(lines) == 1 and name in plain and '*' not in bound}
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(left: Any, right: Any) -> bool:
     """Whether two runs gave the same value; functions are the same if they have the same code."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple) and type(one) is type(other):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, FunctionType) and isinstance(other, FunctionType):
-        return one.__qualname__ == other.__qualname__ and one.__code__.co_firstlineno == other.__code__.co_firstlineno
-    return bool(one == other)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and type(left) is type(right):
+        return len(left) == len(right) and all(map(_same, left, right))
+    if isinstance(left, FunctionType) and isinstance(right, FunctionType):
+        return left.__qualname__ == right.__qualname__ and left.__code__.co_firstlineno == right.__code__.co_firstlineno
+    return bool(left == right)

@@ -1,4 +1,4 @@
-"""Which of ours answers to a name of another system, and which packages a config may name without having them."""
+"""Maps other systems' names to ours, and lists the packages a config may name without having them installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOREIGN = REFERENCE_SYSTEMS | {
     'lmdeploy', 'modelscope', 'openai', 'peft', 'ray', 'sentence_transformers', 'sglang', 'tensorflow', 'torch',
     'torch_npu', 'torchvision', 'transformers', 'vllm', 'xtuner',
 }  # fmt: skip
-"""Packages that a config may name, but that are never imported for it unless the user asks: slow, or not installed."""
+"""Packages a config may name that are imported only on request: they are slow to import, or not installed."""
 
 
 def is_foreign(module: str) -> bool:
@@ -47,8 +47,8 @@ def resolve(dotted: str, /) -> object | None:
     if ours is None:
         return None
     module, _, name = ours.partition(':')
-    found: object = getattr(importlib.import_module(module), name)
-    return found
+    value: object = getattr(importlib.import_module(module), name)
+    return value
 
 
 @cache
@@ -88,8 +88,8 @@ def resolve_real(dotted: str, /) -> object | None:
         if _is_absent(dotted, error) or dotted.partition('.')[0] not in REFERENCE_SYSTEMS:
             return None  # the name stays a reference
         raise BrokenPackageError(module, error) from error
-    found: object = getattr(owner, name)
-    return found
+    value: object = getattr(owner, name)
+    return value
 
 
 def _is_absent(dotted: str, error: Exception) -> bool:
@@ -113,9 +113,9 @@ def resolve_registered(key: str, name: str) -> object | None:
     registry = _REGISTERED.get(key)
     for module in ('opencompass.registry', 'ais_bench.benchmark.registry') if registry else ():
         try:
-            found: object = getattr(importlib.import_module(module), str(registry)).get(name)
+            part: object = getattr(importlib.import_module(module), str(registry)).get(name)
         except Exception:  # not installed, or not importable here
             continue
-        if found is not None:
-            return found
+        if part is not None:
+            return part
     return None

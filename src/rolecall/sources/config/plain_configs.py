@@ -83,7 +83,7 @@ def read_plain_config(path: str | Path) -> dict[str, Any]:
 
 
 def _refuse_promptfoo(path: str, values: Mapping[str, Any]) -> Problem:
-    """A config of promptfoo, with the command that asks its first prompt."""
+    """Refuse a promptfoo config, and suggest the command that runs its first prompt."""
     prompts, providers = (values.get(key) or [''] for key in ('prompts', 'providers'))
     first, provider = (str(given[0]) if isinstance(given, list) else str(given) for given in (prompts, providers))
     template = re.sub(r'\{\{\s*([\w.]+)\s*\}\}', r'{\1}', ' '.join(first.split()))
@@ -98,13 +98,13 @@ def _refuse_promptfoo(path: str, values: Mapping[str, Any]) -> Problem:
 def _contains_itself(value: Any, around: list[Any]) -> bool:
     if not isinstance(value, dict | list):
         return False
-    if any(value is one for one in around):
+    if any(value is item for item in around):
         return True
     around.append(value)
     inner = value.values() if isinstance(value, dict) else value
-    found = any(_contains_itself(one, around) for one in inner)
+    circular = any(_contains_itself(item, around) for item in inner)
     around.pop()
-    return found
+    return circular
 
 
 def _parse_json(text: str, path: str) -> Any:
@@ -140,7 +140,7 @@ def _parse_yaml(text: str, path: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _loader() -> Any:
-    """YAML 1.2's readings of `No` (a string) and `1e-5` (a number), which older YAML turns round; no key twice."""
+    """A YAML loader that reads `No` as a string and `1e-5` as a number, as YAML 1.2 does. Duplicate keys are errors."""
     yaml = importlib.import_module('yaml')
     base = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 
@@ -154,10 +154,10 @@ def _loader() -> Any:
         return base.construct_mapping(self, node, deep=deep)
 
     loader: Any = type('ConfigLoader', (base,), {'construct_mapping': construct_mapping})
-    kept = ('tag:yaml.org,2002:bool', 'tag:yaml.org,2002:float', 'tag:yaml.org,2002:timestamp')
+    dropped = ('tag:yaml.org,2002:bool', 'tag:yaml.org,2002:float', 'tag:yaml.org,2002:timestamp')
     loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in found if tag not in kept]
-        for first, found in base.yaml_implicit_resolvers.items()
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in dropped]
+        for first, resolvers in base.yaml_implicit_resolvers.items()
     }
     loader.add_implicit_resolver('tag:yaml.org,2002:bool', re.compile(rf'(?:{_TRUE_OR_FALSE})\Z'), list('tTfF'))
     loader.add_implicit_resolver('tag:yaml.org,2002:float', re.compile(rf'(?:{_FLOAT})\Z'), list('-+.0123456789'))
@@ -187,23 +187,23 @@ class PlainTrace:
 def _lines(path: str, changed: int, size: int) -> dict[str, int]:
     """The line of each place in a file, kept until the file changes."""
     yaml = importlib.import_module('yaml')
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     try:
         root = yaml.compose(Path(path).read_text(encoding='utf-8-sig'), Loader=_loader())
     except (yaml.YAMLError, OSError, RecursionError):
-        return found
+        return lines
     waiting = [('', root)]
-    while waiting and len(found) < _MOST_PLACES:
+    while waiting and len(lines) < _MOST_PLACES:
         place, node = waiting.pop()
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 inner = f'{place}.{key.value}' if place else str(key.value)
-                if inner not in found:
-                    found[inner] = key.start_mark.line + 1
+                if inner not in lines:
+                    lines[inner] = key.start_mark.line + 1
                     waiting.append((inner, value))
         elif isinstance(node, yaml.SequenceNode):
             for i, value in enumerate(node.value):
-                if f'{place}[{i}]' not in found:
-                    found[f'{place}[{i}]'] = value.start_mark.line + 1
+                if f'{place}[{i}]' not in lines:
+                    lines[f'{place}[{i}]'] = value.start_mark.line + 1
                     waiting.append((f'{place}[{i}]', value))
-    return found
+    return lines

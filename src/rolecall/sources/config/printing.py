@@ -19,7 +19,7 @@ STEP = '    '
 def format_config(config: Mapping[str, Any], *, style: Literal['python', 'json'] = 'python') -> str:
     """The config as text. Names stand in the order of the file, so two printings can be compared line by line.
 
-    As Python it is itself a config file: what it names of other packages is imported at the top. Functions that the
+    As Python it is itself a config file: names from other packages are imported at the top. Functions that the
     config defines for itself cannot be written down; they are named, and JSON gives every class and function by its
     dotted name.
 
@@ -37,13 +37,13 @@ def format_config(config: Mapping[str, Any], *, style: Literal['python', 'json']
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Brackets around parts, each with what stands before it (`key=`); laid out on one line or on many."""
+    """Brackets around parts, each with its prefix (`key=`); laid out on one line or several."""
 
     opening: str
     closing: str
     parts: tuple[tuple[str, _Node], ...]
     comma: str = ','
-    """What follows a part at the end of a line; the last part too, unless `last_comma` is off."""
+    """The text after a part at the end of a line; after the last part too, unless `last_comma` is off."""
     last_comma: bool = True
     length: int = field(init=False)
 

@@ -1,4 +1,4 @@
-"""Stand-ins for what a config names but this machine does not have: they remember what was named, and do nothing."""
+"""Stand-ins for packages that a config names but this machine lacks: they record the name and do nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Resolve(Protocol):
 
 
 def resolve_nothing(dotted: str, /) -> None:
-    """The resolver that knows nothing, so that every name stays a reference."""
+    """A resolver that finds nothing, so every name stays a reference."""
 
 
 class Reference:
@@ -41,8 +41,8 @@ class Reference:
         if name.startswith('__'):
             raise AttributeError(name)
         longer = f'{self.dotted}.{name}'
-        found = self._resolve(longer)
-        return Reference(longer, self._resolve) if found is None else found
+        value = self._resolve(longer)
+        return Reference(longer, self._resolve) if value is None else value
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f'{self.dotted} is a reference to something outside this config; it has no {name} to set')
@@ -75,7 +75,7 @@ class Reference:
 class Call:
     """A reference that was called: what was called, and with what.
 
-    Called in turn with a function or class of the config, as a decorator is, it hands that back unchanged.
+    Used as a decorator, it returns the function or class unchanged.
 
     >>> call = Reference('pkg.Registry').register('name')
     >>> call.target, call.args
@@ -113,8 +113,8 @@ class Call:
         return hash(('call', self.target))
 
     def __repr__(self) -> str:
-        said = [*map(repr, self.args), *(f'{key}={value!r}' for key, value in self.kwargs.items())]
-        return f'{self.target!r}({", ".join(said)})'
+        arguments = [*map(repr, self.args), *(f'{key}={value!r}' for key, value in self.kwargs.items())]
+        return f'{self.target!r}({", ".join(arguments)})'
 
     def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
         return Call, (self.target, self.args, self.kwargs)

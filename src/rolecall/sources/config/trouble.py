@@ -22,7 +22,7 @@ class MissingImportError(ImportError):
 
 
 class BrokenPackageError(ImportError):
-    """A package that is installed but cannot be imported: with `foreign='real'`, our parts must not stand in unseen."""
+    """A package that is installed but cannot be imported: with `foreign='real'`, ours must not silently replace it."""
 
     remedy = "Repair its installation, or load the config without foreign='real' (ROLECALL_FOREIGN)."
 
@@ -30,11 +30,11 @@ class BrokenPackageError(ImportError):
         super().__init__(f'{module} is installed, but importing it raised {type(error).__name__}: {error}.')
 
 
-def missing_name(name: str, found: str, names: Iterable[str]) -> MissingImportError:
+def missing_name(name: str, path: str, names: Iterable[str]) -> MissingImportError:
     """The error for `from .base import name` where the base has no such name."""
-    public = [known for known in names if not known.startswith('_')]
+    public = [candidate for candidate in names if not candidate.startswith('_')]
     near = difflib.get_close_matches(name, public, n=3)
-    return MissingImportError(f"{short_path(found)} has no '{name}'.", near=near or public[:5])
+    return MissingImportError(f"{short_path(path)} has no '{name}'.", near=near or public[:5])
 
 
 def circular_import(chain: Sequence[str]) -> Problem:
@@ -74,8 +74,8 @@ def user_problem(path: str, error: BaseException, names: Mapping[str, object]) -
     where = f'{short_path(path)}:{lines[-1]}' if lines and lines[-1] else short_path(path)
     if isinstance(error, MissingImportError | BrokenPackageError):
         return Problem(where, str(error), error.remedy)
-    said = f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
-    return Problem(where, said, _remedy(error, names))
+    message = f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
+    return Problem(where, message, _remedy(error, names))
 
 
 def imported_from(path: str, error: ConfigError) -> ConfigError:
@@ -84,21 +84,21 @@ def imported_from(path: str, error: ConfigError) -> ConfigError:
     if not lines:
         return error
     note = f'(imported at {short_path(path)}:{lines[-1]})'
-    return type(error)(replace(one, remedy=f'{one.remedy}\n  {note}'.lstrip()) for one in error.problems)
+    return type(error)(replace(problem, remedy=f'{problem.remedy}\n  {note}'.lstrip()) for problem in error.problems)
 
 
 def not_a_list(where: str, value: object) -> Problem:
     """`models` or `datasets` that is not a list."""
-    shown = type(value).__name__
+    type_name = type(value).__name__
     return Problem(
-        where, f'expected a list of dicts, found {shown}.', f'Write {where.rpartition(": ")[2]} = [dict(...), ...].'
+        where, f'expected a list of dicts, found {type_name}.', f'Write {where.rpartition(": ")[2]} = [dict(...), ...].'
     )
 
 
 def _remedy(error: BaseException, names: Mapping[str, object]) -> str:
     if isinstance(error, NameError):
-        known = [name for name in names if not name.startswith('__')]
-        near = difflib.get_close_matches(str(getattr(error, 'name', '')), known, n=1)
+        candidates = [name for name in names if not name.startswith('__')]
+        near = difflib.get_close_matches(str(getattr(error, 'name', '')), candidates, n=1)
         return f"Did you mean '{near[0]}'?" if near else 'Define it, or import it from the config that does.'
     if isinstance(error, TypeError) and ("'Reference'" in str(error) or "'Call'" in str(error)):
         return (

@@ -35,8 +35,8 @@ def _arc_prize(path: Path, entry: Entry) -> Splits:
 def _read_puzzle(file: Path) -> Row:
     try:
         task = read_json(file)
-        asked = task['test'][0]
-        return {'training_data': task['train'], 'input_test_data': asked['input'], 'output_test_data': asked['output']}
+        test = task['test'][0]
+        return {'training_data': task['train'], 'input_test_data': test['input'], 'output_test_data': test['output']}
     except (LookupError, TypeError) as error:
         raise DataError(f'{file}: not an ARC puzzle ({type(error).__name__}: {error}).') from error
 
@@ -51,8 +51,8 @@ def chem_exam(row: Row) -> Row:
             kinds.append(str(part['qa_type']))
     if not answers:
         answers, kinds = [row['answer']], [str(row['qa_type'])]
-    kept = {'id': row['id'], 'has_img': row['has_img']}
-    return {**kept, 'prompt': '\n'.join(questions), 'output': ''.join(answers), 'qa_type': kinds}
+    columns = {'id': row['id'], 'has_img': row['has_img']}
+    return {**columns, 'prompt': '\n'.join(questions), 'output': ''.join(answers), 'qa_type': kinds}
 
 
 def _number_parts(parts: Iterable[Row], outer: str = '') -> Iterator[tuple[str, Row]]:
@@ -79,8 +79,8 @@ def _teval(path: Path, entry: Entry) -> Splits:
 
 def _read_teval(record: Any, name: str, file: Path) -> Row:
     try:
-        asked = record['origin_prompt']
-        messages = json.loads(asked) if isinstance(asked, str) else list(asked)
+        prompt = record['origin_prompt']
+        messages = json.loads(prompt) if isinstance(prompt, str) else list(prompt)
         answer = {'role': 'assistant', 'content': str(record.get('ground_truth'))}
         return {'prompt': [*messages, answer], 'ground_truth': json.dumps(record)}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -95,7 +95,7 @@ def _bfcl(entry: Entry, base: Path | None) -> Splits:
     if not isinstance(category, str) or not category:
         raise ConfigError(Problem('category', f'must be a category of BFCL such as "simple", got {category!r}.'))
     folder = find(entry['path'], base) if entry.get('path') else _find_bfcl_package()
-    asked = open_file(_find_bfcl_file(folder, category), _JSON_LINES)
+    questions = open_file(_find_bfcl_file(folder, category), _JSON_LINES)
     right: dict[str, Any] = {}
     if 'relevance' not in category:
         answers = open_file(_find_bfcl_file(folder / 'possible_answer', category), _JSON_LINES)
@@ -103,7 +103,7 @@ def _bfcl(entry: Entry, base: Path | None) -> Splits:
     wanted = entry.get('test_ids')
     describe = lru_cache(lambda name: list(open_file(_find_docs(folder / 'multi_turn_func_doc', name), _JSON_LINES)))
     rows = []
-    for record in asked:
+    for record in questions:
         if wanted and record['id'] not in wanted:
             continue
         answer = right.get(record['id']) if right else ['relevance_mock_gt']
@@ -125,17 +125,19 @@ def _find_bfcl_file(folder: Path, category: str) -> Path:
     """Version 3 of a category, or the newest there is; version 4 has other names for some."""
     names = {category, _BFCL_RENAMED.get(category, category)}
     versions = [(file, _BFCL_FILE.fullmatch(file.name)) for file in folder.glob('BFCL_v*.json')]
-    found = {int(match[1]): file for file, match in versions if match and match[2] in names}
-    if not found:
+    by_version = {int(match[1]): file for file, match in versions if match and match[2] in names}
+    if not by_version:
         raise DataError(f'{folder}: no file BFCL_v3_{category}.json here.')
-    return found.get(3) or found[max(found)]
+    return by_version.get(3) or by_version[max(by_version)]
 
 
 def _shape_bfcl(record: Row, answer: Any, describe: Callable[[str], list[Row]]) -> Row:
     """A record as published, with its answer; what is not a text is written as JSON."""
     row = {**record, 'ground_truth': answer}
     if 'involved_classes' in record:
-        row |= _describe_functions(record, [one for name in record['involved_classes'] for one in describe(name)])
+        row |= _describe_functions(
+            record, [function for name in record['involved_classes'] for function in describe(name)]
+        )
     return {
         name: json.dumps(value, ensure_ascii=False) if name in _BFCL_ENCODED and not isinstance(value, str) else value
         for name, value in row.items()
@@ -146,10 +148,10 @@ def _describe_functions(record: Row, described: list[Row]) -> dict[str, Any]:
     """The functions that a conversation may call, and those that come with a later turn (`missed_function`)."""
     excluded = set(record.get('excluded_function') or ())
     later = record.get('missed_function') or {}
-    held = {name for names in later.values() for name in names}
-    missed = {turn: [one for one in described if one['name'] in names] for turn, names in later.items()}
-    shown = [dict(one) for one in described if one['name'] not in excluded | held]
-    return {'function': shown, **({'missed_function': missed} if later else {})}
+    withheld = {name for names in later.values() for name in names}
+    missed = {turn: [function for function in described if function['name'] in names] for turn, names in later.items()}
+    visible = [dict(function) for function in described if function['name'] not in excluded | withheld]
+    return {'function': visible, **({'missed_function': missed} if later else {})}
 
 
 def _find_docs(folder: Path, name: str) -> Path:

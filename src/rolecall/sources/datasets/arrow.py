@@ -20,10 +20,10 @@ _SAVED = ('dataset_dict.json', 'state.json')
 
 
 def as_hub_dataset(rows: Iterable[Row]) -> Any:
-    """Rows as OpenCompass and AISBench hand them around: a `datasets.Dataset` where that package is loaded."""
-    listed = [dict(row) for row in rows]
+    """Rows in the form that OpenCompass and AISBench expect: a `datasets.Dataset` if that package is loaded."""
+    records = [dict(row) for row in rows]
     datasets = sys.modules.get('datasets')
-    return listed if datasets is None else datasets.Dataset.from_list(listed)
+    return records if datasets is None else datasets.Dataset.from_list(records)
 
 
 class ParquetRows:
@@ -55,8 +55,8 @@ class ParquetRows:
                 yield from batch.to_pylist()
 
     def _row_group(self, number: int) -> Any:
-        held, table = self._group
-        if held != number:
+        loaded, table = self._group
+        if loaded != number:
             with self._open_parquet() as file:
                 table = file.read_row_group(number)
             self._group = (number, table)
@@ -108,9 +108,11 @@ def open_hub(path: str, options: Mapping[str, Any]) -> Splits:
 
 
 def _describe_failure(path: str, error: Exception) -> str:
-    """What the package says, with the cause where it has one; for a download, what to check and what to do instead."""
-    said = ': '.join(f'{type(one).__name__}: {one}'.rstrip() for one in (error, error.__cause__) if one is not None)
-    what = f'{path}: the datasets package failed to load it.\n  {said}'
+    """The package's message and cause; for a download, also what to check and what to do instead."""
+    message = ': '.join(
+        f'{type(cause).__name__}: {cause}'.rstrip() for cause in (error, error.__cause__) if cause is not None
+    )
+    what = f'{path}: the datasets package failed to load it.\n  {message}'
     if Path(path).exists():
         return what
     return (

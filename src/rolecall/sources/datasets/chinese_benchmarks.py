@@ -108,8 +108,8 @@ def _c3(joint: str, filler: str | None, *, letters: bool) -> Loader:
                 label = choices.index(question['answer'])
                 choices += [choices[0] if filler is None else filler] * (4 - len(choices))
                 numbered = {f'choice{at}': choice for at, choice in enumerate(choices)}
-                shown = {'label': LETTERS[label]} if letters else {'choices': choices, 'label': label}
-                rows.append({'content': content, 'question': question['question'], **numbered, **shown})
+                answer = {'label': LETTERS[label]} if letters else {'choices': choices, 'label': label}
+                rows.append({'content': content, 'question': question['question'], **numbered, **answer})
         return {WHOLE: ListRows(rows)}
 
     return load
@@ -149,7 +149,9 @@ def _lcsts(path: Path, entry: Entry) -> Splits:
     """Files below path: test.src.txt and test.tgt.txt, line by line."""
     texts = layout({'content': 'test.src.txt', 'abst': 'test.tgt.txt'}, options=FileOptions(format='text'))(path, entry)
     pairs = zip(texts['content'], texts['abst'], strict=False)
-    return {WHOLE: ListRows([{'content': one['text'].strip(), 'abst': two['text'].strip()} for one, two in pairs])}
+    return {
+        WHOLE: ListRows([{'content': text['text'].strip(), 'abst': summary['text'].strip()} for text, summary in pairs])
+    }
 
 
 _FILE: Mapping[str, SplitFile] = {WHOLE: SplitFile()}

@@ -16,7 +16,7 @@ from rolecall.errors import DataError, MissingExtraError
 COMPRESSED = ('.gz', '.bz2', '.xz', '.zip', '.zst')
 _ALWAYS_FINE = 64 << 20
 _LARGEST_RATIO = 200
-"""Text that compresses better than this is not data: repeated rows reach about 1:100."""
+"""Above this ratio a file is treated as a decompression bomb: repeated rows reach about 1:100."""
 
 
 def plain_suffix(path: Path) -> str:
@@ -61,7 +61,7 @@ def plain_path(path: Path, owner: object) -> Path:
 
 
 class _Unpacked(io.RawIOBase):
-    """An unpacked stream that ends with an error where it grows out of all proportion to its file."""
+    """A decompressed stream that raises when it grows far beyond the size of its file."""
 
     def __init__(self, stream: IO[bytes], packed: int) -> None:
         self._stream = stream

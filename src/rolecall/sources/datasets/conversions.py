@@ -12,7 +12,7 @@ __all__: list[str] = []
 
 LETTERS = 'ABCDEFGHIJKLMNOP'
 PASSAGES = ('context', 'passage', 'document', 'article', 'story', 'paragraph', 'text', '上下文', '材料', '文章')
-"""Columns that hold what a question is about."""
+"""Columns that hold the passage a question refers to."""
 OPTION_LISTS = ('choices', 'options', '选项')
 """Columns that list the options of their row."""
 _KEYS = (('label', 'key', 'id', 'letter'), ('text', 'content', 'value', 'option'))
@@ -124,14 +124,14 @@ def agieval(row: Row, name: str) -> Row:
     chinese = name.startswith(('gaokao', 'logiqa-zh', 'jec')) and name != 'gaokao-english'
     question = (row['passage'] or '') + ('问题：' if chinese else 'Q: ') + row['question']
     if name in ('math', 'gaokao-mathcloze'):
-        asked = f'{question}\n' + ('答案：' if chinese else 'A: The answer is')
+        prompt = f'{question}\n' + ('答案：' if chinese else 'A: The answer is')
     else:
         count = len(row['options'])
         last = LETTERS[(count if count > 1 else 4 if chinese else 5) - 1]
-        listed = ('选项：' if chinese else 'Answer Choices: ') + ' '.join(row['options'])
+        choices = ('选项：' if chinese else 'Answer Choices: ') + ' '.join(row['options'])
         ending = f'答案：从A到{last}, 我们应选择' if chinese else f'A: Among A through {last}, the answer is'
-        asked = f'{question} {listed}\n{ending}'
-    return {'problem_input': asked, 'label': row['label'] or row['answer']}
+        prompt = f'{question} {choices}\n{ending}'
+    return {'problem_input': prompt, 'label': row['label'] or row['answer']}
 
 
 def aime2024(row: Row) -> Row:
@@ -199,7 +199,7 @@ def math(row: Row) -> Row:
 
 
 def last_boxed(text: str) -> str | None:
-    r"""What stands in the last `\boxed{…}` of a solution, or None.
+    r"""The content of the last `\boxed{…}` in a solution, or None.
 
     >>> last_boxed(r'first \boxed{1}, so \boxed{\frac{1}{2}}.')
     '\\frac{1}{2}'
@@ -247,8 +247,8 @@ def mt_bench_turns(row: Row) -> Row:
 
 def mt_bench_dialogue(row: Row) -> Row:
     dialogue, capability = row['dialogue'], row['capability']
-    asked = ' '.join(turn['content'] for turn in dialogue if turn['role'] == 'user')
-    others = {**row['others'], 'round': len(dialogue) // 2, 'question': asked}
+    questions = ' '.join(turn['content'] for turn in dialogue if turn['role'] == 'user')
+    others = {**row['others'], 'round': len(dialogue) // 2, 'question': questions}
     judge = {'capability': capability, 'others': others}
     return {'dialogue': dialogue, 'capability': capability, 'others': others, 'judge': judge}
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from rolecall.errors import ConfigError, DataError, Problem
+from rolecall.checking import is_whole
+from rolecall.errors import ConfigError, DataError, Problem, did_you_mean, import_extra
 from rolecall.registry import Registry, part_name
 from rolecall.sources.datasets.arrow import open_hub
 from rolecall.sources.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS
 from rolecall.sources.datasets.conversions import flatten, spread_choices
 from rolecall.sources.datasets.folders import find, find_all, open_files, open_path
 from rolecall.sources.datasets.formats import FileOptions
-from rolecall.sources.datasets.generated_rows import open_reasoning_gym
 from rolecall.sources.datasets.layouts import read_num_repeats
 from rolecall.sources.datasets.loaders import (
     SUPPLY_ROWS,
@@ -78,7 +78,7 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
         raise ConfigError(Problem('', f'a dataset must be a mapping, got {type(entry).__name__}.'))
     kind = entry.get('type')
     own = getattr(kind, 'open_dataset', None)
-    # An object that knows its splits by name, as those of another harness' tasks do. (A reference has any attribute.)
+    # An object with named splits, like a task of another harness. (A reference has any attribute.)
     if own is not None and not isinstance(getattr(kind, 'dotted', None), str):
         opened: Dataset = own(base=base, data=data)
         return opened
@@ -87,16 +87,16 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
         reader = Reader.from_config(reader_cfg)
     except ConfigError as error:
         raise ConfigError(problem.inside('reader_cfg') for problem in error.problems) from None
-    given = bool(data) or _is_inline(entry)
+    inline = bool(data) or _is_inline(entry)
     splits = _open_given_files(data, entry) if data else _open_splits(entry, base)
     splits = _convert_rows(splits, entry, reader)
-    train_is_needed = 'train_split' in reader_cfg and not given
+    train_is_needed = 'train_split' in reader_cfg and not inline
     name = _dataset_name(entry)
     test_names, train_names = ([reader.test_split, 'test'], [reader.train_split, 'train'])
     if data:  # files are given for what they are to be, whatever splits the entry names
         test_names, train_names = test_names[::-1], train_names[::-1]
-    test_rows = _pick_split(splits, test_names if given else test_names[:1])
-    train_rows = _pick_split(splits, train_names if given else train_names[:1])
+    test_rows = _pick_split(splits, test_names if inline else test_names[:1])
+    train_rows = _pick_split(splits, train_names if inline else train_names[:1])
     if test_rows is None or (train_rows is None and train_is_needed):
         key = 'test_split' if test_rows is None else 'train_split'
         raise DataError(_describe_missing_split(name, key, getattr(reader, key), splits))
@@ -104,7 +104,7 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
 
 
 def _convert_rows(splits: Splits, entry: Entry, reader: Reader) -> Splits:
-    """The rows with what is nested in columns of their own (`flatten`), and options under letters (`choices_from`)."""
+    """The rows with nested values as columns (`flatten`), and options under letters (`choices_from`)."""
     column, answer = entry.get('choices_from'), reader.output_column
     if column is not None and not isinstance(column, str):
         raise ConfigError(Problem('choices_from', f'must be the name of a column, got {column!r:.60}.'))
@@ -120,8 +120,8 @@ def _convert_rows(splits: Splits, entry: Entry, reader: Reader) -> Splits:
 
 def _map_splits(splits: Splits, convert: RowFunction, where: str) -> Splits:
     """Splits that share their rows still do."""
-    found = {id(rows): MappedRows(rows, convert, where) for rows in splits.values()}
-    return {name: found[id(rows)] for name, rows in splits.items()}
+    mapped = {id(rows): MappedRows(rows, convert, where) for rows in splits.values()}
+    return {name: mapped[id(rows)] for name, rows in splits.items()}
 
 
 def dataset_types() -> tuple[str, ...]:
@@ -173,8 +173,8 @@ def _open_splits(entry: Entry, base: Path | None) -> Splits:
         part = DATASETS.find(kind, base=base)
     except ConfigError as error:
         worded = explain_unsupported(part_name(kind))
-        remedies = (f'{worded or one.remedy} {SUPPLY_ROWS}'.lstrip() for one in error.problems)
-        problems = [replace(one, remedy=remedy) for one, remedy in zip(error.problems, remedies, strict=True)]
+        remedies = (f'{worded or problem.remedy} {SUPPLY_ROWS}'.lstrip() for problem in error.problems)
+        problems = [replace(problem, remedy=remedy) for problem, remedy in zip(error.problems, remedies, strict=True)]
         raise ConfigError(problems) from error.__cause__
     if part.builtin:
         builtin: OpenBuiltin = part.value
@@ -202,17 +202,17 @@ def _benchmark_path(entry: Entry) -> str | Path:
 
 def _read_file_options(entry: Entry) -> FileOptions:
     keys = ('format', 'fallback', 'encoding', 'on_error', 'field', 'columns')
-    given = {key: entry[key] for key in keys if entry.get(key) is not None}
-    wrong = [key for key in ('format', 'fallback', 'encoding', 'field') if not isinstance(given.get(key, ''), str)]
-    problems = [Problem(key, f'must be a string, got {given[key]!r}.') for key in wrong]
-    columns = given.get('columns', ())
+    options = {key: entry[key] for key in keys if entry.get(key) is not None}
+    wrong = [key for key in ('format', 'fallback', 'encoding', 'field') if not isinstance(options.get(key, ''), str)]
+    problems = [Problem(key, f'must be a string, got {options[key]!r}.') for key in wrong]
+    columns = options.get('columns', ())
     if not isinstance(columns, list | tuple) or not all(isinstance(name, str) for name in columns):
         problems.append(Problem('columns', f'must be a list of column names, got {columns!r}.'))
     elif len(set(columns)) < len(columns):
         problems.append(Problem('columns', f'duplicate column name: {columns!r}.'))
     if problems:
         raise ConfigError(problems)
-    return FileOptions(**{**given, 'columns': tuple(columns) or None})
+    return FileOptions(**{**options, 'columns': tuple(columns) or None})
 
 
 def _open_given_files(data: Mapping[str, str | Path], entry: Entry) -> Splits:
@@ -298,6 +298,30 @@ def _repeat_rows(rows: Rows, times: int) -> Rows:
     return rows if times == 1 else select(rows, [index for index in range(len(rows)) for _ in range(times)])
 
 
+def open_reasoning_gym(entry: Entry, base: Path | None) -> Splits:
+    """Generated rows of the task `name`: `size` of them, made with `seed`; `options` go to the task."""
+    problems = [
+        Problem(key, f'must be a whole number from {least}, got {entry[key]!r:.60}.')
+        for key, least in (('size', 1), ('seed', 0))
+        if key in entry and not is_whole(entry[key], least=least)
+    ]
+    if problems:
+        raise ConfigError(problems)
+    library = import_extra('reasoning_gym', extra='generate', purpose='to generate rows')
+    name = str(entry.get('name'))
+    tasks = import_extra('reasoning_gym.factory', extra='generate', purpose='to generate rows').DATASETS
+    if name not in tasks:
+        raise DataError(f'reasoning-gym has no task {name!r}. {did_you_mean(name, sorted(tasks))[:300]}')
+    try:
+        generated = library.create_dataset(
+            name, size=entry.get('size', 100), seed=entry.get('seed', 42), **(entry.get('options') or {})
+        )
+        rows: list[dict[str, Any]] = [dict(generated[number]) for number in range(len(generated))]
+    except Exception as error:  # a generator of the package may raise anything
+        raise DataError(f'reasoning-gym: the task {name!r} failed: {error}') from error
+    return {'test': ListRows(rows)}
+
+
 def _open_hub_splits(entry: Entry, base: Path | None) -> Splits:
     """A dataset of the hub, or local files named through a format (`path='json', data_files=…`)."""
     path = entry.get('path')
@@ -328,7 +352,7 @@ def _call_loader(load: Callable[..., Any], entry: Entry) -> Splits:
 
 
 def loader_arguments(load: Callable[..., Any], entry: Entry) -> dict[str, Any]:
-    """What a loader of the user's own is called with: the keys of the entry that are not for other parts."""
+    """The arguments of a user's loader: the entry's keys, without those meant for other parts."""
     named = parameters_of(load)
     return {
         key: value

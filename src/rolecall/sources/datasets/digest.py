@@ -18,7 +18,7 @@ _BLOCK = 1 << 20
 
 
 def digest_rows(rows: Rows) -> str | None:
-    """A digest of the rows' content; None where that would take reading and converting every row.
+    """A digest of the rows' content; None if it would require reading and converting every row.
 
     >>> digest_rows(ListRows([{'q': 1}])) == digest_rows(ListRows([{'q': 1}])) != digest_rows(ListRows([{'q': 2}]))
     True
@@ -33,10 +33,10 @@ def digest_rows(rows: Rows) -> str | None:
 
 
 def checksum_rows(rows: Rows) -> str | None:
-    """A digest of the rows, one by one where it takes that; None for very many, or where a row cannot be read."""
-    known = digest_rows(rows)
-    if known is not None or len(rows) > _MOST_READ:
-        return known
+    """A digest of the rows, row by row if necessary; None for very many rows, or if one cannot be read."""
+    stored = digest_rows(rows)
+    if stored is not None or len(rows) > _MOST_READ:
+        return stored
     digest = hashlib.blake2b(digest_size=16)
     try:
         for row in rows:
@@ -47,7 +47,7 @@ def checksum_rows(rows: Rows) -> str | None:
 
 
 class _UnknownError(Exception):
-    """Rows of a kind whose content is not known without looking at each."""
+    """Rows whose content is unknown without reading each of them."""
 
 
 def _parts(rows: Any) -> Iterator[bytes]:
@@ -74,7 +74,7 @@ def _parts(rows: Any) -> Iterator[bytes]:
 
 
 def _plain(row: Any) -> bytes:
-    """A row as bytes, if all its values print what they are."""
+    """A row as bytes, if the repr of every value is its content."""
     if not all(isinstance(value, (str, int, float, bool, type(None), list, tuple, dict)) for value in row.values()):
         raise _UnknownError
     return repr(sorted(row.items())).encode('utf-8', 'surrogatepass')

@@ -74,7 +74,7 @@ def multirc(row: Row, number: int) -> Iterator[Row]:
 
 
 def multirc_v2(row: Row, number: int) -> Iterator[Row]:
-    return ({**one, 'label': 'BA'[one['label']]} for one in multirc(row, number))
+    return ({**shaped, 'label': 'BA'[shaped['label']]} for shaped in multirc(row, number))
 
 
 def record(row: Row, number: int) -> Iterator[Row]:
@@ -85,7 +85,7 @@ def record(row: Row, number: int) -> Iterator[Row]:
 
 
 def record_v2(row: Row, number: int) -> Iterator[Row]:
-    return ({**one, 'text': one['text'].replace('\n\n', '\n')} for one in record(row, number))
+    return ({**shaped, 'text': shaped['text'].replace('\n\n', '\n')} for shaped in record(row, number))
 
 
 def commonsense_qa(row: Row) -> Row:
@@ -94,8 +94,8 @@ def commonsense_qa(row: Row) -> Row:
 
 
 def commonsense_qa_cn(row: Row) -> Row:
-    kept = drop_columns(row, 'question_concept', 'id', 'choices')
-    return {**kept, **dict(zip('ABCDE', row['choices']['text'], strict=True))}
+    columns = drop_columns(row, 'question_concept', 'id', 'choices')
+    return {**columns, **dict(zip('ABCDE', row['choices']['text'], strict=True))}
 
 
 def open_book_qa(row: Row) -> Row:
@@ -115,8 +115,8 @@ def story_v2(row: Row) -> Row:
 def _story(shape: Shape, split: str) -> Loader:
     def load(path: Path, entry: Entry) -> Splits:
         """Files below path: {lang}_train.jsonl and {lang}_eval.jsonl, together."""
-        found = layout({'train': '{lang}_train.jsonl', 'eval': '{lang}_eval.jsonl'}, shape)(path, entry)
-        return {split: JoinedRows(list(found.values()))}
+        splits = layout({'train': '{lang}_train.jsonl', 'eval': '{lang}_eval.jsonl'}, shape)(path, entry)
+        return {split: JoinedRows(list(splits.values()))}
 
     return load
 
@@ -149,8 +149,8 @@ def rotations(row: Row, number: int) -> Iterator[Row]:
 
 
 def _with_options(question: str, options: list[str]) -> str:
-    listed = ''.join(f'{letter}. {option}\n' for letter, option in zip(LETTERS, options, strict=False))
-    return f'{question.strip()}\n{listed}'
+    lines = ''.join(f'{letter}. {option}\n' for letter, option in zip(LETTERS, options, strict=False))
+    return f'{question.strip()}\n{lines}'
 
 
 def cloze(row: Row) -> Row:
@@ -164,9 +164,9 @@ def _mathbench(path: Path, entry: Entry) -> Splits:
         return layout(files, cloze)(path, entry)
     if entry.get('with_circular', True):
         return expand_rows(layout(files), rotations)(path, entry)
-    shown = layout(files, choice_question)(path, entry)
+    splits = layout(files, choice_question)(path, entry)
     return {split: ListRows([{'question': row['question'], 'answer': row['answer'].strip()} for row in rows])
-            for split, rows in shown.items()}  # fmt: skip
+            for split, rows in splits.items()}  # fmt: skip
 
 
 def _objective(path: Path, entry: Entry) -> Splits:
@@ -186,8 +186,8 @@ def crows_pairs(row: Row) -> Row:
 
 
 def mrcr(row: Row) -> Row:
-    found = re.search(r'Prepend\s+(\S+)\s+to', row['question'])
-    gold = json.dumps({'answer': row['answers'][0], 'prefix': found[1] if found else ''})
+    match = re.search(r'Prepend\s+(\S+)\s+to', row['question'])
+    gold = json.dumps({'answer': row['answers'][0], 'prefix': match[1] if match else ''})
     return {'context': row['context'], 'question': row['question'], 'gold': gold}
 
 
@@ -207,15 +207,15 @@ def _first_thousand(path: Path, entry: Entry) -> Splits:
         {WHOLE: SplitFile(range='[:1000]')}, lambda row: {'dialogue': row['dialogue'], 'summary': row['summary']}
     )(path, entry)
     return {
-        name: ListRows([row for row in rows if all(isinstance(one, str) for one in row.values())])
+        name: ListRows([row for row in rows if all(isinstance(value, str) for value in row.values())])
         for name, rows in splits.items()
     }
 
 
 def olympiad(row: Row) -> Row:
-    kept = ('language', 'subject', 'question_type', 'answer_type', 'is_multiple_answer', 'unit', 'error')
-    shown = {column: row[column] for column in kept}
-    return {'problem': row['question'], 'solution': row['final_answer'][0], **shown, 'questions': row}
+    names = ('language', 'subject', 'question_type', 'answer_type', 'is_multiple_answer', 'unit', 'error')
+    columns = {column: row[column] for column in names}
+    return {'problem': row['question'], 'solution': row['final_answer'][0], **columns, 'questions': row}
 
 
 def cmo(row: Row) -> Row:
@@ -234,14 +234,14 @@ def arena_hard(row: Row) -> Row:
 
 
 def fofo(row: Row) -> Row:
-    kept = {name: row[name] for name in ('id', 'domain', 'sub_domain', 'format', 'format_type')}
+    columns = {name: row[name] for name in ('id', 'domain', 'sub_domain', 'format', 'format_type')}
     question = row['instruction']
-    return {'question': question, 'judge': {'lan': 'en', **kept, 'question': question}}
+    return {'question': question, 'judge': {'lan': 'en', **columns, 'question': question}}
 
 
 def fofo_cn(row: Row) -> Row:
-    shown = fofo(row)
-    return {**shown, 'judge': {**shown['judge'], 'lan': 'cn'}}
+    english = fofo(row)
+    return {**english, 'judge': {**english['judge'], 'lan': 'cn'}}
 
 
 def _fofo(path: Path, entry: Entry) -> Splits:

@@ -21,7 +21,7 @@ def find(path: str | Path, base: Path | None = None) -> Path:
     """The file or folder that a config's path names; DataError lists every place tried.
 
     Relative paths are looked for under `base`, the working directory, `$COMPASS_DATA_CACHE` and
-    `~/.cache/opencompass`, as written and at the place its well-known name stands for; that place also under
+    `~/.cache/opencompass`, as written and at the usual place of a well-known name; that place also under
     `$ROLECALL_DATA`.
     """
     tried = _places(path, base)
@@ -42,11 +42,11 @@ def find_all(path: str | Path, base: Path | None = None) -> list[Path]:
     for place in _places(path, base):
         anchor = Path(place.anchor)
         try:
-            found = sorted(anchor.glob(str(place.relative_to(anchor))))
+            files = sorted(anchor.glob(str(place.relative_to(anchor))))
         except (OSError, ValueError) as error:
             raise DataError(f'{path}: invalid file pattern: {error}.') from error
-        if found:
-            return found
+        if files:
+            return files
     raise DataError(f'{path}: no file matches this pattern.')
 
 
@@ -65,13 +65,13 @@ def open_path(paths: list[Path], options: FileOptions | None = None) -> Splits:
 
 
 def open_folder(folder: Path, options: FileOptions | None = None) -> Splits:
-    """The splits of a folder. `train.jsonl`, `test-00000-of-00002.parquet` and `dev/part1.csv` tell theirs.
+    """The splits of a folder. `train.jsonl`, `test-00000-of-00002.parquet` and `dev/part1.csv` name theirs.
 
-    If no file tells one, all files together are the whole.
+    If no file names a split, all files together are the dataset.
     """
     by_split: dict[str, list[Path]] = {}
     for file in _data_files(folder):
-        by_split.setdefault(_split_told_by(file.relative_to(folder)), []).append(file)
+        by_split.setdefault(_split_in_name(file.relative_to(folder)), []).append(file)
     if not by_split:
         raise DataError(f'{folder}: holds no file of a known format.')
     if WHOLE in by_split and len(by_split) > 1:
@@ -94,29 +94,29 @@ def _data_files(folder: Path) -> list[Path]:
     )
 
 
-def _split_told_by(path: Path) -> str:
+def _split_in_name(path: Path) -> str:
     """The split in a file's name, or else in its innermost folder that names one.
 
-    >>> [_split_told_by(Path(name)) for name in ('a/train-00000-of-00002.parquet', 'dev/x.csv', 'data.json')]
+    >>> [_split_in_name(Path(name)) for name in ('a/train-00000-of-00002.parquet', 'dev/x.csv', 'data.json')]
     ['train', 'dev', '*']
     """
     name = path.name
     while Path(name).suffix.lower() in COMPRESSED:
         name = Path(name).stem
     for part in (Path(name).stem, *reversed(path.parent.parts)):
-        told = [word for word in re.split(r'[^a-z]+', part.lower()) if word in _SPLIT_NAMES]
-        if told:
-            return told[-1]
+        names = [word for word in re.split(r'[^a-z]+', part.lower()) if word in _SPLIT_NAMES]
+        if names:
+            return names[-1]
     return WHOLE
 
 
 def _places(path: str | Path, base: Path | None) -> list[Path]:
-    written = Path(os.path.expanduser(path))
-    if written.is_absolute():
-        return [written]
+    literal = Path(os.path.expanduser(path))
+    if literal.is_absolute():
+        return [literal]
     cache = os.environ.get('COMPASS_DATA_CACHE')
     roots = [base, Path.cwd(), Path(cache) if cache else None, Path.home() / '.cache' / 'opencompass']
-    names = [written]
+    names = [literal]
     if local := PLACES.get(str(path).rstrip('/')):
         names.append(Path(local))
     places = [Path(root, name).absolute() for root in roots if root is not None for name in names]

@@ -40,7 +40,7 @@ FORMATS = {
 class FileOptions:
     """How files are read.
 
-    `format` overrides the suffix, `fallback` serves where the suffix tells nothing; `field` names the part of
+    `format` overrides the suffix, `fallback` is used if the suffix is unknown; `field` names the part of
     a JSON document that holds the rows; `columns` names the columns of a table without a header;
     `strict=False` reads sloppily quoted tables as they come.
     """

@@ -59,7 +59,7 @@ def layout(
     def load(path: Path, entry: Entry) -> Splits:
         in_one_file = path.is_file() and not any(split.range for split in table.values())
         wanted = {WHOLE: SplitFile(shape=next(iter(table.values())).shape)} if in_one_file else table
-        found: Splits = {}
+        opened: Splits = {}
         looked_for = []
         for name, split in wanted.items():
             file = path / _fill_name(split.file, {**defaults, **entry}) if split.file else path
@@ -68,10 +68,10 @@ def layout(
                 rows = _open_split(file, split, options)
                 rows = rows if keep is None else FilteredRows(rows, keep, str(file))
                 rows = _reshape_rows(rows, split.shape or shape, str(file))
-                found[name] = apply_range(rows, split.range)
-        if not found:
+                opened[name] = apply_range(rows, split.range)
+        if not opened:
             raise DataError(f'{path}: none of its files exist: {", ".join(map(str, looked_for))}.')
-        return found
+        return opened
 
     places = [f'{name} = {split.file}' if name != WHOLE else split.file for name, split in table.items() if split.file]
     load.__doc__ = f'Files below path: {", ".join(places)}.' if places else 'One file of rows, named by path.'
@@ -190,14 +190,14 @@ def hub_layout(
         source = str(entry.get('path') or path)
         if not source:
             raise ConfigError(Problem('path', 'must be the location of the data, got nothing.'))
-        found = _open_hub_or_folder(source, str(entry.get(config) or '') if config else '', base)
-        chosen = found
+        opened = _open_hub_or_folder(source, str(entry.get(config) or '') if config else '', base)
+        chosen = opened
         if splits is not None:
             named = {ours: theirs.format_map(entry) for ours, theirs in splits.items()}
-            chosen = {ours: found.get(theirs, found.get(WHOLE)) for ours, theirs in named.items()}  # type: ignore[misc]
+            chosen = {ours: opened.get(theirs, opened.get(WHOLE)) for ours, theirs in named.items()}  # type: ignore[misc]
             missing = [named[ours] for ours, rows in chosen.items() if rows is None]
             if missing:
-                raise DataError(f'{source}: no split {", ".join(missing)}. Available: {", ".join(found)}.')
+                raise DataError(f'{source}: no split {", ".join(missing)}. Available: {", ".join(opened)}.')
         if keep is not None:
             choose = keep
             chosen = {name: FilteredRows(rows, lambda row: choose(row, entry), source) for name, rows in chosen.items()}

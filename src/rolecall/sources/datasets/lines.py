@@ -177,7 +177,7 @@ class _RowPerLine:
 
 @dataclass(frozen=True, slots=True)
 class JsonLines(_RowPerLine):
-    """One JSON object per line; blank lines mean nothing."""
+    """One JSON object per line; blank lines are ignored."""
 
     def row(self, record: bytes) -> Row:
         value = json.loads(record.decode(self.encoding))
@@ -198,7 +198,7 @@ class TextLines(_RowPerLine):
 class Table:
     """Separated values. Records may span lines; every record has as many fields as there are columns.
 
-    Spreadsheets write cells that are empty: a record of only these is none, and such columns need no name.
+    Spreadsheets write empty cells: a record of only these is skipped, and such columns need no name.
     `header` says that the file's first record holds the column names.
     """
 
@@ -269,7 +269,7 @@ def table_columns(path: Path, table: Table) -> tuple[str, ...]:
 
 
 class _DecodedLines:
-    """Decoded lines for the csv reader, knowing where the next one starts. It survives a line it cannot decode."""
+    """Decoded lines for the csv reader, with the offset of the next one. Undecodable lines do not stop it."""
 
     __slots__ = ('_encoding', '_lines', 'next_line', 'next_offset')
 

@@ -17,12 +17,12 @@ _WORDED_BY_LOADER = re.compile(
     r'(?:NeedleBench\w+|Ruler\w+|BabiLong|LCB\w+|LiveMathBench|korbench|Musr|SuperGPQA|AlignmentBench|CIBench|'
     r'CompassArenaSubjective\w*)(?:Dataset|Bench)'
 )
-"""Types whose loader in the package writes part of the prompt: rows alone would not be what is asked there."""
+"""Types whose loader in the package writes part of the prompt, so the rows alone would give another prompt."""
 SUPPLY_ROWS = 'Or supply rows with --data train=FILE test=FILE (data={…} in Python).'
 
 
 def explain_unsupported(name: str) -> str:
-    """Why a benchmark's type has no loader here, where that can be said.
+    """Why a benchmark's type has no loader here, if known.
 
     >>> explain_unsupported('RulerNiahDataset')[:56]
     "The package's loader writes the prompt of RulerNiahDatas"
@@ -34,25 +34,25 @@ def explain_unsupported(name: str) -> str:
     return f"The package's loader writes the prompt of {name} itself: install the package and load with foreign='real'."
 
 
-def resolve_loader(found: Any, name: str) -> Callable[..., Any]:
-    """What to call for a type that is the user's own: a function, or the `load` of a class."""
-    if isinstance(found, type):
-        return _load_method(found, name)
-    if not _is_function(found):
+def resolve_loader(part: Any, name: str) -> Callable[..., Any]:
+    """The callable of a user's type: a function, or the `load` of a class."""
+    if isinstance(part, type):
+        return _load_method(part, name)
+    if not _is_function(part):
         raise _loader_problem(
-            f'{name!r} is a {type(found).__name__}; expected a function or a class with a load method.'
+            f'{name!r} is a {type(part).__name__}; expected a function or a class with a load method.'
         )
-    loader: Callable[..., Any] = found
+    loader: Callable[..., Any] = part
     return loader
 
 
-def _load_method(found: type, name: str) -> Callable[..., Any]:
-    load: Callable[..., Any] | None = getattr(found, 'load', None)
+def _load_method(class_: type, name: str) -> Callable[..., Any]:
+    load: Callable[..., Any] | None = getattr(class_, 'load', None)
     if load is None or not callable(load):
         raise _loader_problem(f'the class {name!r} has no load method.')
-    if _wants_an_instance(found) and is_reference_class(found):
-        return partial(load, object.__new__(found))  # there, the instance is made by loading
-    if _wants_an_instance(found):
+    if _wants_an_instance(class_) and is_reference_class(class_):
+        return partial(load, object.__new__(class_))  # there, the instance is made by loading
+    if _wants_an_instance(class_):
         raise _loader_problem(f'{name}.load takes self, but is called on the class.')
     return load
 
@@ -67,12 +67,12 @@ def check_call(load: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     try:
         inspect.signature(load).bind(**arguments)
     except TypeError as error:
-        given = f'the other keys of the entry: {", ".join(map(str, arguments))}' if arguments else 'no other keys'
+        received = f'the other keys of the entry: {", ".join(map(str, arguments))}' if arguments else 'no other keys'
         raise ConfigError(
             Problem(
                 'type',
                 f'the loader {display_name(load)!r}{_describe_place(load)} cannot be called with this entry: {error}.',
-                f'It receives {given}. Give it these parameters, or add **others.',
+                f'It receives {received}. Give it these parameters, or add **others.',
             )
         ) from error
     except ValueError:  # a built-in without a signature: the call itself will check

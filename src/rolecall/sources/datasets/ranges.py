@@ -72,10 +72,10 @@ def parse_range(text: str) -> list[slice | int]:
     """
     parts: list[slice | int] = []
     end = 0
-    while end < len(text) and (found := _PART.match(text, end)):
-        *bounds, index = (None if number is None else int(number) for number in found.groups())
+    while end < len(text) and (match := _PART.match(text, end)):
+        *bounds, index = (None if number is None else int(number) for number in match.groups())
         parts.append(slice(*bounds) if index is None else index)
-        end = found.end()
+        end = match.end()
     if not parts or end < len(text):
         raise DataError(f"{text!r} is not a range: write slices such as '[0:10]', '[::2]' or '[:100][3:5]'.")
     if any(isinstance(part, slice) and part.step == 0 for part in parts):

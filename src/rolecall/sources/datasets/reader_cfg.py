@@ -41,11 +41,11 @@ class Reader:
         """
         if not isinstance(cfg, Mapping):
             raise ConfigError(Problem('', f'reader_cfg must be a mapping, got {type(cfg).__name__}.'))
-        known = [field.name for field in fields(cls)]
-        problems = [Problem(str(key), 'unknown key.', did_you_mean(key, known)) for key in cfg if key not in known]
-        values = {key: value for key, value in cfg.items() if key in known}
+        allowed = [field.name for field in fields(cls)]
+        problems = [Problem(str(key), 'unknown key.', did_you_mean(key, allowed)) for key in cfg if key not in allowed]
+        values = {key: value for key, value in cfg.items() if key in allowed}
         for key, value in values.items():
-            if wrong := _what_is_wrong(key, value):
+            if wrong := _describe_problem(key, value):
                 problems.append(Problem(key, wrong))
         if problems:
             raise ConfigError(problems)
@@ -58,7 +58,7 @@ def _names(columns: Any) -> tuple[str, ...]:
     return tuple(columns.split() if isinstance(columns, str) else columns)
 
 
-def _what_is_wrong(key: str, value: Any) -> str:
+def _describe_problem(key: str, value: Any) -> str:
     match key:
         case 'input_columns' if not (value is None or isinstance(value, str | list | tuple)):
             return f'must be a list of column names or one string, got {type(value).__name__}.'

@@ -29,7 +29,7 @@ class Rows(Protocol):
 
 
 WHOLE = '*'
-"""The key of rows that belong to no named split: they serve whichever split is requested."""
+"""The key of rows that belong to no named split: they are used for any split."""
 
 Splits: TypeAlias = dict[str, Rows]
 
@@ -140,7 +140,7 @@ class JoinedRows:
 
 
 _UNEXPECTED = (LookupError, TypeError, ValueError, AttributeError, SyntaxError)
-"""What a function raises for a row of another layout than it was written for."""
+"""What a function raises for a row with an unexpected layout."""
 
 
 def _describe_layout(where: str, row: Row, index: int, error: Exception) -> DataError:
@@ -197,20 +197,20 @@ class FilteredRows:
         return count_skipped(self._rows)
 
     def __len__(self) -> int:
-        return len(self._kept_indexes())
+        return len(self._passing_indexes())
 
     def __getitem__(self, index: int, /) -> Row:
-        return self._rows[self._kept_indexes()[index]]
+        return self._rows[self._passing_indexes()[index]]
 
     def __iter__(self) -> Iterator[Row]:
-        return (row for index, row in enumerate(self._rows) if self._is_kept(row, index))
+        return (row for index, row in enumerate(self._rows) if self._passes(row, index))
 
-    def _kept_indexes(self) -> array[int]:
+    def _passing_indexes(self) -> array[int]:
         if self._kept is None:
-            self._kept = array('Q', (index for index, row in enumerate(self._rows) if self._is_kept(row, index)))
+            self._kept = array('Q', (index for index, row in enumerate(self._rows) if self._passes(row, index)))
         return self._kept
 
-    def _is_kept(self, row: Row, index: int) -> bool:
+    def _passes(self, row: Row, index: int) -> bool:
         try:
             return self._keep(row)
         except _UNEXPECTED as error:
@@ -279,10 +279,10 @@ def count_skipped(rows: Rows) -> int:
 
 def resolve_index(index: int, length: int) -> int:
     """An index counted from the start; IndexError outside the rows."""
-    found = index + length if index < 0 else index
-    if not 0 <= found < length:
+    position = index + length if index < 0 else index
+    if not 0 <= position < length:
         raise IndexError(f'row {index} of {length}')
-    return found
+    return position
 
 
 def check_row(item: Any, where: str) -> Row:
@@ -301,10 +301,10 @@ def check_row(item: Any, where: str) -> Row:
 
 
 def list_names(names: Iterable[object], most: int = 30) -> str:
-    """Names for a message; of very many only the first.
+    """Names for a message, cut off after `most`.
 
     >>> list_names(['a', 'b']), list_names(range(100), most=2)
     ('a, b', '0, 1, … (100 in all)')
     """
-    listed = [str(name) for name in names]
-    return ', '.join(listed) if len(listed) <= most else f'{", ".join(listed[:most])}, … ({len(listed):,} in all)'
+    texts = [str(name) for name in names]
+    return ', '.join(texts) if len(texts) <= most else f'{", ".join(texts[:most])}, … ({len(texts):,} in all)'

@@ -16,9 +16,9 @@ _FILE: Mapping[str, SplitFile] = {WHOLE: SplitFile()}
 
 def _choice(row: Row, question: str, options: list[str], label: str) -> Row:
     """A question with its options below it, and the letters they go from and to."""
-    listed = '\n'.join(f'{letter}. {option}' for letter, option in zip(LETTERS, options, strict=False))
-    shown = {'options': options, 'question': f'{question}\n{listed}', 'label': label, 'prompt_mode': 'zero-shot'}
-    return {**row, **shown, 'start': 'A', 'end': LETTERS[len(options) - 1]}
+    lines = '\n'.join(f'{letter}. {option}' for letter, option in zip(LETTERS, options, strict=False))
+    added = {'options': options, 'question': f'{question}\n{lines}', 'label': label, 'prompt_mode': 'zero-shot'}
+    return {**row, **added, 'start': 'A', 'end': LETTERS[len(options) - 1]}
 
 
 def medmcqa(row: Row) -> Row:
@@ -28,7 +28,7 @@ def medmcqa(row: Row) -> Row:
 
 
 def medbullets(row: Row) -> Row:
-    options = [row[name] for name in ('opa', 'opb', 'opc', 'opd')] + [one for one in [row.get('ope')] if one]
+    options = [row[name] for name in ('opa', 'opb', 'opc', 'opd')] + [option for option in [row.get('ope')] if option]
     return _choice(row, row['question'], options, row['answer_idx'])
 
 
@@ -42,8 +42,8 @@ def chem_bench(row: Row) -> Row:
 
 
 def climate(row: Row) -> Row:
-    asked = f'{row["Question"]}\n{row["Options"]}' if row.get('Options') else row['Question']
-    return {**row, 'input': asked, 'target': row['Answer']}
+    question = f'{row["Question"]}\n{row["Options"]}' if row.get('Options') else row['Question']
+    return {**row, 'input': question, 'target': row['Answer']}
 
 
 def matbench(row: Row) -> Row:
@@ -51,8 +51,8 @@ def matbench(row: Row) -> Row:
 
 
 def stem(row: Row) -> Row:
-    asked = '\n'.join([row['question'], *row['options']])
-    return {'question': asked, 'answer': row['answer']}
+    question = '\n'.join([row['question'], *row['options']])
+    return {'question': question, 'answer': row['answer']}
 
 
 def mmlu_cf(row: Row) -> Row:
@@ -83,12 +83,12 @@ def _llm4mat(path: Path, entry: Entry) -> Splits:
     """The files `train_path` and `test_path` below path: the rows that have the `property`."""
     wanted = f'{{{entry.get("property")} :'
     splits = layout({'train': '{train_path}', 'test': '{test_path}'})(path, entry)
-    kept: Splits = {
+    limited: Splits = {
         name: FilteredRows(rows, lambda row: wanted in row['output'], str(path)) for name, rows in splits.items()
     }
-    if entry.get('mini_set') and 'test' in kept:
-        kept['test'] = apply_range(kept['test'], '[:150]')
-    return {name: apply_range(rows, '[:5]') if name == 'train' else rows for name, rows in kept.items()}
+    if entry.get('mini_set') and 'test' in limited:
+        limited['test'] = apply_range(limited['test'], '[:150]')
+    return {name: apply_range(rows, '[:5]') if name == 'train' else rows for name, rows in limited.items()}
 
 
 def _unconditional(entry: Entry, base: Path | None) -> Splits:

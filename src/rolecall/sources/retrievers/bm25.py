@@ -93,9 +93,9 @@ class Okapi:
         numbers = self.numbers
         terms, lengths = array('i'), array('q')
         for document in documents:
-            found = [numbers.setdefault(term, len(numbers)) for term in document]
-            terms.extend(found)
-            lengths.append(len(found))
+            term_ids = [numbers.setdefault(term, len(numbers)) for term in document]
+            terms.extend(term_ids)
+            lengths.append(len(term_ids))
         starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         counts = sparse.csr_array(
             (np.ones(len(terms)), np.array(terms, dtype=np.int32), starts), shape=(len(lengths), len(numbers))
@@ -106,8 +106,8 @@ class Okapi:
     def scores(self, query: Iterable[str]) -> Any:
         """The score of every document; a term that stands twice in the query counts twice."""
         np = import_extra('numpy', purpose='to search with BM25')
-        known = Counter(self.numbers[term] for term in query if term in self.numbers)
-        return self.weights[:, list(known)] @ np.fromiter(known.values(), dtype=float, count=len(known))
+        counts = Counter(self.numbers[term] for term in query if term in self.numbers)
+        return self.weights[:, list(counts)] @ np.fromiter(counts.values(), dtype=float, count=len(counts))
 
 
 def okapi_weights(counts: Any, lengths: Any, *, k1: float, b: float, epsilon: float) -> Any:

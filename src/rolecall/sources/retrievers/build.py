@@ -2,11 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
+from rolecall.checking import argument_problems, expected, is_whole
+from rolecall.core.prompts.values import describe_value
+from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry, is_reference_class
-from rolecall.sources.retrievers.retriever import Retriever
+from rolecall.sources.datasets.arrow import as_hub_dataset
+from rolecall.sources.datasets.rows import Row, Rows
+from rolecall.sources.retrievers.pool import Pool
+from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress, ProgressCounter, Retriever
+from rolecall.usercode import user_code
+
+
+@dataclass(frozen=True, slots=True)
+class PackageRetriever:
+    """Delegates the choice of training rows to another package's class. A test row still never sees its own answer."""
+
+    kind: type[Any]
+    options: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        problems = argument_problems(self.kind, self.options, skip=1)
+        if not is_whole(self._setting('ice_num', 1), least=0):
+            problems.append(expected('ice_num', 'a whole number', self.options.get('ice_num')))
+        if problems:
+            raise ConfigError(problems)
+
+    @property
+    def ice_num(self) -> int:
+        return int(self._setting('ice_num', 1))
+
+    @property
+    def ice_separator(self) -> str:
+        return str(self._setting('ice_separator', '\n'))
+
+    @property
+    def ice_eos_token(self) -> str:
+        return str(self._setting('ice_eos_token', '\n'))
+
+    @property
+    def fixed(self) -> bool:
+        return False
+
+    def _setting(self, name: str, otherwise: Any) -> Any:
+        """A setting from the config, or the class's default."""
+        parameter = inspect.signature(self.kind).parameters.get(name)
+        default = otherwise if parameter is None or parameter.default is parameter.empty else parameter.default
+        return self.options.get(name, default)
+
+    def retrieve(
+        self,
+        train: Rows,
+        test: Iterable[Row],
+        *,
+        reader: ColumnReader,
+        same_split: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Picked]:
+        rows = list(test)
+        pool = Pool(train, reader, same_split)
+        dataset = SimpleNamespace(train=as_hub_dataset(train), test=as_hub_dataset(rows), reader=reader)
+        with user_code(f'the retriever {self.kind.__name__}'):
+            picked = self.kind(dataset, **self.options).retrieve()
+        ids = self._check_ids(picked, len(rows), len(train))
+        picks = (
+            pool.pick(shot_ids, len(shot_ids), number, row)
+            for number, (shot_ids, row) in enumerate(zip(ids, rows, strict=True))
+        )
+        return ProgressCounter(progress, rows).track(picks)
+
+    def _check_ids(self, picked: Any, rows: int, train: int) -> Sequence[Sequence[int]]:
+        try:
+            ids = [[int(shot_id) for shot_id in row] for row in picked]
+        except (TypeError, ValueError):
+            ids = []
+        if len(ids) != rows or any(not 0 <= shot_id < train for row in ids for shot_id in row):
+            name = self.kind.__name__
+            what = f'{name}.retrieve() must return a list of training row numbers for each of {rows} test rows'
+            raise ConfigError(Problem('type', f'{what}, got {describe_value(picked)}.'))
+        return ids
+
 
 _BUILTINS = {
     'ZeroRetriever': 'rolecall.sources.retrievers.simple:ZeroRetriever',
@@ -23,7 +103,7 @@ RETRIEVERS: Registry[type[Any]] = Registry('retriever', _BUILTINS, is_ours=lambd
 PROTOCOL = ('ice_num', 'ice_separator', 'ice_eos_token', 'fixed', 'retrieve')
 
 
-def build_retriever(written: object) -> Retriever:
+def build_retriever(source: object) -> Retriever:
     """The retriever that a config asks for: an object, or a `type` (class, name or dotted path) with its settings.
 
     A class of an installed OpenCompass or AISBench that is not one of ours is used as it is. All problems come at once.
@@ -37,11 +117,9 @@ def build_retriever(written: object) -> Retriever:
       RandomRetriever has no option 'ice_nun'.
       Did you mean 'ice_num'?
     """
-    entry = written if isinstance(written, Mapping) else {'type': written}
+    entry = source if isinstance(source, Mapping) else {'type': source}
     kind = entry.get('type')
     if is_reference_class(kind) and RETRIEVERS.builtin_name(kind) is None:
-        from rolecall.sources.retrievers.package import PackageRetriever
-
         return PackageRetriever(kind, {key: value for key, value in entry.items() if key != 'type'})
-    retriever: Retriever = RETRIEVERS.build(written, protocol=PROTOCOL)
+    retriever: Retriever = RETRIEVERS.build(source, protocol=PROTOCOL)
     return retriever

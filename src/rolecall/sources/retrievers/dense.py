@@ -81,13 +81,13 @@ class TopkRetriever(DenseSettings):
             return pick_nothing(test, progress)
         pool = self.pool(train, reader, same_split)
         return (
-            pool.pick(found.ids, self.ice_num, found.position, found.row)
-            for found in find_nearest(self, pool, test, self.ice_num, ProgressCounter(progress, train, test))
+            pool.pick(nearest.ids, self.ice_num, nearest.position, nearest.row)
+            for nearest in find_nearest(self, pool, test, self.ice_num, ProgressCounter(progress, train, test))
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Neighbours:
     """A test row, its vector, and the training rows nearest to it: those wanted and those that may be skipped."""
 
     position: int
@@ -99,7 +99,7 @@ class Found:
 
 def find_nearest(
     settings: DenseSettings, pool: Pool, test: Iterable[Row], wanted: int, meter: ProgressCounter
-) -> Iterator[Found]:
+) -> Iterator[Neighbours]:
     """Every test row with at least the `wanted` nearest training rows that may be shown to it."""
     embedding = settings.embedding()
     vectors = training_vectors(embedding, pool, meter)
@@ -112,7 +112,7 @@ def find_nearest(
             count = wanted + pool.spare(position, row)
             ids = best_exactly(scores, query, vectors, count, longest)
             meter.add()
-            yield Found(position, row, ids, query, vectors)
+            yield Neighbours(position, row, ids, query, vectors)
 
 
 def training_vectors(embedding: Embedding, pool: Pool, meter: ProgressCounter) -> Any:
@@ -125,10 +125,10 @@ def training_vectors(embedding: Embedding, pool: Pool, meter: ProgressCounter) -
 
 def candidates_for(
     settings: DenseSettings, pool: Pool, test: Iterable[Row], count: int, meter: ProgressCounter
-) -> Iterator[tuple[Found, Picked]]:
+) -> Iterator[tuple[Neighbours, Picked]]:
     """Every test row with the `count` nearest training rows that may be shown to it, or all there are."""
-    for found in find_nearest(settings, pool, test, count, meter):
-        yield found, pool.pick(found.ids, count, found.position, found.row)
+    for nearest in find_nearest(settings, pool, test, count, meter):
+        yield nearest, pool.pick(nearest.ids, count, nearest.position, nearest.row)
 
 
 def too_few_candidates(candidate_num: int, ice_num: int) -> Iterator[Problem]:
@@ -158,7 +158,7 @@ def unit_length(vectors: Any) -> Any:
 def best_exactly(scores: Any, query: Any, vectors: Any, count: int, longest: float) -> list[int]:
     """The best rows by double precision, among those whose single-precision score comes near enough.
 
-    A block product may round differently with another block size; what it leaves undecided is decided here.
+    A block product may round differently with another block size, so near ties are decided here.
     """
     np = numpy()
     scale = longest * float(np.linalg.norm(query)) or 1.0

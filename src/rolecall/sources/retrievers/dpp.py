@@ -21,8 +21,8 @@ NOTHING = 1e-10
 class DPPRetriever(DenseSettings):
     """Chooses `ice_num` of the `candidate_num` nearest rows by greedy inference on a determinantal point process.
 
-    A smaller `scale_factor` weighs nearness more. The chosen rows stand in order of nearness. (`seed` is accepted
-    because configs have it; nothing here is drawn.)
+    A smaller `scale_factor` weighs nearness more. The chosen rows are ordered by nearness. (`seed` is accepted
+    because configs have it; nothing is random here.)
     """
 
     candidate_num: int = 1
@@ -50,8 +50,8 @@ class DPPRetriever(DenseSettings):
         return self.search(pool, test, ProgressCounter(progress, train, test))
 
     def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
-        for found, near in candidates_for(self, pool, test, self.candidate_num, meter):
-            kernel = self.kernel(found.vector, found.vectors[list(near.ids)])
+        for nearest, near in candidates_for(self, pool, test, self.candidate_num, meter):
+            kernel = self.kernel(nearest.vector, nearest.vectors[list(near.ids)])
             chosen = sorted(most_spread(kernel, self.ice_num), key=lambda place: (-kernel[place, place], place))
             yield Picked(tuple(near.ids[place] for place in chosen), near.skipped)
 

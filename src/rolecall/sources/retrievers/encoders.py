@@ -106,10 +106,10 @@ def encode(texts: Iterable[str], encoder: Encoder, *, cache_dir: str | os.PathLi
     directory = Path(cache_dir) if cache_dir is not None else cache_directory() / 'vectors'
     with closing(VectorStore(directory / file)) as store:
         for chunk in chunks(texts):
-            yield kept_vectors(chunk, encoder, store)
+            yield cached_vectors(chunk, encoder, store)
 
 
-def kept_vectors(texts: Sequence[str], encoder: Encoder, store: VectorStore) -> Any:
+def cached_vectors(texts: Sequence[str], encoder: Encoder, store: VectorStore) -> Any:
     np = numpy()
     keys = [hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=16).digest() for text in texts]
     by_key = dict(zip(keys, texts, strict=True))

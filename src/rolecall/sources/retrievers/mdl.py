@@ -1,4 +1,4 @@
-"""MDL: of several draws among the nearest training rows, the one that makes a model surest of some label."""
+"""MDL: draws several sets of near training rows and keeps the one that makes the model most certain of a label."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class MDLRetriever(DenseSettings):
 
     def search(self, score: Score, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
         generator = numpy().random.RandomState(self.seed)
-        for found, near in candidates_for(self, pool, test, self.candidate_num, meter):
+        for nearest, near in candidates_for(self, pool, test, self.candidate_num, meter):
             draws = [near.ids[: self.ice_num]]
             for _ in range(self.select_time - 1 if near.ids else 0):
                 order = generator.permutation(len(near.ids))[: self.ice_num]
                 draws.append(tuple(near.ids[place] for place in order))
-            yield Picked(self.pick_surest(draws, found.row, pool.train, score), near.skipped)
+            yield Picked(self.pick_surest(draws, nearest.row, pool.train, score), near.skipped)
 
     def pick_surest(self, draws: Sequence[tuple[int, ...]], row: Row, train: Rows, score: Score) -> tuple[int, ...]:
         if len(draws) == 1:

@@ -34,14 +34,14 @@ class Pool:
     identities: dict[int, bytes] = field(default_factory=dict)
 
     def texts(self) -> Iterator[str]:
-        """What is searched of every training row; identities are taken along, so that rows are read once."""
+        """The searchable text of every training row. Identities are computed in the same pass: rows are read once."""
         for index, row in enumerate(self.train):
             if self.reader.input_columns:
                 self.identities[index] = hash_question(join_inputs(row, index, 'training', self.reader))
             yield search_text(row, index, 'training', self.reader)
 
     def pick(self, candidates: Iterable[int], wanted: int, position: int, row: Row) -> Picked:
-        """The first `wanted` candidates that neither are the test row nor ask the same."""
+        """The first `wanted` candidates that are not the test row and do not ask the same question."""
         itself = position if self.same_split else None
         identity = self.test_identity(position, row) if wanted else None
         ids: list[int] = []
@@ -80,7 +80,7 @@ class Pool:
         return opening in openings or cut_short or not text.isascii()
 
     def spare(self, position: int, row: Row) -> int:
-        """How many candidates `pick` may have to pass over for this test row."""
+        """How many candidates `pick` may have to skip for this test row."""
         identity = self.test_identity(position, row)
         return self.same_split + (self.copies[identity] if identity is not None else 0)
 
@@ -100,7 +100,7 @@ class Pool:
         return self.identities[index]
 
     def test_identity(self, position: int, row: Row) -> bytes | None:
-        """What to compare training rows with; nothing if there are no input columns to compare."""
+        """The identity that training rows are compared with; empty if there are no input columns."""
         if not self.reader.input_columns:
             return None
         return hash_question(join_inputs(row, position, 'test', self.reader))
@@ -155,4 +155,4 @@ def search_text(row: Row, index: int, split: str, reader: ColumnReader) -> str:
     if callable(template):
         return str(template(row))
     wording = template['template'] if isinstance(template, Mapping) else template
-    return FIELD.sub(lambda found: str(row.get(found[1], found[0])), str(wording))
+    return FIELD.sub(lambda match: str(row.get(match[1], match[0])), str(wording))

@@ -98,9 +98,9 @@ class FixKRetriever(RetrieverSettings):
         )
 
     def substitutes(self, size: int) -> Iterator[int]:
-        listed = set(self.fix_id_list)
-        after = max(listed, default=-1) + 1
-        return (index for index in chain(range(after, size), range(after)) if index not in listed)
+        fixed = set(self.fix_id_list)
+        after = max(fixed, default=-1) + 1
+        return (index for index in chain(range(after, size), range(after)) if index not in fixed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Dicts whose keys can also be said as attributes: what a config gets when it imports the dicts of another."""
+"""Dicts with attribute access: the form in which a config imports another config's dicts."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Settings(dict[str, Any]):
         return copy.deepcopy(self)
 
 
-def with_attributes(value: Any, seen: dict[int, Any]) -> Any:
-    """The same value with every dict in it a `Settings`. Lists are changed in place; what is shared stays shared.
+def with_attributes(value: Any, done: dict[int, Any]) -> Any:
+    """The same value with every dict in it a `Settings`. Lists are changed in place; shared values stay shared.
 
     >>> with_attributes([dict(a=dict(b=1))], {})[0].a.b
     1
@@ -51,28 +51,28 @@ def with_attributes(value: Any, seen: dict[int, Any]) -> Any:
     kind = type(value)
     if kind is not dict and kind is not list and kind is not Settings and kind is not tuple:
         return value
-    known = seen.get(id(value))
-    if known is not None:
-        return known[1]
+    converted = done.get(id(value))
+    if converted is not None:
+        return converted[1]
     if kind is tuple:
-        parts = tuple([with_attributes(part, seen) for part in value])
+        parts = tuple([with_attributes(part, done) for part in value])
         return value if all(map(_is, parts, value)) else parts
     if kind is list:
-        seen[id(value)] = (value, value)
+        done[id(value)] = (value, value)
         for index, part in enumerate(value):
             if type(part) in _CONTAINERS:
-                value[index] = with_attributes(part, seen)
+                value[index] = with_attributes(part, done)
         return value
     settings = value if kind is Settings else Settings(value)
-    seen[id(value)] = (value, settings)
+    done[id(value)] = (value, settings)
     for key, part in value.items():
         if type(part) in _CONTAINERS:
-            settings[key] = with_attributes(part, seen)
+            settings[key] = with_attributes(part, done)
     return settings
 
 
 _CONTAINERS = frozenset({dict, list, tuple, Settings})
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _is(left: object, right: object) -> bool:
+    return left is right
