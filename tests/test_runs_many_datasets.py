@@ -76,6 +76,8 @@ def test_scores_come_in_the_order_of_the_plan_whichever_dataset_is_scored_first(
     summary = run_config(many(Slow()), out=tmp_path, progress=order)
     assert order.scored == NAMES
     assert [card.dataset for card in summary.scorecards] == NAMES
+    with RunReader(tmp_path) as reader:
+        assert [card.dataset for card in reader.scorecards()] == NAMES
 
 
 def test_equal_requests_of_datasets_that_are_asked_at_once_are_sent_once(tmp_path: Path) -> None:

@@ -10,13 +10,11 @@ from contextlib import aclosing
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.lint import Finding
-from rolecall.runs.batches.deferring import Deferrals, open_deferrals
-from rolecall.runs.batches.ledger import BatchRecord
-from rolecall.runs.batches.readiness import check_batchable, refuse_while_waiting
+from rolecall.runs.batches.readiness import check_batchable, open_deferrals, refuse_while_waiting
 from rolecall.runs.client.budgets import Budgets
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.model_client import ModelClient
@@ -41,6 +39,10 @@ from rolecall.runs.workers.settings import connect_here, open_workers
 from rolecall.scoring.groups import read_groups
 from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config
+
+if TYPE_CHECKING:
+    from rolecall.runs.batches.deferring import Deferrals
+    from rolecall.runs.batches.ledger import BatchRecord
 
 _PLANNING_SECONDS = 2.0
 _SCORED_AT_ONCE = 8
@@ -310,7 +312,9 @@ class Run:
             for before in takewhile(lambda other: other is not pair, turns):
                 await turns[before].wait()
             if scored is not None:
-                scorer.report(scored)
+                scorer.record(scored)
+                turns[pair].set()
+                await scorer.report(scored)
         except Exception:
             self.stop()
             raise
@@ -320,7 +324,8 @@ class Run:
     async def _compare(self, pair: PairRun, scorer: RunScorer) -> None:
         """Score a pair whose answers are compared with those of other models."""
         if (scored := await scorer.score(pair)) is not None:
-            scorer.report(scored)
+            scorer.record(scored)
+            await scorer.report(scored)
 
     def _has_opponents(self, pair: PairRun) -> bool:
         """Whether no row of the pair, or of a model that it is compared with, waits for a batch."""

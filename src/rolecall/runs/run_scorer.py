@@ -38,6 +38,11 @@ class ScoredPair(NamedTuple):
     judges: Sequence[Judge]
     opponents: OpponentFinder | None
 
+    @property
+    def columns(self) -> list[Scorecard]:
+        """A scorecard for each column of a report: several where a pair has several extractors."""
+        return [column for card in self.cards for column in card.columns]
+
 
 class RunScorer:
     """Scores the pairs of a run, and adds up what the run came to.
@@ -79,7 +84,7 @@ class RunScorer:
         """Answers whose judgement waits for a batch."""
 
     async def score(self, pair: PairRun) -> ScoredPair | None:
-        """Score a pair whose rows are stored, and record its scores. A share of the rows is only counted."""
+        """Score a pair whose rows are stored. A share of the rows is only counted."""
         store, names = self._store, (pair.dataset, pair.model.name)
         if self._prepared.options.share is not None:  # the rows of one process among several: scores take all
             self._outcomes[pair] = store.count_outcomes(*names)
@@ -99,15 +104,19 @@ class RunScorer:
             return None
         cards = [_note_missing(card, opponents) for card in cards]
         cards = [_note_judging(card, judge) for card, judge in zip_longest(cards, judges[: len(cards)])]
-        columns = [column for card in cards for column in card.columns]
-        store.record_scores(columns)
-        store.record_recipe(*names, asking=self._chooser.digest(pair), scoring=pair.scoring_digest)
-        await store.wait_until_saved()
         return ScoredPair(pair, cards, judges, opponents)
 
-    def report(self, scored: ScoredPair) -> None:
-        """Add up what a scored pair came to, and tell the listener."""
+    def record(self, scored: ScoredPair) -> None:
+        """Have the scores of a pair stored. Reports show them in the order in which they are recorded."""
+        pair, store = scored.pair, self._store
+        store.record_scores(scored.columns)
+        asking = self._chooser.digest(pair)
+        store.record_recipe(pair.dataset, pair.model.name, asking=asking, scoring=pair.scoring_digest)
+
+    async def report(self, scored: ScoredPair) -> None:
+        """Once the scores of a pair are on disk, add up what it came to, and tell the listener."""
         pair, cards, judges, opponents = scored
+        await self._store.wait_until_saved()
         store, names, tell = self._store, (pair.dataset, pair.model.name), self._listener.on_message
         for reasons in opponents.missing.values() if opponents is not None else ():
             why = reasons.most_common(1)[0][0]
@@ -122,9 +131,8 @@ class RunScorer:
         messages = [message for card in cards for message in (card.error, *self._warnings.add(card)) if message]
         for message in dict.fromkeys(messages):
             tell(message)
-        columns = [column for card in cards for column in card.columns]
-        self._cards[pair] = columns
-        self._listener.on_scores(*names, columns)
+        self._cards[pair] = scored.columns
+        self._listener.on_scores(*names, scored.columns)
 
     def _count_unjudged(self, pair: PairRun, card: Scorecard, judge: Judge) -> None:
         """Count the answers without a verdict, and tell the listener why."""

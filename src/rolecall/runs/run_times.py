@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from rolecall.runs.client.gathering_client import ComputingTimes, GatheringClient
+from rolecall.runs.client.gathering_client import ComputingTimes
 from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.listener import RunListener
 from rolecall.runs.store.writer import Store
-from rolecall.runs.workers.pool_client import SpreadModel
 from rolecall.strings import count_noun
 
 _WORTH_TELLING = 60.0
@@ -81,8 +81,8 @@ class RunTimes:
     def _find_computing(self) -> dict[str, Mapping[str, ComputingTimes]]:
         timed = {name: (client, client.model) for name, client in self._clients.items()}
         return {
-            name: one.times
+            name: times
             for name, either in timed.items()
-            for one in either
-            if isinstance(one, (GatheringClient, SpreadModel))
+            for timed_by in either
+            if isinstance(times := getattr(timed_by, 'times', None), defaultdict)  # of clients and models with workers
         }

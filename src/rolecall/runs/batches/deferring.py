@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
 from rolecall.models.http.batches import BatchService, find_service
 from rolecall.models.protocol import Model, ModelError
 from rolecall.runs.batches.ledger import BatchLedger, BatchRecord, Deferred
-from rolecall.runs.batches.ledger_reader import has_batches
 from rolecall.runs.batches.snapshot import Snapshot, hide_keys, keep_snapshot
 from rolecall.runs.batches.submission import submit_batches
 from rolecall.runs.client.cache import CachedClient, Known, RequestDeferred
@@ -112,17 +110,6 @@ class Deferrals:
         if gathered and time.monotonic() - self._last_told > _TELL_SECONDS:
             self._last_told = time.monotonic()
             self._tell(f'{count_noun(self._written, "request")} prepared for batches')
-
-
-@contextmanager
-def open_deferrals(store: Store, prepared: Prepared, *, tell: Callable[[str], None]) -> Iterator[Deferrals | None]:
-    """Where requests are put down for batches; None for a run that asks live, which forgets what was not submitted."""
-    if not prepared.options.batch and not has_batches(store.directory):
-        yield None
-        return
-    with closing(BatchLedger(store.directory)) as ledger:
-        ledger.discard_unsubmitted()
-        yield Deferrals(ledger, submits=True, tell=tell) if prepared.options.batch else None
 
 
 class DeferringClient(CachedClient):

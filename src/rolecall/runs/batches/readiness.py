@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.models.http.batches import find_service
-from rolecall.runs.batches.ledger_reader import count_waiting
+from rolecall.runs.batches.ledger_reader import count_waiting, has_batches
 from rolecall.runs.pair_run import PairRun, Prepared
+from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
+
+if TYPE_CHECKING:
+    from rolecall.runs.batches.deferring import Deferrals
 
 
 def check_batchable(prepared: Prepared) -> None:
@@ -41,3 +47,17 @@ def refuse_while_waiting(prepared: Prepared, out: str | Path) -> None:
             f'{out}: {count_noun(waiting, "request")} of this run in a batch; asked live, they would be paid twice.\n'
             f'Fetch the answers with `rolecall collect {out}`, or cancel first: `rolecall collect {out} --cancel`.'
         )
+
+
+@contextmanager
+def open_deferrals(store: Store, prepared: Prepared, *, tell: Callable[[str], None]) -> Iterator[Deferrals | None]:
+    """Where requests are put down for batches; None for a run that asks live, which forgets what was not submitted."""
+    if not prepared.options.batch and not has_batches(store.directory):
+        yield None
+        return
+    from rolecall.runs.batches.deferring import Deferrals  # most runs need nothing of it
+    from rolecall.runs.batches.ledger import BatchLedger
+
+    with closing(BatchLedger(store.directory)) as ledger:
+        ledger.discard_unsubmitted()
+        yield Deferrals(ledger, submits=True, tell=tell) if prepared.options.batch else None

@@ -116,7 +116,7 @@ class RunReader:
 
     def results(self, dataset: str | None = None, model: str | None = None) -> Iterator[Result]:
         """The finished rows, in order, one at a time."""
-        for pair in self.pairs():
+        for pair in self.pairs() if dataset is None or model is None else [(dataset, model)]:
             if dataset in (None, pair[0]) and model in (None, pair[1]):
                 yield from self._results_of(*pair)
 

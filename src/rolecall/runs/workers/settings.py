@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.models.protocol import Model
 from rolecall.redaction import is_secret_name
@@ -16,10 +16,9 @@ from rolecall.runs.client.concurrent_client import ConcurrentClient, build_clien
 from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.pair_run import ModelContext
 from rolecall.runs.run_options import Workers
-from rolecall.runs.workers.model_worker import WorkerSpec
-from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
-from rolecall.runs.workers.process_pool import ProcessPool
-from rolecall.runs.workers.worker_pool import Tell
+
+if TYPE_CHECKING:
+    from rolecall.runs.workers.model_worker import WorkerSpec
 
 Connect = Callable[[Model, Mapping[str, Any]], ModelClient]
 """Gives the way to a model, by the model and its entry."""
@@ -33,7 +32,7 @@ def connect_here(model: Model, entry: Mapping[str, Any], budgets: Budgets) -> Mo
 
 @contextmanager
 def open_workers(
-    workers: Workers | None, *, context: ModelContext, config: str, budgets: Budgets, tell: Tell
+    workers: Workers | None, *, context: ModelContext, config: str, budgets: Budgets, tell: Callable[[str], None]
 ) -> Iterator[Connect]:
     """The way to models, for as long as the cluster is held. `context` is what they are told.
 
@@ -42,11 +41,15 @@ def open_workers(
     environment = {name: value for name, value in os.environ.items() if is_secret_name(name)}
 
     def describe(model: Model, entry: Mapping[str, Any]) -> WorkerSpec:
+        from rolecall.runs.workers.model_worker import WorkerSpec
+
         return WorkerSpec(model.name, entry, context, environment, config)
 
     if workers is None:
         yield partial(connect_here, budgets=budgets)
     elif workers.on == 'processes':
+        from rolecall.runs.workers.pool_client import PoolClient
+        from rolecall.runs.workers.process_pool import ProcessPool
 
         def connect_processes(model: Model, entry: Mapping[str, Any]) -> ModelClient:
             if not _is_local(model):
@@ -56,6 +59,7 @@ def open_workers(
 
         yield connect_processes
     else:
+        from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
         from rolecall.runs.workers.ray_pool import RayCluster
 
         with RayCluster(workers.address) as cluster:
