@@ -527,6 +527,8 @@ def test_the_headline_of_an_unfinished_run_says_so():
     counts = count_results([Result('quiz', 'm', row, 'ok', score=1.0, correct=True) for row in range(4)])
     said = find_headline(counts, every_card([], counts))
     assert said == 'm scores 100.0 [51.0, 100.0] on 4 rows of quiz. The run is not finished.'
+    [card] = every_card([], counts)
+    assert (card.metric, card.value, round(card.low), card.scored, card.total) == ('not finished', 100.0, 51, 4, 4)
 
 
 @pytest.mark.parametrize('scale', [{'unit': ''}, {'unit': '%', 'lower_is_better': True}])

@@ -252,6 +252,14 @@ class ConfigPreviews:
         self._pairs: dict[tuple[str, str], PairRows] = {}
         self.problems: dict[tuple[str, str], str] = {}
 
+    @classmethod
+    def of_stored(cls, config: Mapping[str, Any]) -> ConfigPreviews | None:
+        """The previews of the config that a run has stored. None if it names code, which a report does not import."""
+        try:
+            return None if any(map(_names_code, _find_types(config))) else cls(config)
+        except RolecallError:
+            return None
+
     def __call__(self, result: Result) -> list[Preview]:
         """The requests the config produces for this row; none if it no longer has the row."""
         key = (result.dataset, result.model)
@@ -270,6 +278,19 @@ class ConfigPreviews:
         if dataset not in self._datasets:
             self._datasets[dataset] = open_dataset(task.entry, base=self._base, data=self._data)
         return Pair(task, self._model_entries[model], self._datasets[dataset])
+
+
+def _find_types(value: Any) -> Iterator[Any]:
+    """Every `type` in a config."""
+    if isinstance(value, Mapping):
+        yield from (inner for key, inner in value.items() if key == 'type')
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from _find_types(inner)
+
+
+def _names_code(kind: Any) -> bool:
+    """Whether a type is a path to a user's class or function, not a name of ours."""
+    return not isinstance(kind, str) or not kind.isidentifier()
 
 
 class OneModelRun:

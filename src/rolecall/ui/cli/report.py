@@ -109,14 +109,14 @@ def _write_page(directory: str, target: str, config: str | None, prices: str | N
     from rolecall.ui.report import ConfigPreviews, StoredRun
     from rolecall.ui.report.page import build_page
 
-    previews = ConfigPreviews(config) if config else None
     with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
         archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
+        previews = ConfigPreviews(config) if config else ConfigPreviews.of_stored(archive.config())
         made = build_page(run, previews=previews, prices=run.prices(_read_overrides(prices)))
         page.writelines(made.parts)
     note_damage(run)
-    if previews is not None:
+    if previews is not None and config:
         for (dataset, model), problem in previews.problems.items():
             print_note(f'{dataset} × {model}: shown without origins: {problem}')
     if made.headline:

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rolecall.runs.batches.ledger_reader import BatchTokens
@@ -14,6 +14,7 @@ from rolecall.runs.store.results import Result, SettledRows
 from rolecall.runs.used_tokens import Used
 from rolecall.scoring.model_ranking import PairedRow
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.statistics import cluster_sums, clustered_wilson, mean_interval
 from rolecall.strings import count_noun
 
 Pair = tuple[str, str]
@@ -180,7 +181,7 @@ UNFINISHED = 'not finished'
 
 
 def every_card(cards: Sequence[Scorecard], run_counts: RunCounts) -> list[Scorecard]:
-    """The scores (one for each extractor), and one without a number for each dataset × model that is not finished.
+    """The scores (one for each extractor), and the mean so far of each dataset × model that is not finished.
 
     The counts are put into the order of the scores, and learn what judges used.
     """
@@ -190,7 +191,7 @@ def every_card(cards: Sequence[Scorecard], run_counts: RunCounts) -> list[Scorec
     begun = [(pair, endings) for pair, endings in run_counts.endings.items() if pair not in scored]
     return [
         *(column for card in cards for column in card.columns),
-        *(_unfinished_card(*pair, endings) for pair, endings in begun),
+        *(_unfinished_card(*pair, endings, run_counts) for pair, endings in begun),
     ]
 
 
@@ -211,11 +212,28 @@ def sum_judging(cards: Iterable[Scorecard]) -> dict[Pair, Used]:
     return found
 
 
-def _unfinished_card(dataset: str, model: str, endings: Counter[str]) -> Scorecard:
+def _unfinished_card(dataset: str, model: str, endings: Counter[str], run_counts: RunCounts) -> Scorecard:
     outcomes: Counter[str] = Counter()
     for ending, rows in endings.items():
         outcomes['ok' if ending in VERDICTS else ending] += rows
-    return Scorecard(dataset, model, UNFINISHED, None, total=outcomes.total(), outcomes=outcomes)
+    scores = run_counts.scores.get(model, {})
+    scored = [row for (name, _), row in scores.items() if name == dataset]
+    card = Scorecard(
+        dataset, model, UNFINISHED, None, scored=len(scored), total=outcomes.total(), outcomes=outcomes, unit='%'
+    )
+    if not scored or run_counts.scores_capped:
+        return card
+    value, low, high = mean_in_percent(scored)
+    return replace(card, value=value, low=low, high=high)
+
+
+def mean_in_percent(rows: Sequence[PairedRow]) -> tuple[float, float, float]:
+    """The mean of rows that are scored from 0 to 1, and its interval."""
+    scores = [row.score for row in rows]
+    sums = cluster_sums(scores, [row.cluster for row in rows])
+    interval = clustered_wilson(sums) if set(scores) <= {0.0, 1.0} else mean_interval(sums, scale=(0.0, 1.0))
+    low, high = interval or (0.0, 1.0)
+    return 100 * sum(scores) / len(scores), 100 * low, 100 * high
 
 
 def unjudged_reasons(cards: Iterable[Scorecard]) -> list[Why]:

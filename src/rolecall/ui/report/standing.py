@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from rolecall.scoring.model_ranking import ModelPair, PairedRow, Ranking, rank_models
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.statistics import cluster_sums, clustered_wilson, mean_interval
 from rolecall.strings import count_noun
-from rolecall.ui.report.counts import UNFINISHED, RunCounts
+from rolecall.ui.report.counts import UNFINISHED, RunCounts, mean_in_percent
 
 _ROUNDED = 0.05
 """By how many points a score may differ from the mean of its rows: logs of other programs are rounded."""
@@ -106,11 +105,7 @@ def _describe_only_model(counts: RunCounts, cards: Sequence[Scorecard]) -> str:
     whole = [card for card in cards if (card.dataset, card.model) == (where, model) and card.value is not None]
     if whole and None not in (points := (whole[0].value, whole[0].low, whole[0].high)):
         return _describe_one(model, points, whole[0].scored, where)
-    each = [one.score for one in rows.values()]
-    sums = cluster_sums(each, [one.cluster for one in rows.values()])
-    found = clustered_wilson(sums) if set(each) <= {0.0, 1.0} else mean_interval(sums, scale=(0.0, 1.0))
-    low, high = found or (0.0, 1.0)
-    return _describe_one(model, (100 * sum(each) / len(each), 100 * low, 100 * high), len(rows), where)
+    return _describe_one(model, mean_in_percent(list(rows.values())), len(rows), where)
 
 
 def _describe_one(model: str, points: Sequence[float | None], rows: int, where: str) -> str:

@@ -155,7 +155,7 @@
     : make('div', { class: 'say', dir: 'auto' }, ...drawText(text, (state.filters.q || '').toLowerCase(), state.blanks));
   const titled = (title, ...nodes) => make('div', {}, make('h4', {}, title), ...nodes);
 
-  const NOTES = ['', 'The config now produces a different prompt; this is what was sent, without origins.', 'No config was given for origins; this is what was sent.'];
+  const NOTES = ['', 'The config now produces a different prompt; this is what was sent, without origins.', 'This is what was sent. Origins need the config: rolecall report RUN --html FILE --config CONFIG.'];
   const promptNode = ([, note, blocks]) => drawPrompt({
     note: NOTES[note],
     blocks: blocks.map(([heading, extra, runs]) => ({ heading, extra, spans: spansOf(runs) })),
