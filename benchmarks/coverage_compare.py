@@ -19,9 +19,9 @@ from coverage import entries, plain
 from coverage_rows import GOLDS, made_rows, pick
 from coverage_trial import JUDGES
 from coverage_workers import run_trials
+from rolecall.compat.opencompass.evaluator_names import CODE_METRICS
 from rolecall.registry import part_name
 from rolecall.scoring.answers import Scorable
-from rolecall.scoring.code import CODE_METRICS
 from rolecall.scoring.evaluate import build_scorer
 
 __all__ = ['compare']

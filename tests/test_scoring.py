@@ -18,12 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rolecall.compat.opencompass.evaluator_names import UNSUPPORTED
 from rolecall.errors import ConfigError, MissingExtraError, RolecallError
 from rolecall.models.protocol import ModelError
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import build_scorer
-from rolecall.scoring.evaluators import METRICS, UNSUPPORTED, judge_entry, read_evaluator
+from rolecall.scoring.evaluators import METRICS, judge_entry, read_evaluator
 from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import POSTPROCESSORS

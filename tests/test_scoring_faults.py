@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from rolecall.compat.opencompass.package_evaluators import _in_its_own_system, _put_headline_first
+from rolecall.compat.opencompass.package_judging import _describe_gold, package_judge_metric
 from rolecall.scoring.accumulate import MarkAccumulator
 from rolecall.scoring.answers import AnswerReader, Scorable
 from rolecall.scoring.blame import NoOpinionError
@@ -23,7 +25,6 @@ from rolecall.scoring.group_scores import _pick_card, _pool_stderr
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import read_rating_by_category
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Rival, WinRate, make_mark
-from rolecall.scoring.metrics.package_judging import _describe_gold, package_judge_metric
 from rolecall.scoring.metrics.preferences import preference_in
 from rolecall.scoring.model_ranking import ModelPair
 from rolecall.scoring.model_ratings import rate_models
@@ -32,7 +33,6 @@ from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.session import ScoringSession
-from rolecall.scoring.user_evaluators import _in_its_own_system, _put_headline_first
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
@@ -102,23 +102,39 @@ class Registry(Mapping[str, T]):
     def __init__(
         self,
         kind: str,
-        builtins: Mapping[str, str | T],
+        builtins: Mapping[str, str | T] | str,
         *,
         spelling: Callable[[str], str] | None = None,
         is_ours: Callable[[str], bool] | None = None,
+        adapter: str = '',
     ) -> None:
-        """`spelling` reduces a name to what matters in it, where several spellings mean one part.
+        """`builtins` is the table of names, or where it is (`module:attribute`), if it belongs to a higher room.
+
+        `spelling` reduces a name to what matters in it, where several spellings mean one part.
 
         `is_ours` says which classes of OpenCompass or AISBench stand for ours even where the class itself is at hand
-        (`load_config(…, foreign='real')`): all, unless it is given.
+        (`load_config(…, foreign='real')`): all, unless it is given. `adapter` is the function that makes such a class
+        one of our parts.
         """
         self.kind = kind
         self.plural = f'{kind}s'
         self.group = f'rolecall.{self.plural.replace(" ", "_")}'
-        self._builtins = builtins
+        self._declared = builtins
+        self._adapter = adapter
         self._spelling = spelling or str
         self._is_ours = is_ours or (lambda name: True)
-        self._names = {self._spelling(name): name for name in reversed(tuple(builtins))}
+
+    @cached_property
+    def _builtins(self) -> Mapping[str, str | T]:
+        return load_object(self._declared) if isinstance(self._declared, str) else self._declared
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return {self._spelling(name): name for name in reversed(tuple(self._builtins))}
+
+    def adapt(self, foreign: object) -> Any:
+        """A part of an installed reference system as one of ours."""
+        return load_object(self._adapter)(foreign)
 
     def __getitem__(self, name: str) -> T:
         declared = self._builtins[name]
@@ -269,6 +285,11 @@ def bare_name(given: object) -> str | None:
 def is_reference_class(kind: object) -> TypeGuard[type[Any]]:
     """Whether this is a class of an installed reference system, or derived from one."""
     return inspect.isclass(kind) and any(one.__module__.partition('.')[0] in REFERENCE_SYSTEMS for one in kind.__mro__)
+
+
+def is_reference_function(kind: object) -> bool:
+    """Whether this is a function of a reference system: what is registered there makes an object."""
+    return inspect.isfunction(kind) and kind.__module__.partition('.')[0] in REFERENCE_SYSTEMS
 
 
 def find_registered(name: str, group: str, system: str) -> object | None:

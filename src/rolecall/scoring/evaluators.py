@@ -1,82 +1,32 @@
-"""Evaluators by the names configs use, and how a config entry becomes a metric."""
+"""How the evaluator of a config becomes a metric: a name, a function, a class, or a dict with options.
+
+The names are those of OpenCompass and AISBench, which the registry finds in `rolecall.compat.opencompass`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.registry import Registry, is_reference_class, offer_package
-from rolecall.scoring.blame import ScoringError
-from rolecall.scoring.code import CODE_METRICS
-from rolecall.scoring.families import FAMILY_METRICS
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric
+from rolecall.registry import Registry, is_reference_class, is_reference_function, load_object, offer_package
+from rolecall.scoring.blame import ScoringError, describe_error
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, make_mark, mark_by
 from rolecall.scoring.naming import Entry, find_entry, option_problems, read_entry
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
-from rolecall.scoring.user_evaluators import read_user_evaluator
+from rolecall.usercode import printing_to_stderr
 
-_ALWAYS_OURS = frozenset(
-    {
-        'GenericLLMEvaluator',
-        'LMEvaluator',
-        'PairwiseEvaluator',
-        'CascadeEvaluator',
-        'MultiTurnEvaluator',
-        'CharmMemoryEvaluator',
-        *CODE_METRICS,
-    }
-)
-"""Judges and what runs code: ours even where the class of another system is at hand."""
-
+_NAMES = 'rolecall.compat.opencompass.evaluator_names'
 METRICS: Registry[Callable[..., Metric]] = Registry(
     'metric',
-    {
-        'AccEvaluator': 'rolecall.scoring.metrics.matching:accuracy',
-        'AccwithDetailsEvaluator': 'rolecall.scoring.metrics.matching:accuracy',
-        'EMEvaluator': 'rolecall.scoring.metrics.matching:exact_match',
-        'WholeMatchEvaluator': 'rolecall.scoring.metrics.matching:whole_match',
-        'Gsm8kEvaluator': 'rolecall.scoring.metrics.matching:gsm8k',
-        'MATHEvaluator': 'rolecall.scoring.metrics.symbolic:same_expression',
-        'MATHVerifyEvaluator': 'rolecall.scoring.metrics.symbolic:same_expression',
-        'BBHEvaluator': 'rolecall.scoring.metrics.matching:bbh_freeform',
-        'BBHEvaluator_mcq': 'rolecall.scoring.metrics.matching:bbh_multiple_choice',
-        'CircularEvaluator': 'rolecall.scoring.metrics.several:circular',
-        'TriviaQAEvaluator': 'rolecall.scoring.metrics.matching:contains_an_answer',
-        'NQEvaluator': 'rolecall.scoring.metrics.matching:contains_an_answer',
-        'SquadEvaluator': 'rolecall.scoring.metrics.overlap:word_f1',
-        'SQuAD20Evaluator': 'rolecall.scoring.metrics.overlap:word_f1',
-        'RougeEvaluator': 'rolecall.scoring.metrics.overlap:rouge',
-        'JiebaRougeEvaluator': 'rolecall.scoring.metrics.overlap:jieba_rouge',
-        'BleuEvaluator': 'rolecall.scoring.metrics.overlap:bleu',
-        'MultiTurnEvaluator': 'rolecall.scoring.metrics.several:turn_mean',
-        'AveragePPLEvaluator': 'rolecall.scoring.metrics.several:average_ppl',
-        'AverageInferencePPLEvaluator': 'rolecall.scoring.metrics.several:average_inference_ppl',
-        'BPCEvaluator': 'rolecall.scoring.metrics.several:bits_per_character',
-        'GenericLLMEvaluator': 'rolecall.scoring.metrics.judging:judge_accuracy',
-        'LMEvaluator': 'rolecall.scoring.metrics.judging:judge_rating',
-        'PairwiseEvaluator': 'rolecall.scoring.metrics.judging:judge_preference',
-        'CascadeEvaluator': 'rolecall.scoring.metrics.judging:cascade',
-        **FAMILY_METRICS,
-        **CODE_METRICS,
-    },
-    is_ours=lambda name: name in _ALWAYS_OURS,
+    f'{_NAMES}:METRICS',
+    is_ours=lambda name: name in load_object(f'{_NAMES}:ALWAYS_OURS'),
+    adapter='rolecall.compat.opencompass.package_evaluators:read_package_evaluator',
 )
 """The evaluators of configs; each makes a metric."""
-
-_CODE = 'it runs model-written code'
-_OWN_DATA = 'it belongs to one benchmark'
-UNSUPPORTED: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            'SciCodeEvaluator',
-            'CIBenchEvaluator',
-        ),
-        _CODE,
-    ),
-    **dict.fromkeys(('TEvalEvaluator',), _OWN_DATA),
-}
-"""Evaluators that configs name but rolecall does not implement, with the reason."""
 
 _RUN_HERE = ('python', 'py')
 """The languages whose programs are run here, however a config spells them."""
@@ -95,10 +45,10 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
     written = read_entry(entry, where=where)
     _refuse_unsupported(written)
     if _runs_in_a_service(written):
-        return read_user_evaluator(written)
+        return _adapt(written)
     read = find_entry(entry, METRICS, where=where)
     if not read.builtin:
-        return read_user_evaluator(read)
+        return _read_user_evaluator(read)
     options = dict(read.options)
     inside = f'{where}.' if where else ''
     extract = options.pop('pred_postprocessor', None)
@@ -135,13 +85,14 @@ def judge_entry(entry: Any) -> Mapping[str, Any] | None:
 def _runs_in_a_service(read: Entry) -> bool:
     """Whether a class of another system is at hand that has programs in other languages run by a service."""
     other = read.options.get('language', 'python') not in _RUN_HERE
-    return other and read.name in CODE_METRICS and is_reference_class(read.kind)
+    return other and 'scoring.code.' in str(METRICS.declared(read.name)) and is_reference_class(read.kind)
 
 
 def _refuse_unsupported(read: Entry) -> None:
     named = isinstance(read.kind, str) or isinstance(getattr(read.kind, 'dotted', None), str)
-    if named and read.name in UNSUPPORTED:
-        what = f'{read.name} is not supported: {UNSUPPORTED[read.name]}.'
+    unsupported = load_object(f'{_NAMES}:UNSUPPORTED')
+    if named and read.name in unsupported:
+        what = f'{read.name} is not supported: {unsupported[read.name]}.'
         path = str(getattr(read.kind, 'dotted', read.kind))
         remedy = 'Score the exported predictions elsewhere, or give a function of prediction and gold as the evaluator.'
         remedy += offer_package(path)
@@ -157,3 +108,126 @@ def _extract_then_mark(extract: Extract, metric: Metric) -> Metric:
         return metric.mark(replace(answer, prediction=found))
 
     return replace(metric, mark=mark)
+
+
+def _read_user_evaluator(entry: Entry) -> Metric:
+    """The metric of an object, a class or a function that is not one of ours."""
+    if isinstance(entry.kind, Metric):
+        return entry.kind
+    if callable(getattr(entry.kind, 'build_metric', None)):
+        built: Metric = entry.kind.build_metric()
+        return built
+    if any(is_reference_class(kind) for kind in (entry.kind, type(entry.kind))) or is_reference_function(entry.kind):
+        return _adapt(entry)
+    if not inspect.isclass(entry.kind) and not hasattr(entry.kind, 'score'):
+        return _read_function(entry)
+    evaluator = make_evaluator(entry)
+    return score_whole(type(evaluator).__name__, evaluator.score, inspect.signature(evaluator.score).parameters)
+
+
+def _adapt(entry: Entry) -> Metric:
+    metric: Metric = METRICS.adapt(entry)
+    return metric
+
+
+def make_evaluator(entry: Entry) -> Any:
+    """An object with `score(predictions, references)`: the one that is given, or made from a class or a function."""
+    makes = inspect.isclass(entry.kind) or is_reference_function(entry.kind)
+    if problems := option_problems(entry.kind, entry, skip=0) if makes else []:
+        raise ConfigError(problems)
+    try:
+        with printing_to_stderr:
+            evaluator: Any = entry.kind(**entry.options) if makes else entry.kind
+    except Exception as error:  # a user's class may raise anything
+        raise ConfigError(Problem(entry.where, f'{entry.name} raised {describe_error(error)}.')) from error
+    if not callable(getattr(evaluator, 'score', None)):
+        raise ConfigError(Problem(entry.where, f'{entry.name} has no method score(predictions, references).'))
+    return evaluator
+
+
+def score_whole(
+    name: str,
+    score: Callable[..., Any],
+    taken: Mapping[str, inspect.Parameter],
+    word_prompt: Callable[[Mapping[str, Any]], Any] | None = None,
+    *,
+    takes_turns: bool = False,
+) -> Metric:
+    """A metric from a function that scores all answers at once."""
+    open_ended = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+
+    def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
+        columns = {
+            'predictions': [answer.prediction for answer in answers],
+            'references': [answer.gold for answer in answers],
+            'test_set': [answer.values for answer in answers],
+            'origin_prompt': ['' if word_prompt is None else word_prompt(answer.values) for answer in answers],
+            'steps': [[_as_step(call) for call in answer.calls] for answer in answers],
+            **_name_losses(answers),
+        }
+        positional = [one.name for one in taken.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        if 'references' not in taken and len(positional) > 1 and positional[1] not in columns:
+            columns[positional[1]] = columns['references']  # by whatever name: `gold`, `labels`
+        given = ('predictions', 'references') if open_ended and 'test_set' not in taken else columns
+        with printing_to_stderr:
+            result = score(**{name: columns[name] for name in given if name in taken or open_ended})
+        if isinstance(result, Mapping):
+            if result.get('error'):
+                raise ScoringError(f'returned an error: {result["error"]!s:.200}')
+            return result
+        return {name: result}
+
+    with_prompts = None
+    if 'origin_prompt' in taken and word_prompt is None:
+        with_prompts = partial(score_whole, name, score, taken, takes_turns=takes_turns)
+    how = Whole(score=whole, takes_turns=takes_turns, with_prompts=with_prompts)
+    return Metric(name, lambda answer: None, how, unit='', needs_gold=False, weighs=True)
+
+
+def _name_losses(answers: Sequence[Answer]) -> dict[str, list[Any]]:
+    """What OpenCompass calls the losses of texts, and what they are divided by. Each row has all characters' number."""
+    losses = [answer.prediction if isinstance(answer.prediction, Mapping) else {} for answer in answers]
+    characters = sum(one.get('characters', 0) for one in losses)
+    return {
+        'ppl': [one.get('loss', answer.prediction) for one, answer in zip(losses, answers, strict=True)],
+        'loss': [one.get('loss') for one in losses],
+        'token_len': [one.get('tokens') for one in losses],
+        'total_chr_num': [characters for _ in losses],
+    }
+
+
+def _as_step(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool call as OpenCompass' agents record it. An agent adds `result` and `errmsg` to the calls of its reply.
+
+    >>> _as_step({'function': {'name': 'Python', 'arguments': {'code': '1+1'}}, 'result': {'text': '2'}})
+    {'type': 'Python', 'args': {'code': '1+1'}, 'result': {'text': '2'}, 'errmsg': ''}
+    """
+    function = call.get('function') or call
+    return {
+        'type': function.get('name', call.get('type', '')),
+        'args': function.get('arguments', call.get('args')),
+        'result': call.get('result'),
+        'errmsg': call.get('errmsg') or '',
+    }
+
+
+def _read_function(read: Entry) -> Metric:
+    """A function of prediction and gold, of all predictions and references, or of a row and its results."""
+    try:
+        parameters: Mapping[str, inspect.Parameter] = inspect.signature(read.kind).parameters
+    except (TypeError, ValueError):
+        parameters = {}
+    options = dict(read.options)
+    if {'predictions', 'references'} <= set(parameters):
+        return score_whole(read.name, lambda **columns: read.kind(**columns, **options), parameters)
+    if problems := option_problems(read.kind, read, skip=2):
+        raise ConfigError(problems)
+    if list(parameters)[:2] == ['doc', 'results']:
+        return Metric(read.name, _mark_results(read.kind, options), unit='', needs_gold=False, weighs=True)
+    compare = mark_by(lambda prediction, gold: read.kind(prediction, gold, **options))
+    return Metric(read.name, compare, unit='', needs_gold=False, weighs=True)
+
+
+def _mark_results(process_results: Callable[..., Any], options: Mapping[str, Any]) -> Callable[[Answer], Mark]:
+    """lm-evaluation-harness' `process_results(doc, results)`: the row, and the reply in a list."""
+    return lambda answer: make_mark(process_results(dict(answer.values), [answer.prediction], **options))

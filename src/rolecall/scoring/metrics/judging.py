@@ -12,16 +12,16 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from rolecall.registry import REFERENCE_SYSTEMS
+from rolecall.registry import REFERENCE_SYSTEMS, load_object
 from rolecall.scoring.metrics.judge_replies import READINGS, read_dict_postprocessor
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, WinRate
-from rolecall.scoring.metrics.package_judging import package_judge_metric
 from rolecall.scoring.naming import find_entry
 
 Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
 """From the values that fill a judge's prompt to the judge's reply."""
 
 
+_PACKAGE_JUDGING = 'rolecall.compat.opencompass.package_judging:package_judge_metric'
 _FOR_THE_RUN = (
     'prompt_template',
     'judge_cfg',
@@ -109,7 +109,8 @@ def judge_values(answer: Answer) -> dict[str, Any]:
 def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str, compares: bool = False) -> Metric:
     found = find_entry(dict_postprocessor, READINGS, where='dict_postprocessor')
     if not found.builtin and str(getattr(found.kind, '__module__', '')).partition('.')[0] in REFERENCE_SYSTEMS:
-        return package_judge_metric(found, unit='')
+        package_metric: Metric = load_object(_PACKAGE_JUDGING)(found, unit='')
+        return package_metric
     reading = read_dict_postprocessor(dict_postprocessor, compares=compares)
 
     def mark(answer: Answer) -> Mark | None:

@@ -1,0 +1,88 @@
+"""Evaluators of an installed OpenCompass or AISBench, called as their own system calls them."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from rolecall.registry import find_registered, is_reference_class, is_reference_function
+from rolecall.scoring.evaluators import make_evaluator, score_whole
+from rolecall.scoring.metrics.metric import Metric
+from rolecall.scoring.naming import Entry
+from rolecall.scoring.summary import unwrap_verdict
+from rolecall.sources.datasets.arrow import as_hub_dataset
+
+_HEADLINES = (
+    *('score', 'auc_score', 'accuracy', 'humaneval_pass@1', 'rouge1', 'avg_toxicity_score', 'bleurt_diff'),
+    *('matthews_correlation', 'truth', 'f1', 'exact_match', 'average_score'),
+)
+_PACKAGE_GROUPS = ('ICL_PROMPT_TEMPLATES', 'ICL_RETRIEVERS', 'ICL_INFERENCERS')
+"""Where OpenCompass and AISBench register what configs name and we replace."""
+
+
+def read_package_evaluator(entry: Entry) -> Metric:
+    """The metric of a class or an object of the package, or of a function there that makes one."""
+    evaluator = make_evaluator(replace(entry, options=_in_package_terms(entry)))
+    theirs = is_reference_class(type(evaluator))
+    score = _in_its_own_system(evaluator) if theirs else evaluator.score
+    taken = inspect.signature(evaluator.score).parameters
+    return score_whole(type(evaluator).__name__, score, taken, takes_turns=theirs)
+
+
+def _in_package_terms(entry: Entry) -> Mapping[str, Any]:
+    """The options of an evaluator: the package's own templates and inferencers in place of ours."""
+    if not is_reference_class(entry.kind):
+        return entry.options
+    system = entry.kind.__module__.partition('.')[0]
+    return {name: _restore(value, system) for name, value in entry.options.items()}
+
+
+def _restore(value: Any, system: str) -> Any:
+    """A value as the system itself reads it: its own classes in place of ours, and its functions by name."""
+    if isinstance(value, Mapping):
+        return {key: _restore(item, system) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_restore(item, system) for item in value)
+    if is_reference_function(value):
+        return f'{value.__module__}.{value.__qualname__}'  # as it is named where the system reads its own configs
+    if not inspect.isclass(value) or not value.__module__.startswith('rolecall.'):
+        return value
+    registered = (find_registered(value.__name__, group, system) for group in _PACKAGE_GROUPS)
+    return next((kind for kind in registered if inspect.isclass(kind)), value)
+
+
+def _in_its_own_system(evaluator: Any) -> Callable[..., Any]:
+    """Call an evaluator of OpenCompass or AISBench as its own system does: with a folder, and rows as a dataset."""
+
+    def score(**columns: Any) -> Any:
+        if 'test_set' in columns:
+            columns['test_set'] = as_hub_dataset(columns['test_set'])
+        with tempfile.TemporaryDirectory(prefix='rolecall-evaluator-') as folder:
+            with suppress(AttributeError):
+                evaluator._out_dir = f'{folder}/results'
+                evaluator._dataset_replica_idx = 0
+            return _put_headline_first(_drop_graded_details(evaluator.score(**columns)))
+
+    return score
+
+
+def _put_headline_first(result: Any) -> Any:
+    """A result whose first number is the one that OpenCompass' own summary shows."""
+    headline = next((name for name in _HEADLINES if isinstance(result, Mapping) and name in result), None)
+    return result if headline is None else {headline: result[headline], **result}
+
+
+def _drop_graded_details(result: Any) -> Any:
+    """A result whose details have verdicts, or none: some of these evaluators call a grade `correct`."""
+    if not isinstance(result, Mapping) or not isinstance(result.get('details'), Mapping | list | tuple):
+        return result
+    details = result['details']
+    each = details.values() if isinstance(details, Mapping) else details
+    said = [one.get('correct') for one in each if isinstance(one, Mapping) and 'correct' in one]
+    if all(unwrap_verdict(one) in (True, False) for one in said):
+        return result
+    return {name: value for name, value in result.items() if name != 'details'}
