@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from rolecall.errors import RolecallError
+from rolecall.scoring.code import extraction
 from rolecall.scoring.evaluators import METRICS, read_evaluator
 from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Answer
@@ -24,6 +25,17 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     'match_answer_pattern': {'answer_pattern': 'Answer: (.*)'},
     'TruthfulQAEvaluator': {'metrics': 'rouge'},
 }
+EXTRACTORS = (
+    extraction.mbpp_program,
+    extraction.fenced_block,
+    extraction.longest_program,
+    extraction.first_fenced_lines,
+    extraction.last_fenced_lines,
+    extraction.extract_execution_result,
+    extraction.extract_assertion,
+    lambda reply: extraction.fit_completion('def f(x):\n', reply),
+    lambda reply: extraction.body_of_function(reply, 'def f(x):'),
+)
 GOLDS: tuple[Any, ...] = (
     'B',
     '12',
@@ -89,6 +101,12 @@ SHAPES: Mapping[str, Callable[[int], str]] = {
         'powers': '2^',
         'fractions': r'\frac{1}{',
         'one han character': '我',
+        'programs begun': '[BEGIN]\n',
+        'programs done': 'x DONE ',
+        'python tags': '[PYTHON]',
+        'functions': 'def f(x):\n    return (\n',
+        'tildes': '~~~\n',
+        'backticks': '`',
     }.items()
 } | {
     **{
@@ -105,6 +123,8 @@ SHAPES: Mapping[str, Callable[[int], str]] = {
             '```',
             '1',
             '<answer>',
+            '[BEGIN]',
+            'DONE',
         )
         for name, space in {'spaces': ' ', 'newlines': '\n'}.items()
     },
@@ -143,6 +163,8 @@ def subjects() -> Iterator[tuple[str, Callable[[str], object]]]:
     """Every registered postprocessor, metric and parser of judges' replies, as a function of a reply."""
     for name in POSTPROCESSORS:
         yield f'postprocessor {name}', read_postprocessor({'type': name, **OPTIONS.get(name, {})})
+    for extract in EXTRACTORS:
+        yield f'program {extract.__name__}', extract
     for name in READINGS:
         yield f'judge {name}', _judge(name)
     for name in METRICS:

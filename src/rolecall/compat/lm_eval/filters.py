@@ -14,6 +14,7 @@ from rolecall.compat.lm_eval.functions import load_function
 from rolecall.compat.lm_eval.task import LmTask, Row
 from rolecall.compat.lm_eval.task_file import Function
 from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.patterns import find_all, substitute
 
 Replies = list[Any]
 Step = Callable[[Replies, Row], Any]
@@ -98,19 +99,19 @@ def _map(
 _NUMBER = r'#### (\-?[0-9\.\,]+)'
 
 
-def _select(pattern: re.Pattern[str], reply: Any, which: int) -> str | None:
+def _select(pattern: str, reply: Any, which: int) -> str | None:
     """The chosen match, of several groups the first that has something; None if there is none."""
-    found = pattern.findall(reply if isinstance(reply, str) else '')
-    if not found:
+    matches = find_all(pattern, reply if isinstance(reply, str) else '')
+    if not matches:
         return None
-    match = found[which]
+    match = matches[which]
     if isinstance(match, tuple):
         match = next((group for group in match if group), None)
     return match.strip() if match is not None else None
 
 
 def _regex(replies: Replies, doc: Row, **options: Any) -> Replies:
-    pattern = re.compile(options.get('regex_pattern', _NUMBER))
+    pattern = options.get('regex_pattern', _NUMBER)
     fallback, which = options.get('fallback', '[invalid]'), options.get('group_select', 0)
     return [fallback if (found := _select(pattern, reply, which)) is None else found for reply in replies]
 
@@ -157,7 +158,7 @@ def _multi_choice_regex(
 ) -> Replies:
     def reduce(text: str) -> str:
         for one in regexes_to_ignore or ():
-            text = re.sub(one, '', text)
+            text = substitute(one, '', text)
         text = text.lower() if ignore_case else text
         if ignore_punctuation:
             text = ''.join(char for char in text if not unicodedata.category(char).startswith('P'))
@@ -166,13 +167,12 @@ def _multi_choice_regex(
     choices = [reduce(choice.strip()) for choice in doc['choices']]
     letters = {choice: f'({chr(ord("A") + i)})' for i, choice in enumerate(choices)}
     names = [chr(ord('A') + i) for i in range(len(choices))]
-    pattern = re.compile(regex_pattern)
-    by_text = re.compile('|'.join(sorted(map(re.escape, choices), key=len, reverse=True)))
-    by_letter = re.compile(rf':[\s]*({"|".join(names)})')
+    by_text = '|'.join(sorted(map(re.escape, choices), key=len, reverse=True))
+    by_letter = rf':[\s]*({"|".join(names)})'
 
     def find(reply: Any) -> str:
         text = reply if isinstance(reply, str) else ''
-        if match := _select(pattern, text, group_select):
+        if match := _select(regex_pattern, text, group_select):
             return match
         if match := _select(by_text, reduce(text), group_select):
             return letters.get(match, match)

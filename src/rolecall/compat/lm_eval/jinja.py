@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -16,6 +15,7 @@ from rolecall.core.prompts.pieces import Origin, Text
 from rolecall.core.render.jinja_sandbox import make_environment, parse_template
 from rolecall.core.render.metering import WorkExceededError, WorkMeter, spend
 from rolecall.errors import RenderError
+from rolecall.patterns import substitute
 
 _ORIGIN = 'rolecall_origin'
 _MAX_STEPS = 2_000_000
@@ -50,7 +50,7 @@ def _mark(value: Any, columns: str) -> _Value:
 
 def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
     spend(len(text))
-    return re.sub(pattern, repl, text, count=count)
+    return substitute(pattern, repl, text, count)
 
 
 _ENVIRONMENT = make_environment(undefined=StrictUndefined, keep_trailing_newline=True)

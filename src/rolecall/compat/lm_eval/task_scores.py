@@ -16,6 +16,7 @@ from rolecall.compat.lm_eval.functions import call_function, load_function
 from rolecall.compat.lm_eval.task import LmTask, Row
 from rolecall.compat.lm_eval.task_file import Function
 from rolecall.errors import ConfigError, Problem, did_you_mean, import_extra
+from rolecall.patterns import substitute
 from rolecall.scoring.blame import ScoringError
 
 Items = Sequence[Any]
@@ -241,7 +242,7 @@ def _exact_match(
         if not isinstance(text, str):
             return text
         for one in regexes_to_ignore or ():
-            text = re.sub(one, '', text)
+            text = substitute(one, '', text)
         text = text.lower() if ignore_case else text
         dropped = (string.punctuation if ignore_punctuation else '') + (string.digits if ignore_numbers else '')
         return text.translate(str.maketrans('', '', dropped)).rstrip('\0')

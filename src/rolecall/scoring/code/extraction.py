@@ -15,9 +15,8 @@ _FENCE = re.compile(
 )
 """A block ends at a fence that is as long and not indented further, so that a docstring may have fences of its own."""
 _FENCE_IN_LINE = re.compile(r'(?P<fence>`{3,})(?P<language>[^\n`]*)\n?(?P<code>.*?)(?:(?P=fence)|\Z)', re.DOTALL)
-_BEGUN = re.compile(r"\[?BEGIN\]?\s*'?(.*?)(?='?\s*(?:\[DONE\]|\bDONE\b)|\Z)", re.DOTALL)
-_DONE = re.compile(r"'?\s*(?:\[DONE\]|\bDONE\b)")
-_DONE_LINE = re.compile(r"'?\s*\[DONE\]|'?\s*\n\s*DONE\b")
+_BEGIN = re.compile(r'\[?BEGIN\]?')
+_DONE = re.compile(r'\[DONE\]|\bDONE\b')
 _NOT_PROGRAMS = ('', 'bash', 'sh', 'shell', 'console', 'text', 'txt', 'plaintext', 'output', 'json', 'markdown', 'diff')
 _CODE_TAG = re.compile(r'<code>(.*?)(?:</code>|\Z)', re.DOTALL)
 _SOLUTION = re.compile(r'BEGIN SOLUTION(.*?)(?:END SOLUTION|\Z)', re.DOTALL)
@@ -86,13 +85,24 @@ def mbpp_program(text: str) -> str:
     ('def f():\\n    return 1', 'x')
     """
     text = after_reasoning(text)
-    begun = _BEGUN.search(text)
-    code = begun[1] if begun else text
+    begin = _BEGIN.search(text)
+    code = _before_done(text[begin.end() :].lstrip().removeprefix("'")) if begin else text
     code = fenced_block(code)
-    kept = _DONE_LINE.split(code)[0]
-    code = (kept if _compiles(kept) else _DONE.split(code)[0]).replace('\\_', '_').strip('\n').rstrip()
+    whole = _before_done(code, within_lines=False)
+    code = (whole if _compiles(whole) else _before_done(code)).replace('\\_', '_').strip('\n').rstrip()
     program = code if _compiles(code) else longest_program(code)
     return program if 'def ' in program else code
+
+
+def _before_done(text: str, *, within_lines: bool = True) -> str:
+    """The text before `[DONE]` or `DONE` without spaces and a quote at its end. `DONE` may have to start a line."""
+    for marker in _DONE.finditer(text):
+        end = marker.start()
+        while end and text[end - 1].isspace():
+            end -= 1
+        if within_lines or marker[0] != 'DONE' or '\n' in text[end : marker.start()]:
+            return text[:end].removesuffix("'")
+    return text
 
 
 def humaneval_postprocess(text: str) -> str:
@@ -225,13 +235,19 @@ def extract_execution_result(text: str) -> str:
     >>> extract_execution_result('[PYTHON]\\nassert f(1) == [1, 2]\\n[/ANSWER]\\n[/PYTHON]')
     '[1, 2]'
     """
-    blocks = re.findall(r'\[PYTHON\](.*?)\[/PYTHON\]', text, re.DOTALL)
-    text = blocks[-1] if blocks else text
+    text = _last_between(text, '[PYTHON]', '[/PYTHON]') or text
     if '[ANSWER]' in text:
         text = text.split('[ANSWER]')[1]
     if '==' in text:
         text = text.split('==')[1].strip()
     return text.split('[/ANSWER]')[0].strip() if '[/ANSWER]' in text else text.strip().split('\n')[0].strip()
+
+
+def _last_between(text: str, opening: str, closing: str) -> str:
+    last, at = '', 0
+    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
+        last, at = text[start + len(opening) : end], end + len(closing)
+    return last
 
 
 def extract_assertion(text: str) -> str:
@@ -255,7 +271,9 @@ def extract_assertion(text: str) -> str:
     return ast.unparse(compared.comparators[0])
 
 
-def longest_program(text: str, *, most_lines: int = 400, most_attempts: int = 1_000) -> str:
+def longest_program(
+    text: str, *, most_lines: int = 400, most_attempts: int = 1_000, most_characters: int = 4_000_000
+) -> str:
     """The fenced block, or else the longest run of lines that Python can compile.
 
     >>> longest_program('Sure!\\nimport re\\ndef f(): return re\\nI hope it helps.')
@@ -266,16 +284,17 @@ def longest_program(text: str, *, most_lines: int = 400, most_attempts: int = 1_
         return fenced_block(text)
     lines = text.split('\n')[:most_lines]
     best: tuple[int, int] = (0, 0)
-    attempts = 0
+    attempts = characters = 0
     for start in range(len(lines)):
         if len(lines) - start <= best[1] - best[0]:
             break
         if not lines[start].strip() or lines[start][0] in ' \t':
             continue
         end = len(lines)
-        while end - start > best[1] - best[0] and attempts < most_attempts:
+        while end - start > best[1] - best[0] and attempts < most_attempts and characters < most_characters:
             attempts += 1
             fault = _find_fault('\n'.join(lines[start:end]))
+            characters += sum(map(len, lines[start : start + (fault or 0)]))
             if fault is None:
                 best = (start, end)
                 break

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import import_extra
+from rolecall.patterns import find_all, search_groups
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, row_comparison
 from rolecall.scoring.texts import names_whole
@@ -97,15 +98,15 @@ def _reaches(count: int, wanted: int, relation: str) -> bool:
 
 
 def _has_keywords(reply: str, keywords: Sequence[str]) -> bool:
-    return all(re.search(word, reply, re.IGNORECASE) for word in keywords)
+    return all(search_groups(word, reply, re.IGNORECASE) for word in keywords)
 
 
 def _keyword_frequency(reply: str, keyword: str, frequency: int, relation: str = _LEAST) -> bool:
-    return _reaches(len(re.findall(keyword, reply, re.IGNORECASE)), frequency, relation)
+    return _reaches(len(find_all(keyword, reply, re.IGNORECASE)), frequency, relation)
 
 
 def _lacks_words(reply: str, forbidden_words: Sequence[str]) -> bool:
-    return not any(re.search(rf'\b{word}\b', reply, re.IGNORECASE) for word in forbidden_words)
+    return not any(search_groups(rf'\b{word}\b', reply, re.IGNORECASE) for word in forbidden_words)
 
 
 def _letter_frequency(reply: str, letter: str, let_frequency: int, let_relation: str = _LEAST) -> bool:
