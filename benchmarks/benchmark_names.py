@@ -25,7 +25,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / 'tests')]
 from benchmark_rows import hostile_rows, hostile_task_rows, splits_of  # noqa: E402
 from config_prompts import SIDES, as_messages, case_of, ours, plain, reference  # noqa: E402
 from rolecall import load_config, preview  # noqa: E402
-from rolecall.compat.benchmarks.registry import Benchmark, read_benchmarks  # noqa: E402
+from rolecall.compat.benchmarks.records import Benchmark, read_benchmarks  # noqa: E402
 from rolecall.compat.lm_eval.task_file import read_task_file  # noqa: E402
 
 CHATML = (

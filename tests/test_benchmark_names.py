@@ -14,7 +14,7 @@ import pytest
 import rolecall
 from rolecall.compat.benchmarks import benchmark_names, is_benchmark_name
 from rolecall.compat.benchmarks.catalogues import find_catalogue_file, list_catalogue
-from rolecall.compat.benchmarks.registry import read_benchmark, read_benchmarks
+from rolecall.compat.benchmarks.records import read_benchmark, read_benchmarks
 from rolecall.errors import ConfigError, RolecallError
 from rolecall.sources.datasets.folders import find
 from rolecall.ui.cli.main import main

@@ -14,7 +14,7 @@ import pytest
 
 import rolecall
 from rolecall.compat.benchmarks import benchmark_names
-from rolecall.compat.benchmarks.registry import fill_values, read_benchmark
+from rolecall.compat.benchmarks.records import fill_values, read_benchmark
 from rolecall.errors import RolecallError
 
 _ROWS = range(4)

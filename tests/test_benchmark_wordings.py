@@ -15,7 +15,7 @@ import pytest
 
 from benchmark_rows import hostile_rows, hostile_task_rows, splits_of
 from rolecall import load_config, preview
-from rolecall.compat.benchmarks.registry import read_benchmark, read_benchmarks
+from rolecall.compat.benchmarks.records import read_benchmark, read_benchmarks
 
 _GOLDEN = [
     json.loads(line)

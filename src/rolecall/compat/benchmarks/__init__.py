@@ -23,7 +23,7 @@ def benchmark_names() -> tuple[str, ...]:
 
 
 def is_benchmark_name(source: str | Path) -> bool:
-    """Whether a source is a benchmark's name, or several with commas between them, rather than a path.
+    """Whether a source is a benchmark's name, or several separated by commas, rather than a path.
 
     A file of that name wins, and so does anything that looks like a path.
 

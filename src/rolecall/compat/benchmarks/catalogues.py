@@ -1,6 +1,6 @@
 """The catalogues of installed packages: OpenCompass' and AISBench's dataset files, and lm-eval's tasks.
 
-Packages are found, never imported; their files are listed, and read only when one is asked for.
+Packages are located but never imported; a file is read only when it is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CATALOGUES = {
     'opencompass:': ('opencompass', 'configs/datasets'),
     'aisbench:': ('ais_bench', 'benchmark/configs/datasets'),
 }
-"""What stands before a name, with the package and the folder of its dataset files."""
+"""The prefix of a name, with its package and the folder of dataset files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ def find_package(name: str) -> Path | None:
 def list_catalogue(prefix: str) -> Iterator[CatalogueFile]:
     """The files of an installed catalogue, by name; none if the package is not installed."""
     package, inner = CATALOGUES[prefix]
-    found = find_package(package)
-    root = found / inner if found else None
+    location = find_package(package)
+    root = location / inner if location else None
     if root is None or not root.is_dir():
         return
     for folder, folders, names in os.walk(root):
@@ -53,13 +53,15 @@ def list_catalogue(prefix: str) -> Iterator[CatalogueFile]:
 
 
 def list_installed() -> dict[str, list[CatalogueFile]]:
-    """The files of every installed catalogue, lm-eval's tasks, groups and tags among them."""
-    found = {prefix.rstrip(':'): list(list_catalogue(prefix)) for prefix in CATALOGUES}
+    """The files of every installed catalogue, including lm-eval's tasks, groups and tags."""
+    catalogues = {prefix.rstrip(':'): list(list_catalogue(prefix)) for prefix in CATALOGUES}
     if find_package('lm_eval') is not None:
-        from rolecall.compat.lm_eval.load import name_installed_tasks
+        from rolecall.compat.lm_eval.load_tasks import name_installed_tasks
 
-        found['lm_eval'] = [CatalogueFile(f'lm_eval:{name}', path) for name, path in name_installed_tasks().items()]
-    return {name: files for name, files in found.items() if files}
+        catalogues['lm_eval'] = [
+            CatalogueFile(f'lm_eval:{name}', path) for name, path in name_installed_tasks().items()
+        ]
+    return {name: files for name, files in catalogues.items() if files}
 
 
 def find_catalogue_file(source: str) -> Path:
@@ -72,11 +74,11 @@ def find_catalogue_file(source: str) -> Path:
         raise ConfigError(Problem(source, what, f'pip install {_INSTALL[package]}, or give the path of a file.'))
     wanted = name.removesuffix('.py')
     files = list(list_catalogue(prefix))
-    for one in files:
-        if one.path.stem == wanted or str(one.path.with_suffix('')).endswith(f'{inner}/{wanted}'):
-            return one.path
+    for file in files:
+        if file.path.stem == wanted or str(file.path.with_suffix('')).endswith(f'{inner}/{wanted}'):
+            return file.path
     what = f'no dataset file of {package} is called {wanted!r}.'
-    close = did_you_mean(wanted, [one.path.stem for one in files])
+    close = did_you_mean(wanted, [file.path.stem for file in files])
     remedy = close if close.startswith('Did') else ''
     word = wanted.partition('_')[0]
     raise ConfigError(

@@ -7,7 +7,7 @@ from pathlib import Path
 __all__ = ['CATALOGUE', 'SUFFIXES', 'is_task_source']
 
 CATALOGUE = 'lm_eval:'
-"""In front of the name of a task in the installed package: `lm_eval:arc_easy`, `lm_eval:mmlu_*`."""
+"""The prefix for tasks of the installed package: `lm_eval:arc_easy`, `lm_eval:mmlu_*`."""
 SUFFIXES = ('.yaml', '.yml')
 
 

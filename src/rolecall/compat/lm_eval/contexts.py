@@ -21,7 +21,7 @@ Pieces = tuple[Text, ...]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Who says what, and what stands after it in plain text."""
+    """A role, its text, and the delimiter after it in plain text."""
 
     role: Role
     pieces: Pieces
@@ -30,21 +30,21 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """One request: a context, and what follows it where that is weighed."""
+    """One request: a context, and the continuation to score, if any."""
 
     label: Any
     messages: tuple[Message, ...]
     target: Pieces | None = None
-    """What is weighed after the context; None where the model writes on."""
+    """The continuation to score; None if the model generates."""
 
 
 @dataclass(frozen=True)
 class Wordings:
-    """How the rows of a task are worded."""
+    """Words the rows of a task."""
 
     task: LmTask
     many_contexts: bool = False
-    """Winogrande's way, recognised by the first row: the choices are contexts, and the target follows each of them."""
+    """As in Winogrande, decided by the first row: the choices are contexts, and the target follows each of them."""
 
     @classmethod
     def of(cls, task: LmTask, first: Row | None) -> Wordings:
@@ -79,26 +79,26 @@ class Wordings:
         if self.many_contexts:
             target = (*joint, *self._continuation(task.target(doc, columns)))
             nothing = Text('', Origin('joint', 'target_delimiter'))
-            found = [
+            continuations = [
                 Continuation(i, (*before, *self._question(self._choice(choice), prefix, nothing)), target)
                 for i, choice in enumerate(choices)
             ]
         else:
             question = task.text(doc, columns)
             messages = (*before, *self._question(question, prefix, task.delimiter('target_delimiter')))
-            found = [
+            continuations = [
                 Continuation(i, messages, (*joint, *self._continuation(Value(choice))))
                 for i, choice in enumerate(choices)
             ]
         if 'acc_mutual_info' in [metric.get('metric') for metric in task.get('metric_list') or ()]:
-            found += [
+            continuations += [
                 Continuation(f'{i} alone', (), (*joint, *self._continuation(Value(choice))))
                 for i, choice in enumerate(choices)
             ]
-        return found
+        return continuations
 
     def _continuation(self, value: Value) -> Pieces:
-        """What is weighed: a text as it is, anything else as Python prints it."""
+        """The continuation to score: a text as it is, anything else as its `str`."""
         return value.pieces or self._choice(str(value.value)).pieces
 
     def _choice(self, choice: Any, shot: int | None = None) -> Value:
@@ -109,9 +109,9 @@ class Wordings:
 
     def _system(self, doc: Row) -> list[Message]:
         task = self.task
-        given = task.options.system_instruction or ''
+        text = task.options.system_instruction or ''
         description = task.description(doc)
-        instruction = (Text(given, Origin('message', 'system_instruction')),) if given else ()
+        instruction = (Text(text, Origin('message', 'system_instruction')),) if text else ()
         pieces = _delimit(instruction, _pieces(description, 'description'), task.delimiter('fewshot_delimiter'))
         return [Message('system', pieces)] if pieces else []
 
@@ -130,15 +130,15 @@ class Wordings:
         messages = self._question(question, prefix, task.delimiter('target_delimiter', k))
         if answer.value is None or answer.value == '':
             return messages
-        said = _pieces(self._answer(answer, choices, k), 'doc_to_target')
+        target = _pieces(self._answer(answer, choices, k), 'doc_to_target')
         if prefix is not None:
-            said = _delimit(prefix.pieces, said, Text(' ', Origin('joint', 'gen_prefix', k)))
-            return [messages[0], Message('assistant', said, (task.delimiter('fewshot_delimiter', k),))]
-        asked = Message('user', messages[0].pieces, (task.delimiter('target_delimiter', k),))
-        return [asked, Message('assistant', said, (task.delimiter('fewshot_delimiter', k),))]
+            target = _delimit(prefix.pieces, target, Text(' ', Origin('joint', 'gen_prefix', k)))
+            return [messages[0], Message('assistant', target, (task.delimiter('fewshot_delimiter', k),))]
+        request = Message('user', messages[0].pieces, (task.delimiter('target_delimiter', k),))
+        return [request, Message('assistant', target, (task.delimiter('fewshot_delimiter', k),))]
 
     def _answer(self, answer: Value, choices: list[Any] | None, k: int) -> Value:
-        """An example's answer: the choice that an index stands for, the first of several, or the text itself."""
+        """An example's answer: the choice at an index, the first of several, or the text itself."""
         if choices and isinstance(answer.value, int):
             return self._choice(self._pick_choice(choices, answer.value), k)
         if isinstance(answer.value, list):

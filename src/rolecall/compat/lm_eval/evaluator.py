@@ -15,17 +15,17 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, Whole
 
 _RIGHT_OR_WRONG = ('acc', 'acc_norm', 'acc_bytes', 'acc_mutual_info', 'exact_match')
 _SHARES = (*_RIGHT_OR_WRONG, 'f1', 'mcc', 'brier_score')
-"""Numbers between 0 and 1, which are shown in percent. A task that has any other keeps all as they are."""
+"""Numbers between 0 and 1, shown in percent. A task with any other number keeps all of them unscaled."""
 
 
 @dataclass(frozen=True)
 class TaskEvaluator:
-    """A task's evaluator. It is read when scores are wanted, so that prompts can be seen without its functions."""
+    """A task's evaluator. It is loaded when scores are computed, so prompts can be viewed without its functions."""
 
     rows: LmRows
 
     def build_metric(self) -> Metric:
-        """The first number of the first pipeline is the score; the others stand beside it."""
+        """The first number of the first pipeline is the score; the others are reported with it."""
         scorer, scores = _Scorer(self.rows), TaskScores(self.rows.task)
         first = next(iter(scores.metrics))
         name = _key(first, scores.pipelines[0].name)
@@ -81,13 +81,13 @@ class _Scorer:
         for answer in answers:
             for key, item in self._items(answer).items():
                 items.setdefault(key, []).append(item)
-        found: dict[str, Any] = {}
-        for key, listed in items.items():
+        numbers: dict[str, Any] = {}
+        for key, marks in items.items():
             metric, comma, pipeline = key.partition(',')
-            found[key] = self.scores.aggregate(metric, listed)
-            if self.scores.is_mean(metric) and len(listed) > 1 and all(map(_is_number, listed)):
-                found[f'{metric}_stderr{comma}{pipeline}'] = mean_stderr(listed)
-        return {key: value for key, value in found.items() if _is_number(value)}
+            numbers[key] = self.scores.aggregate(metric, marks)
+            if self.scores.is_mean(metric) and len(marks) > 1 and all(map(_is_number, marks)):
+                numbers[f'{metric}_stderr{comma}{pipeline}'] = mean_stderr(marks)
+        return {key: value for key, value in numbers.items() if _is_number(value)}
 
     def _items(self, answer: Answer) -> dict[str, Any]:
         doc: Row = answer.values

@@ -1,4 +1,4 @@
-"""Filters of task files, which take answers out of replies. Several named pipelines stand side by side."""
+"""Filters of task files, which extract answers from replies. A task may have several named pipelines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Pipeline:
     steps: tuple[Step, ...]
 
     def apply(self, replies: Replies, doc: Row) -> Any:
-        """What is left of the replies to one request."""
+        """The filtered replies to one request."""
         result: Any = list(replies)
         for step in self.steps:
             result = step(result, doc)
@@ -36,33 +36,36 @@ class Pipeline:
 
 
 def read_pipelines(task: LmTask) -> list[Pipeline]:
-    """A task's pipelines; one that takes the first reply where the file has none."""
-    written = task.get('filter_list')
-    if written is None:
+    """A task's pipelines; by default, one that takes the first reply."""
+    declared = task.get('filter_list')
+    if declared is None:
         return [Pipeline('none', (_take_first,))]
     where = f'{task.place("filter_list")}: filter_list'
     try:
-        return [Pipeline(str(one['name']), tuple(_read_step(step, where) for step in one['filter'])) for one in written]
+        return [
+            Pipeline(str(entry['name']), tuple(_read_step(step, where) for step in entry['filter']))
+            for entry in declared
+        ]
     except (KeyError, TypeError) as error:
-        what = f'expected a list of pipelines with name and filter, got {written!r:.80}.'
+        what = f'expected a list of pipelines with name and filter, got {declared!r:.80}.'
         raise ConfigError(Problem(where, what)) from error
 
 
-def _read_step(written: Mapping[str, Any], where: str) -> Step:
-    options = {key: value for key, value in written.items() if key != 'function'}
-    given = written['function']
-    if isinstance(given, Function):
-        return partial(_apply_class, load_function(given), options)
-    if given == 'custom':
+def _read_step(entry: Mapping[str, Any], where: str) -> Step:
+    options = {key: value for key, value in entry.items() if key != 'function'}
+    function = entry['function']
+    if isinstance(function, Function):
+        return partial(_apply_class, load_function(function), options)
+    if function == 'custom':
         return partial(_apply_custom, load_function(options['filter_fn']))
-    if given not in _STEPS:
-        raise ConfigError(Problem(where, f'unknown filter {given!r:.60}.', did_you_mean(given, _STEPS)))
+    if function not in _STEPS:
+        raise ConfigError(Problem(where, f'unknown filter {function!r:.60}.', did_you_mean(function, _STEPS)))
     try:
         if isinstance(options.get('regex_pattern'), str):
             re.compile(options['regex_pattern'])
     except re.error as error:
         raise ConfigError(Problem(where, f'not a regular expression: {error}.')) from error
-    return partial(_STEPS[given], **options)
+    return partial(_STEPS[function], **options)
 
 
 def _apply_class(make: Callable[..., Any], options: Mapping[str, Any], replies: Replies, doc: Row) -> Any:
@@ -100,7 +103,7 @@ _NUMBER = r'#### (\-?[0-9\.\,]+)'
 
 
 def _select(pattern: str, reply: Any, which: int) -> str | None:
-    """The chosen match, of several groups the first that has something; None if there is none."""
+    """The chosen match (with groups, the first non-empty one); None if there is none."""
     matches = find_all(pattern, reply if isinstance(reply, str) else '')
     if not matches:
         return None
@@ -113,14 +116,14 @@ def _select(pattern: str, reply: Any, which: int) -> str | None:
 def _regex(replies: Replies, doc: Row, **options: Any) -> Replies:
     pattern = options.get('regex_pattern', _NUMBER)
     fallback, which = options.get('fallback', '[invalid]'), options.get('group_select', 0)
-    return [fallback if (found := _select(pattern, reply, which)) is None else found for reply in replies]
+    return [fallback if (selected := _select(pattern, reply, which)) is None else selected for reply in replies]
 
 
 def _part_of_speech_tags(replies: Replies, doc: Row, **options: Any) -> Replies:
     """The tags of a list of pairs in each reply: `[('dog', 'NOUN')]`."""
     fallback = options.get('fallback') or ['invalid']
     pairs = (re.findall(r"\('([^']*)', '([^']*)'\)", reply) if isinstance(reply, str) else reply for reply in replies)
-    return [[tag for _, tag in found] or fallback for found in pairs]
+    return [[tag for _, tag in tagged] or fallback for tagged in pairs]
 
 
 _ENTITY_LABELS = {
@@ -132,7 +135,7 @@ _ENTITY_LABELS = {
 
 
 def _format_entities(reply: str) -> str:
-    """Named entities in one way of writing.
+    """Named entities in a uniform spelling.
 
     >>> _format_entities('Person: Ada, none $$ Country: Kenya')
     'per: ada $ loc: kenya'
@@ -141,8 +144,8 @@ def _format_entities(reply: str) -> str:
     for word, label in _ENTITY_LABELS.items():
         text = re.sub(rf'\b{word}\s*:', f'{label}:', text)
     text = '$'.join(text.split('$$')).rstrip('$').replace('\n', '$').strip()
-    found = re.findall(r'\b(PER|LOC|ORG|DATE):\s*([^$]+)', text)
-    entities = ((label.lower(), entity.strip()) for label, listed in found for entity in listed.split(','))
+    matches = re.findall(r'\b(PER|LOC|ORG|DATE):\s*([^$]+)', text)
+    entities = ((label.lower(), entity.strip()) for label, names in matches for entity in names.split(','))
     return ' $ '.join(f'{label}: {entity}' for label, entity in entities if entity.lower() != 'none')
 
 
@@ -157,8 +160,8 @@ def _multi_choice_regex(
     regexes_to_ignore: Sequence[str] | None = None,
 ) -> Replies:
     def reduce(text: str) -> str:
-        for one in regexes_to_ignore or ():
-            text = substitute(one, '', text)
+        for expression in regexes_to_ignore or ():
+            text = substitute(expression, '', text)
         text = text.lower() if ignore_case else text
         if ignore_punctuation:
             text = ''.join(char for char in text if not unicodedata.category(char).startswith('P'))

@@ -22,22 +22,22 @@ _GENERATORS: dict[str, list[tuple[random.Random, Any]]] = {}
 
 
 def seed_generators() -> None:
-    """Seed the shared generators as lm-eval does at its start, and set those of files back to their beginning."""
+    """Seed the shared generators as lm-eval does at start-up, and reset those of task files."""
     random.seed(0)
     if (numpy := sys.modules.get('numpy')) is not None:
         numpy.random.seed(1234)
-    for kept in _GENERATORS.values():
-        for generator, state in kept:
+    for states in _GENERATORS.values():
+        for generator, state in states:
             generator.setstate(state)
 
 
 def load_function(function: Function) -> Callable[..., Any]:
-    """The function that is meant: in a file beside the one that names it, or else in an installed module."""
+    """The function: in a file beside the one that names it, or else in an installed module."""
     return _load(function.name, str(function.folder), function.place)
 
 
 def call_function(function: Function, *arguments: Any, **options: Any) -> Any:
-    """What a function returns; what it raises is a problem with its place."""
+    """Call a function; exceptions become problems with its place."""
     called = load_function(function)
     with user_code(f'!function {function.name}', where=function.place):
         try:
@@ -58,15 +58,15 @@ def _load(name: str, folder: str, place: str) -> Callable[..., Any]:
     module = _module(str(file), module_name, place) if file.is_file() else _import_installed(name, module_name, place)
     if not hasattr(module, attribute):
         raise ConfigError(Problem(place, f'!function {name}: {module_name!r} has no {attribute!r}.'))
-    found: Callable[..., Any] = getattr(module, attribute)
-    return found
+    function: Callable[..., Any] = getattr(module, attribute)
+    return function
 
 
 def _find_file(module_name: str, folder: Path) -> Path:
     """The file of a module: beside the task, or for `lm_eval.tasks.…` below the folder `tasks` around it."""
     parts = module_name.split('.')
     if parts[:2] == ['lm_eval', 'tasks']:
-        root = next((one for one in (folder, *folder.parents) if one.name == 'tasks'), None)
+        root = next((parent for parent in (folder, *folder.parents) if parent.name == 'tasks'), None)
         if root is not None:
             return Path(root, *parts[2:]).with_suffix('.py')
     return Path(folder, *parts).with_suffix('.py')
@@ -83,7 +83,7 @@ def _import_installed(name: str, module_name: str, place: str) -> ModuleType:
 
 @lru_cache(maxsize=1024)
 def _module(file: str, name: str, place: str) -> ModuleType:
-    """The file as a module, under its path, so that `utils` of one task is not that of another."""
+    """The file as a module named by its path, so that the `utils` of two tasks do not collide."""
     module = ModuleType(file)
     module.__file__ = file
     sys.modules[file] = module
@@ -102,8 +102,8 @@ def _module(file: str, name: str, place: str) -> ModuleType:
             what = f'{short_path(file)} imports {missing.name}, which is not installed.'
             raise ConfigError(Problem(place, what, f'pip install {missing.name}')) from missing
         raise
-    own = [one for one in vars(module).values() if isinstance(one, random.Random)]
-    _GENERATORS[file] = [(one, one.getstate()) for one in own]
+    own = [value for value in vars(module).values() if isinstance(value, random.Random)]
+    _GENERATORS[file] = [(value, value.getstate()) for value in own]
     return module
 
 
@@ -115,7 +115,7 @@ def _run_file(module: ModuleType, place: str, *, installed: bool = False) -> Non
 
 
 def _needs_datasets(error: ConfigError) -> bool:
-    """Whether a package wanted more of `datasets` than the stand-in has, and the package itself is installed."""
+    """Whether a package needs more of `datasets` than the stand-in has, and the real one is installed."""
     cause = error.__cause__
     name = getattr(cause, 'name', None) or ''
     wanted = isinstance(cause, ImportError | AttributeError) and (

@@ -19,21 +19,23 @@ _SCHEMES = ('http:', 'https:', 'file:', 'data:')
 
 
 def images_of(task: LmTask, doc: Row) -> list[str]:
-    """The urls of a row's images: what `doc_to_image` names or returns."""
+    """The urls of a row's images, from `doc_to_image`."""
     spec, place = task.get('doc_to_image'), task.place('doc_to_image')
     if isinstance(spec, Function):
-        found = call_function(spec, doc)
+        images = call_function(spec, doc)
     else:
         names = spec if isinstance(spec, list) else [spec]
         missing = [name for name in names if name not in doc]
         if missing:
             raise RenderError(f'{place}: doc_to_image is the column {missing[0]!r}, which this row does not have.')
-        found = [doc[name] for name in names]
-    return [_url(one, place) for one in (found if isinstance(found, list | tuple) else [found]) if one is not None]
+        images = [doc[name] for name in names]
+    return [
+        _url(image, place) for image in (images if isinstance(images, list | tuple) else [images]) if image is not None
+    ]
 
 
 def _url(image: Any, place: str) -> str:
-    """An image as a url: a path, a url or base64 as rows of data sets hold them."""
+    """An image as a url, from a path, a url or base64."""
     if isinstance(image, Mapping):
         image = image.get('bytes') or image.get('path')
     if isinstance(image, bytes):
@@ -65,11 +67,11 @@ def _split(spans: Sequence[Span], images: list[str], at: int, source: str) -> tu
     text = ''.join(span.text for span in spans)
     early = max(0, len(images) - text.count(_PLACEHOLDER))
     parts: list[Any] = []
-    made: list[Span] = []
+    cut_spans: list[Span] = []
 
     def put_image() -> None:
         url = images.pop(0)
-        made.append(Span(url, Origin('field', 'doc_to_image', source=source), at, len(parts)))
+        cut_spans.append(Span(url, Origin('field', 'doc_to_image', source=source), at, len(parts)))
         parts.append({'type': 'image_url', 'image_url': {'url': url}})
 
     for _ in range(early):
@@ -79,20 +81,20 @@ def _split(spans: Sequence[Span], images: list[str], at: int, source: str) -> tu
         end = text.find(_PLACEHOLDER, begin) if images else -1
         end = len(text) if end < 0 else end
         if end > begin:
-            made += _cut(spans, begin, end, at, len(parts))
+            cut_spans += _cut(spans, begin, end, at, len(parts))
             parts.append({'type': 'text', 'text': text[begin:end]})
         if end < len(text):
             put_image()
         begin = end + len(_PLACEHOLDER) if end < len(text) else end
-    return parts, made
+    return parts, cut_spans
 
 
 def _cut(spans: Sequence[Span], begin: int, end: int, at: int, part: int) -> Iterator[Span]:
-    """The spans of a stretch of their text, as spans of a part."""
+    """The spans of one stretch of text, as spans of a part."""
     start = 0
     for span in spans:
         stop = start + len(span.text)
-        shown = span.text[max(begin - start, 0) : max(end - start, 0)]
-        if shown:
-            yield Span(shown, span.origin, at, part)
+        text = span.text[max(begin - start, 0) : max(end - start, 0)]
+        if text:
+            yield Span(text, span.origin, at, part)
         start = stop

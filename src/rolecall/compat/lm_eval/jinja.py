@@ -33,7 +33,7 @@ _FAULTS = (
 
 
 class _Value(str):
-    """What an expression came to, and the columns it was made of. `str()` leaves it as it is."""
+    """The value of an expression and the columns it depends on. `str()` leaves it as it is."""
 
     __slots__ = ('columns',)
     columns: str
@@ -86,11 +86,11 @@ class RowTemplate:
 
     def pieces(self, row: Mapping[str, Any]) -> list[Text]:
         """The text for a row, in pieces: the template's own text, and values."""
-        written = Origin('text', source=self.place)
+        literal = Origin('text', source=self.place)
         pieces: list[Text] = []
         for chunk in self._chunks(row):
             columns = chunk.columns if isinstance(chunk, _Value) else None
-            origin = written if columns is None else Origin('field', columns, source=self.place)
+            origin = literal if columns is None else Origin('field', columns, source=self.place)
             if chunk and pieces and pieces[-1].origin == origin:
                 pieces[-1] = replace(pieces[-1], text=pieces[-1].text + chunk)
             elif chunk:
@@ -118,7 +118,7 @@ def row_template(source: str, place: str = '') -> RowTemplate:
 
 
 def _mark_expressions(tree: nodes.Template) -> None:
-    """Let every expression that is printed say which columns it reads."""
+    """Make every printed expression record the columns it reads."""
     for output in tree.find_all(nodes.Output):
         output.nodes = [
             node if isinstance(node, nodes.TemplateData) else _mark_expression(node) for node in output.nodes

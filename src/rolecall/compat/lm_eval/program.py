@@ -19,7 +19,7 @@ _NO_TURNS = (None,)
 
 
 class LmTemplate:
-    """A task as a template: it has a program of its own, because its wording depends on the row."""
+    """A task as a template with its own program, because its wording depends on the row."""
 
     labels: tuple[Hashable, ...] = ()
     is_dialogue = False
@@ -35,11 +35,11 @@ class LmTemplate:
 
     @property
     def needs_media(self) -> bool:
-        """Whether a model must take images: one that takes text alone would be asked about what it does not see."""
+        """Whether the model must accept images; a text-only model would not see what the question is about."""
         return bool(self.task.get('doc_to_image'))
 
     def script(self, label: Hashable = None) -> Script:
-        """A place for the examples, and the name of what words the row."""
+        """A place for the examples, and the name of the task that words the row."""
         words = Text('', Origin('text', source=self.task.place('doc_to_text')))
         return Script((BareText((SHOTS, words), 'round'),), plain=True)
 
@@ -79,26 +79,26 @@ class LmProgram:
     def traces(
         self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]
     ) -> Iterator[tuple[Hashable, Trace, str]]:
-        for one in self.continuations(row, shots):
-            prompt = ''.join(piece.text for piece in (*join_text(one.messages), *(one.target or ())))
-            trace = self._trace(one)
+        for continuation in self.continuations(row, shots):
+            prompt = ''.join(piece.text for piece in (*join_text(continuation.messages), *(continuation.target or ())))
+            trace = self._trace(continuation)
             if self._task.get('doc_to_image') and isinstance(trace.request, list):
                 trace = attach_images(trace, images_of(self._task, row), self._task.place('doc_to_image'))
-            yield one.label, trace, prompt
+            yield continuation.label, trace, prompt
 
     def continuations(self, row: Row, shots: tuple[int, ...] = ()) -> list[Continuation]:
-        """What is asked about a row, before the model side."""
+        """The requests of a row before the model's format is applied."""
         if self._wordings is None:
             first = next(iter(self._data.test), None)
             self._wordings = Wordings.of(self._task, first)
         return self._wordings.requests(row, [self._data.train[i] for i in shots], chat=self._chat)
 
-    def _trace(self, one: Continuation) -> Trace:
-        if not self._chat or not one.messages:
-            context = Trace('', ()).extend(join_text(one.messages))
+    def _trace(self, continuation: Continuation) -> Trace:
+        if not self._chat or not continuation.messages:
+            context = Trace('', ()).extend(join_text(continuation.messages))
         else:
-            context = self._render(one.messages)
-        return context if one.target is None else context.extend((_SEP, *one.target))
+            context = self._render(continuation.messages)
+        return context if continuation.target is None else context.extend((_SEP, *continuation.target))
 
     def _render(self, messages: Sequence[Message]) -> Trace:
         spoken = messages if self._task.options.fewshot_as_multiturn else as_one_turn(messages)

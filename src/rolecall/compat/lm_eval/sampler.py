@@ -1,4 +1,4 @@
-"""Which rows become examples: drawn by a seed, or the first ones, and never the row that is asked about."""
+"""Chooses the example rows: drawn by a seed, or the first ones, and never the test row itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stand-ins for what functions of task files import: the part of `datasets` that they use, and lm-eval's folders."""
+"""Stand-ins for imports of task functions: the part of `datasets` that they use, and lm-eval's folders."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class RowTable(Sequence[dict[str, Any]]):
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
-        found = [dict(row) for row in rows]
-        columns = dict.fromkeys(column for row in found for column in row)
-        whole = all(len(row) == len(columns) for row in found)
-        self._rows = found if whole else [{column: row.get(column) for column in columns} for row in found]
+        records = [dict(row) for row in rows]
+        columns = dict.fromkeys(column for row in records for column in row)
+        whole = all(len(row) == len(columns) for row in records)
+        self._rows = records if whole else [{column: row.get(column) for column in columns} for row in records]
         self.column_names = list(columns)
 
     @classmethod
@@ -86,23 +86,23 @@ class RowTable(Sequence[dict[str, Any]]):
             return self
         if batched:
             return self._map_batches(function, batch_size or max(len(self), 1), dropped, options)
-        made = []
+        mapped = []
         for i, row in enumerate(self._rows):
-            given = _arguments(row, input_columns)
-            result = function(*given, *((i,) if with_indices else ()), **options)
-            kept = {column: value for column, value in row.items() if column not in dropped}
-            made.append({**kept, **{key: _plain(value) for key, value in (result or {}).items()}})
-        return RowTable(made)
+            arguments = _arguments(row, input_columns)
+            result = function(*arguments, *((i,) if with_indices else ()), **options)
+            others = {column: value for column, value in row.items() if column not in dropped}
+            mapped.append({**others, **{key: _plain(value) for key, value in (result or {}).items()}})
+        return RowTable(mapped)
 
     def _map_batches(
         self, function: Callable[..., Any], size: int, dropped: set[str], options: dict[str, Any]
     ) -> RowTable:
-        made: list[dict[str, Any]] = []
+        mapped: list[dict[str, Any]] = []
         for start in range(0, len(self), size):
             batch = self[start : start + size]
-            kept = {key: value for key, value in batch.items() if key not in dropped}
-            made += RowTable.from_dict(_plain({**kept, **function(batch, **options)}))._rows
-        return RowTable(made)
+            others = {key: value for key, value in batch.items() if key not in dropped}
+            mapped += RowTable.from_dict(_plain({**others, **function(batch, **options)}))._rows
+        return RowTable(mapped)
 
     def filter(
         self,
@@ -113,12 +113,12 @@ class RowTable(Sequence[dict[str, Any]]):
         **_: Any,
     ) -> RowTable:
         options = dict(fn_kwargs or {})
-        kept = [
+        passing = [
             row
             for i, row in enumerate(self._rows)
             if function(*_arguments(row, input_columns), *((i,) if with_indices else ()), **options)
         ]
-        return self._with(kept)
+        return self._with(passing)
 
     def select(self, indices: Iterable[int], **_: Any) -> RowTable:
         return self._with([self._rows[i] for i in indices])
@@ -147,7 +147,7 @@ class RowTable(Sequence[dict[str, Any]]):
 
     def sort(self, column_names: str | Sequence[str], reverse: bool = False, **_: Any) -> RowTable:
         columns = [column_names] if isinstance(column_names, str) else list(column_names)
-        return self._with(sorted(self._rows, key=lambda row: [row[one] for one in columns], reverse=reverse))
+        return self._with(sorted(self._rows, key=lambda row: [row[column] for column in columns], reverse=reverse))
 
     def unique(self, column: str) -> list[Any]:
         return list(dict.fromkeys(self[column]))
@@ -163,8 +163,8 @@ class RowTable(Sequence[dict[str, Any]]):
         return RowTable({key: value for key, value in row.items() if key not in dropped} for row in self._rows)
 
     def select_columns(self, column_names: str | Sequence[str], **_: Any) -> RowTable:
-        kept = [column_names] if isinstance(column_names, str) else list(column_names)
-        return RowTable({key: row[key] for key in kept} for row in self._rows)
+        names = [column_names] if isinstance(column_names, str) else list(column_names)
+        return RowTable({key: row[key] for key in names} for row in self._rows)
 
     def add_column(self, name: str, column: Sequence[Any], **_: Any) -> RowTable:
         return RowTable({**row, name: value} for row, value in zip(self._rows, column, strict=True))
@@ -192,7 +192,7 @@ def _arguments(row: dict[str, Any], columns: str | Sequence[str] | None) -> tupl
 
 
 def _plain(value: Any) -> Any:
-    """A value as it comes back from a table: tuples as lists, numbers of numpy as Python's."""
+    """A value as a table returns it: tuples become lists, numpy numbers Python numbers."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -256,9 +256,9 @@ def importable(file: Path, *, installed: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        kept = ('datasets',) if installed else ()
+        exempt = ('datasets',) if installed else ()
         for name in [name for name, module in sys.modules.items() if _is_local(name, module, before, file.parent)]:
-            if name.partition('.')[0] not in kept:
+            if name.partition('.')[0] not in exempt:
                 del sys.modules[name]
         sys.modules.update({name: module for name, module in before.items() if name not in sys.modules})
 

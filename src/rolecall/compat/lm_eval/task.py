@@ -1,4 +1,4 @@
-"""What a task file says, with lm-eval's defaults, and what it comes to for a row: text, target and choices."""
+"""A task file with lm-eval's defaults, evaluated for a row: text, target and choices."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _UNSUPPORTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """What a user may set beside the task file, in lm-eval's words."""
+    """The user's options besides the task file, under lm-eval's names."""
 
     num_fewshot: int | None = None
     fewshot_seed: int = 1234
@@ -67,30 +67,30 @@ class TaskOptions:
     """`lm-eval` reproduces its defects: shots that depend on the rows before, and may be the row itself."""
 
 
-def read_options(given: Mapping[str, Any]) -> TaskOptions:
+def read_options(values: Mapping[str, Any]) -> TaskOptions:
     """The options with their types checked; everything wrong with them is reported at once."""
     problems = []
     for name in ('num_fewshot', 'fewshot_seed'):
-        if name in given and not is_whole(given[name], least=0):
-            problems.append(expected(name, 'a whole number from 0', given[name]))
-    if not isinstance(given.get('system_instruction', ''), str):
-        problems.append(expected('system_instruction', 'a text', given['system_instruction']))
-    if given.get('emulate') not in (None, 'lm-eval'):
-        remedy = did_you_mean(given['emulate'], ['lm-eval'])
-        problems.append(Problem('emulate', f'unknown system {given["emulate"]!r:.60}.', remedy))
+        if name in values and not is_whole(values[name], least=0):
+            problems.append(expected(name, 'a whole number from 0', values[name]))
+    if not isinstance(values.get('system_instruction', ''), str):
+        problems.append(expected('system_instruction', 'a text', values['system_instruction']))
+    if values.get('emulate') not in (None, 'lm-eval'):
+        remedy = did_you_mean(values['emulate'], ['lm-eval'])
+        problems.append(Problem('emulate', f'unknown system {values["emulate"]!r:.60}.', remedy))
     if problems:
         raise ConfigError(problems)
-    return TaskOptions(**given)
+    return TaskOptions(**values)
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a field came to for a row; `pieces` join to it where it is a text."""
+    """The value of a field for a row; if it is a text, its `pieces` join to it."""
 
     value: Any
     pieces: tuple[Text, ...] = ()
     rendered: bool = False
-    """Whether a template came to it, and not a column or a function: then it may be read as a number or a list."""
+    """Whether it comes from a template, not a column or a function: then it may be read as a number or a list."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class LmTask:
             raise ConfigError(problems)
 
     def _find_wrong_types(self) -> Iterator[Problem]:
-        """Keys whose value is of another kind than lm-eval takes; those of scores are read when scores are wanted."""
+        """Keys with a type that lm-eval does not accept. Scoring keys are checked when scores are computed."""
         for key, (kind, what) in _KINDS.items():
             value = self.get(key)
             if value is not None and not isinstance(value, kind):
@@ -132,7 +132,7 @@ class LmTask:
         generation = self.get('generation_kwargs')
         until = generation.get('until') if isinstance(generation, Mapping) else None
         texts = until if isinstance(until, list) else [until]
-        if until is not None and not all(isinstance(one, str) for one in texts):
+        if until is not None and not all(isinstance(text, str) for text in texts):
             where = f'{self.place("generation_kwargs")}: generation_kwargs.until'
             yield expected(where, 'a text or a list of texts', until)
 
@@ -147,17 +147,17 @@ class LmTask:
         return str(self.get('task_alias') or '')
 
     def describe(self) -> dict[str, Any]:
-        """The keys with their values, lm-eval's defaults among them; functions as they are written."""
-        given = {key: value for key, value in self.file.values.items() if value is not None}
-        made = {'generation_kwargs': self.generation_kwargs} if self['output_type'] == 'generate_until' else {}
-        return {key: _describe(value) for key, value in {**_DEFAULTS, **given, **made}.items()}
+        """The keys with their values, including lm-eval's defaults; functions as written."""
+        declared = {key: value for key, value in self.file.values.items() if value is not None}
+        computed = {'generation_kwargs': self.generation_kwargs} if self['output_type'] == 'generate_until' else {}
+        return {key: _describe(value) for key, value in {**_DEFAULTS, **declared, **computed}.items()}
 
     @property
     def pipeline_names(self) -> list[str]:
         """The names of the task's filter pipelines."""
-        written = self.get('filter_list')
-        listed = written if isinstance(written, list) else [{'name': 'none'}]
-        return [str(one.get('name')) for one in listed if isinstance(one, dict)]
+        declared = self.get('filter_list')
+        pipelines = declared if isinstance(declared, list) else [{'name': 'none'}]
+        return [str(pipeline.get('name')) for pipeline in pipelines if isinstance(pipeline, dict)]
 
     @property
     def note(self) -> str:
@@ -182,43 +182,43 @@ class LmTask:
 
     @cached_property
     def fewshot_config(self) -> Mapping[str, Any]:
-        """How examples are made: the task's own settings where `fewshot_config` has none."""
+        """The settings of examples: `fewshot_config`, or else the task's own."""
         own = self.get('fewshot_config') or {}
         inherited = {key: self.get(key) for key in (*_SHOT_KEYS, 'process_docs')}
         return {**inherited, 'split': self.get('fewshot_split'), 'sampler': 'default', **own}
 
     @cached_property
     def num_fewshot(self) -> int:
-        """How many examples each row gets. A file that says 0 keeps to it, whatever the user says."""
-        written = self.get('num_fewshot')
-        if self.options.num_fewshot is None or written == 0:
-            return int(self._number('num_fewshot', int, written or 0))
+        """How many examples each row gets. A file's 0 cannot be overridden."""
+        declared = self.get('num_fewshot')
+        if self.options.num_fewshot is None or declared == 0:
+            return int(self._number('num_fewshot', int, declared or 0))
         return self.options.num_fewshot
 
-    def _number(self, key: str, kind: type[int] | type[float], written: Any) -> float:
+    def _number(self, key: str, kind: type[int] | type[float], value: Any) -> float:
         """A number, also where YAML has read it as text (1e-5)."""
         try:
-            return kind(written)
+            return kind(value)
         except (TypeError, ValueError, OverflowError):
-            what = f'expected a number, got {written!r:.60}.'
+            what = f'expected a number, got {value!r:.60}.'
             raise ConfigError(Problem(f'{self.place(key)}: {key}', what)) from None
 
     @cached_property
     def generation_kwargs(self) -> Mapping[str, Any]:
-        """How answers are generated; greedily, and up to the delimiter of examples, where the file does not say."""
-        written = self.get('generation_kwargs')
-        if written is None:
+        """Generation settings; by default greedy, up to the delimiter of examples."""
+        declared = self.get('generation_kwargs')
+        if declared is None:
             until = [self['fewshot_delimiter']]
             return {'temperature': 0.0, 'do_sample': False, 'max_gen_toks': 256, 'until': until}
-        if not isinstance(written, Mapping):
-            what = f'expected a mapping, got {written!r:.60}.'
+        if not isinstance(declared, Mapping):
+            what = f'expected a mapping, got {declared!r:.60}.'
             raise ConfigError(Problem(f'{self.place("generation_kwargs")}: generation_kwargs', what))
-        given = {**written}
-        if 'temperature' in given:
-            given['temperature'] = self._number('generation_kwargs', float, given['temperature'])
-        if 'until' not in given:
-            given['until'] = [self['fewshot_delimiter']]
-        return given
+        kwargs = {**declared}
+        if 'temperature' in kwargs:
+            kwargs['temperature'] = self._number('generation_kwargs', float, kwargs['temperature'])
+        if 'until' not in kwargs:
+            kwargs['until'] = [self['fewshot_delimiter']]
+        return kwargs
 
     @property
     def eval_split(self) -> str | None:
@@ -240,8 +240,8 @@ class LmTask:
     @property
     def own_prefix(self) -> bool:
         """Whether a `gen_prefix` is written that does not end in whitespace."""
-        written = self.get('gen_prefix')
-        return isinstance(written, str) and bool(written) and not written[-1].isspace()
+        prefix = self.get('gen_prefix')
+        return isinstance(prefix, str) and bool(prefix) and not prefix[-1].isspace()
 
     def text(self, doc: Row, columns: Sequence[str], shot: int | None = None) -> Value:
         """`doc_to_text` for a row: a text, or the index of the choice that is the context."""
@@ -255,10 +255,10 @@ class LmTask:
             return value
         if self.get('doc_to_choice') is not None and value.value.isdigit():
             return _as_index(value)
-        written = value.value
-        if len(written) >= 2 and written[0] == '[' and written[-1] == ']':
+        text = value.value
+        if len(text) >= 2 and text[0] == '[' and text[-1] == ']':
             try:
-                return Value(ast.literal_eval(written))
+                return Value(ast.literal_eval(text))
             except (SyntaxError, ValueError):
                 return value
         return value
@@ -274,7 +274,7 @@ class LmTask:
         try:
             return list(ast.literal_eval(value.value) if value.rendered else value.value)
         except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError) as error:
-            what = f'doc_to_choice must come to a list, got {value.value!r:.60}.'
+            what = f'doc_to_choice must evaluate to a list, got {value.value!r:.60}.'
             raise RenderError(f'{self._place("doc_to_choice", shot)}: {what}') from error
 
     def prefix(self, doc: Row, columns: Sequence[str], shot: int | None = None) -> Value | None:
@@ -289,7 +289,7 @@ class LmTask:
         return self._evaluate('description', doc, tuple(doc), None) if self['description'] else Value('')
 
     def delimiter(self, key: Literal['target_delimiter', 'fewshot_delimiter'], shot: int | None = None) -> Text:
-        """What stands between question and answer, or after an example."""
+        """The delimiter between question and answer, or after an example."""
         return Text(str(self._spec(key, shot)), Origin('joint', key, shot, source=self._place(key, shot)))
 
     def _spec(self, key: str, shot: int | None) -> Any:
@@ -320,13 +320,13 @@ class LmTask:
 
 
 def _as_index(value: Value) -> Value:
-    """A text of digits as the number it is, where there are choices it can be the index of."""
+    """A text of digits as an index, if there are choices for it."""
     if not value.rendered or not value.value.isdigit():
         return value
     try:
         return Value(ast.literal_eval(value.value))
     except (SyntaxError, ValueError) as error:
-        raise RenderError(f'{value.value!r:.60} stands for a choice, but is not a number.') from error
+        raise RenderError(f'expected the index of a choice, got {value.value!r:.60}.') from error
 
 
 def _describe(value: Any) -> Any:
@@ -340,5 +340,6 @@ def _describe(value: Any) -> Any:
 def text_pieces(pieces: Sequence[Text], *, shot: int | None) -> tuple[Text, ...]:
     """The pieces as part of an example."""
     return tuple(
-        Text(one.text, Origin(one.origin.kind, one.origin.name, shot, source=one.origin.source)) for one in pieces
+        Text(piece.text, Origin(piece.origin.kind, piece.origin.name, shot, source=piece.origin.source))
+        for piece in pieces
     )

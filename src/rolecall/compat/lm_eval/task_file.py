@@ -79,12 +79,12 @@ def _unreadable(path: str, error: OSError, including: tuple[str, ...]) -> Config
 def _parse(path: str, changed: int, size: int) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """One file's keys with their values and places, kept until the file changes. The values are shared."""
     yaml = importlib.import_module('yaml')
-    shown = short_path(path)
+    name = short_path(path)
     with open(path, 'rb') as file:
         text = file.read()
     try:
         loader = _loader(yaml)(text)
-        loader.folder, loader.shown = Path(path).parent, shown
+        loader.folder, loader.shown = Path(path).parent, name
         try:
             node = loader.get_single_node()
             values = {} if node is None else loader.construct_document(node)
@@ -92,11 +92,11 @@ def _parse(path: str, changed: int, size: int) -> tuple[Mapping[str, Any], Mappi
             loader.dispose()
     except (yaml.YAMLError, ValueError, UnicodeDecodeError) as error:
         mark = getattr(error, 'problem_mark', None)
-        where = f'{shown}:{mark.line + 1}' if mark else shown
+        where = f'{name}:{mark.line + 1}' if mark else name
         raise ConfigError(Problem(where, f'is not YAML: {getattr(error, "problem", None) or error}.')) from error
     if not isinstance(values, dict):
-        raise ConfigError(Problem(shown, f'expected keys and values, found {type(values).__name__}.'))
-    places = {key.value: f'{shown}:{key.start_mark.line + 1}' for key, _ in (node.value if node is not None else ())}
+        raise ConfigError(Problem(name, f'expected keys and values, found {type(values).__name__}.'))
+    places = {key.value: f'{name}:{key.start_mark.line + 1}' for key, _ in (node.value if node is not None else ())}
     return {str(key): value for key, value in values.items()}, places
 
 

@@ -31,11 +31,11 @@ class LmRows:
 
     @property
     def first_row(self) -> Row | None:
-        """The first row that is asked about, once the rows are open: lm-eval decides by it what the fields mean."""
+        """The first test row, once the rows are open: lm-eval interprets the fields by it."""
         return self._first[0] if self._first else None
 
     def open_dataset(self, *, base: Path | None, data: Mapping[str, Any] | None) -> Dataset:
-        """The rows that are asked about, and those that examples come from."""
+        """The test rows, and the rows that examples come from."""
         task = self.task
         if task.eval_split is None:
             raise DataError(f'{task.name}: neither test_split nor validation_split is set in {task.file.path.name}.')
@@ -56,12 +56,12 @@ class LmRows:
 
     @property
     def _pool_is_asked_about(self) -> bool:
-        """Whether examples are rows that are asked about, made by the same function: they are made once."""
+        """Whether examples come from the test rows, processed by the same function: then they are processed once."""
         config = self.task.fewshot_config
         return self.task.shot_split == self.task.eval_split and config['process_docs'] == self.task.get('process_docs')
 
     def _draw_for_pool(self, base: Path | None, data: Mapping[str, Any] | None) -> None:
-        """Let the function of the examples draw its random numbers, as lm-eval does where there are no examples."""
+        """Run the function of the examples for its random draws, as lm-eval does even without examples."""
         if self.task.fewshot_config['process_docs'] is not None and not self._pool_is_asked_about:
             with suppress(RolecallError):  # rows that are not needed may be missing
                 self._shot_pool(base, data)
@@ -78,10 +78,10 @@ class LmRows:
 
     def _split(self, name: str, base: Path | None, data: Mapping[str, Any] | None) -> Rows:
         if data:
-            given = data[name]
-            if isinstance(given, str | Path):
-                return open_file(Path(given))
-            return ListRows.from_items(given, f'data[{name!r}]')
+            rows = data[name]
+            if isinstance(rows, str | Path):
+                return open_file(Path(rows))
+            return ListRows.from_items(rows, f'data[{name!r}]')
         splits = self._splits(base)
         if splits is None:
             if hint := (self.task.get('metadata') or {}).get('rows_from'):
@@ -102,10 +102,12 @@ class LmRows:
         if path in _FORMATS and files:
             options = FileOptions(fallback=path)
             named = files if isinstance(files, dict) else {'train': files}
-            listed = {split: [given] if isinstance(given, str) else given for split, given in named.items()}
+            by_split = {
+                split: [patterns] if isinstance(patterns, str) else patterns for split, patterns in named.items()
+            }
             return {
-                split: open_files([place for one in given for place in find_all(one, base)], options)
-                for split, given in listed.items()
+                split: open_files([place for file in patterns for place in find_all(file, base)], options)
+                for split, patterns in by_split.items()
             }
         local = Path(base or '', path)
         if path and local.exists():
@@ -118,11 +120,11 @@ class LmRows:
         return open_hub(path, {**kwargs, **({'name': name} if name else {})})
 
     def _make_splits(self, custom: Function, options: Mapping[str, Any]) -> Splits:
-        """What a task's own function makes of its metadata and `dataset_kwargs`."""
-        made = call_function(custom, **options)
-        if not isinstance(made, Mapping):
-            raise DataError(f'{custom.place}: {custom.name} returned {type(made).__name__}, not splits by name.')
-        return {str(name): ListRows.from_items(rows, f'{custom.name}()') for name, rows in made.items()}
+        """The splits that a task's own function builds from its metadata and `dataset_kwargs`."""
+        splits = call_function(custom, **options)
+        if not isinstance(splits, Mapping):
+            raise DataError(f'{custom.place}: {custom.name} returned {type(splits).__name__}, not splits by name.')
+        return {str(name): ListRows.from_items(rows, f'{custom.name}()') for name, rows in splits.items()}
 
     def _needed_splits(self) -> list[str]:
         named = (self.task.eval_split, self.task.shot_split if self.task.num_fewshot else None)
@@ -138,15 +140,15 @@ class LmRows:
             return rows
         if not self.task.options.emulate:
             seed_generators()  # rows that are asked about do not depend on whether there are examples
-        made = call_function(function, RowTable(rows))
-        if not isinstance(made, Iterable):
-            raise DataError(f'{function.place}: {function.name} returned {type(made).__name__}, not rows.')
-        return ListRows.from_items(made, f'{function.name}()')
+        processed = call_function(function, RowTable(rows))
+        if not isinstance(processed, Iterable):
+            raise DataError(f'{function.place}: {function.name} returned {type(processed).__name__}, not rows.')
+        return ListRows.from_items(processed, f'{function.name}()')
 
 
 @contextmanager
 def _seeded() -> Iterator[None]:
-    """Seed the generators that functions draw from, so that those that shuffle choices do it alike every time."""
+    """Seed the generators that functions use, so that shuffled choices are reproducible."""
     numpy = sys.modules.get('numpy')
     before, of_numpy = random.getstate(), numpy.random.get_state() if numpy else None
     seed_generators()

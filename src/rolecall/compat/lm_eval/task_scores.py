@@ -1,4 +1,4 @@
-"""What lm-eval makes of replies: filtered answers, numbers for each row, and their aggregates, to the last digit."""
+"""lm-eval's scores: filtered answers, numbers for each row, and their aggregates, equal to the last digit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NOT_OPTIONS = ('metric', 'aggregation', 'higher_is_better', 'hf_evaluate')
 
 
 @dataclass(frozen=True, slots=True)
-class _Declared:
+class _TaskMetric:
     """One entry of `metric_list`."""
 
     name: str
@@ -62,20 +62,22 @@ class TaskScores:
         return read_pipelines(self.task)
 
     @cached_property
-    def metrics(self) -> dict[str, _Declared]:
+    def metrics(self) -> dict[str, _TaskMetric]:
         """The metrics that the file declares, or lm-eval's own for its output type, by name."""
-        written = self.task.get('metric_list')
-        if written is None:
-            written = [{'metric': name} for name in _DEFAULT_METRICS[self.task['output_type']]]
-        if not isinstance(written, list) or not all(isinstance(entry, Mapping) for entry in written):
+        entries = self.task.get('metric_list')
+        if entries is None:
+            entries = [{'metric': name} for name in _DEFAULT_METRICS[self.task['output_type']]]
+        if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
             where = f'{self.task.place("metric_list")}: metric_list'
-            raise ConfigError(expected(where, 'a list of entries with metric', written))
-        declared = [self._read_metric(entry) for entry in written]
-        return {one.name: one for one in declared}
+            raise ConfigError(expected(where, 'a list of entries with metric', entries))
+        declared = [self._read_metric(entry) for entry in entries]
+        return {metric.name: metric for metric in declared}
 
     def apply_filters(self, replies: Sequence[Sequence[Any]], doc: Row) -> dict[str, list[Any]]:
         """The answer to each request of a row, by pipeline."""
-        return {one.name: [one.apply(list(given), doc) for given in replies] for one in self.pipelines}
+        return {
+            pipeline.name: [pipeline.apply(list(samples), doc) for samples in replies] for pipeline in self.pipelines
+        }
 
     def process(self, doc: Row, results: Sequence[Any]) -> dict[str, Any]:
         """A row's item for each metric, from the filtered answers to its requests."""
@@ -117,31 +119,31 @@ class TaskScores:
         """Whether a metric is averaged over rows."""
         return name not in self.metrics or self.metrics[name].aggregation == 'mean'
 
-    def _read_metric(self, entry: Mapping[str, Any]) -> _Declared:
+    def _read_metric(self, entry: Mapping[str, Any]) -> _TaskMetric:
         where = f'{self.task.place("metric_list")}: metric_list'
-        given = entry.get('metric')
+        metric = entry.get('metric')
         own = self.task.get('process_results') is not None
-        if isinstance(given, Function):
-            name, function = given.name.rpartition('.')[2], load_function(given)
-        elif isinstance(given, str):
-            name, function = given, None
+        if isinstance(metric, Function):
+            name, function = metric.name.rpartition('.')[2], load_function(metric)
+        elif isinstance(metric, str):
+            name, function = metric, None
             if entry.get('hf_evaluate') and not own and self.task['output_type'] == 'generate_until':
                 raise ConfigError(Problem(where, f'{name}: metrics of the package `evaluate` are not supported.'))
         else:
-            raise ConfigError(Problem(where, f'expected the name of a metric, got {given!r:.60}.'))
+            raise ConfigError(Problem(where, f'expected the name of a metric, got {metric!r:.60}.'))
         if function is None and not own and name not in _AGGREGATION_OF:
             raise ConfigError(Problem(where, f'unknown metric {name!r}.', did_you_mean(name, _AGGREGATION_OF)))
         aggregation = entry.get('aggregation') or _AGGREGATION_OF.get(name, 'mean')
         if isinstance(aggregation, Function):
-            aggregate, shown = load_function(aggregation), aggregation.name
+            aggregate, aggregation_name = load_function(aggregation), aggregation.name
         elif aggregation in _AGGREGATIONS:
-            aggregate, shown = _AGGREGATIONS[aggregation], str(aggregation)
+            aggregate, aggregation_name = _AGGREGATIONS[aggregation], str(aggregation)
         else:
             remedy = did_you_mean(aggregation, _AGGREGATIONS)
             raise ConfigError(Problem(where, f'unknown aggregation {aggregation!r:.60}.', remedy))
         options = {key: value for key, value in entry.items() if key not in _NOT_OPTIONS}
         lower = entry.get('higher_is_better') is False or ('higher_is_better' not in entry and name in _LOWER)
-        return _Declared(name, function, options, aggregate, shown, lower)
+        return _TaskMetric(name, function, options, aggregate, aggregation_name, lower)
 
     def _only_used(self, items: Mapping[str, Any]) -> dict[str, Any]:
         return {name: item for name, item in items.items() if name in self.metrics}
@@ -166,18 +168,18 @@ class TaskScores:
         items['brier_score'] = (gold, _softmax(logs))
         items['likelihood'] = (gold, logs)
         if 'exact_match' in self.metrics:
-            items['exact_match'] = int(any(_require_greedy(greedy[one]) for one in golds if one != _UNKNOWN))
+            items['exact_match'] = int(any(_require_greedy(greedy[right]) for right in golds if right != _UNKNOWN))
         if alone:
             gains = [log - other for log, other in zip(logs, alone, strict=True)]
             items['acc_mutual_info'] = 1.0 if _argmax(gains) == gold else 0.0
         return self._only_used(items)
 
     def _find_gold(self, doc: Row, choices: Sequence[Any]) -> Any:
-        """The index of the right choice, or a list of them; one that is not there is never right."""
+        """The index of the right choice, or a list of them; an index out of range is never right."""
         columns = tuple(doc)
         gold = (self.task.text if self.many_contexts else self.task.target)(doc, columns).value
         if isinstance(gold, list):
-            return [one if one < len(choices) else _UNKNOWN for one in gold]
+            return [index if index < len(choices) else _UNKNOWN for index in gold]
         if isinstance(gold, str):
             return list(choices).index(gold) if gold in choices else _UNKNOWN
         return gold if isinstance(gold, int) and gold < len(choices) else _UNKNOWN
@@ -197,11 +199,11 @@ class TaskScores:
             items.update(item if isinstance(item, dict) else {metric.name: item})
         return items
 
-    def _any_of(self, metric: _Declared, gold: Any, result: Any) -> float:
+    def _any_of(self, metric: _TaskMetric, gold: Any, result: Any) -> float:
         """1.0 if the reply is right by any of several targets."""
         golds = gold if isinstance(gold, list) else [gold]
-        scores = [_score(metric, one, result) for one in golds]
-        values = [one[metric.name] if isinstance(one, dict) else one for one in scores]
+        scores = [_score(metric, score, result) for score in golds]
+        values = [score[metric.name] if isinstance(score, dict) else score for score in scores]
         return 1.0 if any(values) else 0.0
 
 
@@ -209,7 +211,7 @@ _UNKNOWN = -100
 
 
 def _require_greedy(greedy: Any) -> int:
-    """Whether a continuation is what the model would have written. Only some models say so."""
+    """Whether a continuation is the model's greedy output. Only some models report it."""
     if greedy is None:
         raise ScoringError(
             'needs to know whether the model would have written the continuation; this model does not say'
@@ -217,7 +219,7 @@ def _require_greedy(greedy: Any) -> int:
     return int(greedy)
 
 
-def _score(metric: _Declared, gold: Any, result: Any) -> Any:
+def _score(metric: _TaskMetric, gold: Any, result: Any) -> Any:
     if metric.name == 'exact_match' and metric.function is None:
         return _exact_match(result, gold, **metric.options)
     if metric.name == 'bypass' and metric.function is None:
@@ -241,8 +243,8 @@ def _exact_match(
     def reduce(text: Any) -> Any:
         if not isinstance(text, str):
             return text
-        for one in regexes_to_ignore or ():
-            text = substitute(one, '', text)
+        for pattern in regexes_to_ignore or ():
+            text = substitute(pattern, '', text)
         text = text.lower() if ignore_case else text
         dropped = (string.punctuation if ignore_punctuation else '') + (string.digits if ignore_numbers else '')
         return text.translate(str.maketrans('', '', dropped)).rstrip('\0')
@@ -250,7 +252,7 @@ def _exact_match(
     if isinstance(prediction, list):
         golds = gold if isinstance(gold, list) else [gold] * len(prediction)
         pairs = list(zip(prediction, golds, strict=False))
-        return _mean([float(reduce(one) == reduce(other)) for one, other in pairs]) if pairs else 0.0
+        return _mean([float(reduce(pattern) == reduce(other)) for pattern, other in pairs]) if pairs else 0.0
     return float(reduce(prediction) == reduce(gold))
 
 
@@ -320,7 +322,7 @@ def _with_sacrebleu(name: str, **options: Any) -> Callable[[Items], float]:
         sacrebleu = import_extra('sacrebleu', extra='score', purpose=f'for {name}')
         golds, predictions = zip(*items, strict=True)
         references = [list(gold) if isinstance(gold, list | tuple) else [gold] for gold in golds]
-        texts = [one[0] if isinstance(one, list | tuple) else one for one in predictions]
+        texts = [prediction[0] if isinstance(prediction, list | tuple) else prediction for prediction in predictions]
         streams = list(map(list, zip(*references, strict=False)))
         return float(getattr(sacrebleu, f'corpus_{name}')(texts, streams, **options).score)
 

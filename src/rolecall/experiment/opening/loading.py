@@ -74,13 +74,13 @@ def load_config(
 
 
 def _load_task_files(path: str | Path, given: dict[str, Any], overrides: Mapping[str, Any] | None) -> Config:
-    from rolecall.compat.lm_eval.load import load_tasks
+    from rolecall.compat.lm_eval.load_tasks import load_tasks
     from rolecall.compat.lm_eval.task import read_options
 
     return Config(Path(path), load_tasks(path, read_options(given), overrides))
 
 
 def _load_named(names: str, given: dict[str, Any], folder: str | Path | None) -> Config:
-    from rolecall.compat.benchmarks.load import load_benchmarks, read_benchmark_options
+    from rolecall.compat.benchmarks.load_benchmarks import load_benchmarks, read_benchmark_options
 
     return Config(Path(names), load_benchmarks(names, read_benchmark_options(names, given, folder)))

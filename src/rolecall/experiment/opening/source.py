@@ -233,7 +233,7 @@ def _is_asked_as_task(source: str | Path, options: SourceOptions) -> bool:
         return True
     if not is_benchmark_name(source) or ':' in str(source):
         return False
-    from rolecall.compat.benchmarks.load import is_asked_as_task
+    from rolecall.compat.benchmarks.load_benchmarks import is_asked_as_task
 
     return is_asked_as_task(str(source), options.task.get('emulate'))
 

@@ -43,12 +43,12 @@ def _show(arguments: argparse.Namespace) -> int:
 
     style: Literal['json', 'python'] = 'json' if arguments.json else 'python'
     if is_task_source(arguments.config):
-        from rolecall.compat.lm_eval.load import describe_tasks
+        from rolecall.compat.lm_eval.load_tasks import describe_tasks
 
         print(printable(format_config(describe_tasks(arguments.config), style=style)))
         return 0
     if is_benchmark_name(arguments.config) and ':' not in arguments.config:
-        from rolecall.compat.benchmarks.load import describe_benchmarks
+        from rolecall.compat.benchmarks.load_benchmarks import describe_benchmarks
 
         loaded = load_config(arguments.config, emulate=arguments.emulate)
         print(printable(format_config(describe_benchmarks(loaded), style=style)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rolecall.ui.cli.options import declare_command, fail
 
 if TYPE_CHECKING:
-    from rolecall.compat.benchmarks.registry import Benchmark
+    from rolecall.compat.benchmarks.records import Benchmark
     from rolecall.registry import Registry
 
 
@@ -95,7 +95,7 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
     import json
 
     from rolecall.compat.benchmarks.catalogues import list_installed
-    from rolecall.compat.benchmarks.registry import read_benchmarks
+    from rolecall.compat.benchmarks.records import read_benchmarks
     from rolecall.strings import count_noun, printable
 
     wanted = word.lower()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import fnmatch
 import importlib.util
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from rolecall.checking import expected
 from rolecall.compat.lm_eval import CATALOGUE, SUFFIXES
-from rolecall.compat.lm_eval.aggregates import GROUP_KEYS, read_aggregates
 from rolecall.compat.lm_eval.evaluator import TaskEvaluator
 from rolecall.compat.lm_eval.program import LmTemplate
 from rolecall.compat.lm_eval.sampler import ShotSampler
@@ -22,21 +22,79 @@ from rolecall.compat.lm_eval.task_rows import LmRows
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.usercode import short_path
 
+GROUP_KEYS = ('task', 'group', 'group_alias', 'aggregate_metric_list')
+"""The keys of a group itself; others override those of its tasks."""
+_NO_FILTER = 'none'
+
+
+def read_aggregates(
+    file: TaskFile, members: Sequence[str], entries: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """One config group for each number that a group file aggregates; the first has the group's name.
+
+    A group without `aggregate_metric_list` has no number, as in lm-eval: it only names its tasks. Tasks whose
+    `metric_list` lacks a metric do not count for it.
+    """
+    declared = file.values.get('aggregate_metric_list')
+    where = f'{file.places.get("aggregate_metric_list", file.path.name)}: aggregate_metric_list'
+    wanted = [declared] if isinstance(declared, Mapping) else declared or []
+    if not isinstance(wanted, list) or not all(
+        isinstance(metric, Mapping) and metric.get('metric') for metric in wanted
+    ):
+        raise ConfigError(expected(where, 'a list of entries with metric', declared))
+    own = [entry for entry in entries if entry['abbr'] in members]
+    name = str(file.values['group'])
+    taken = False
+    for metric in wanted:
+        if metric.get('aggregation', 'mean') != 'mean':
+            what = f'a group is averaged; aggregation {metric["aggregation"]!r:.60} is not supported.'
+            raise ConfigError(Problem(where, what))
+        for key in _keys(metric, own):
+            yield {
+                'name': f'{name} ({key})' if taken else name,
+                'datasets': _with_metric(str(metric['metric']), members, own),
+                'metric': key,
+                **({'weights': 'rows'} if metric.get('weight_by_size', True) else {}),
+            }
+            taken = True
+
+
+def _with_metric(metric: str, members: Sequence[str], entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    declared = {entry['abbr']: entry['type'].task.get('metric_list') for entry in entries}
+    without = {
+        name
+        for name, metrics in declared.items()
+        if isinstance(metrics, list)
+        and all(isinstance(declaration, Mapping) and declaration.get('metric') != metric for declaration in metrics)
+    }
+    return [name for name in members if name not in without] or list(members)
+
+
+def _keys(wanted: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of the numbers here: `acc`, or `exact_match,strict-match` for each selected pipeline."""
+    metric, filters = str(wanted['metric']), wanted.get('filter_list')
+    if filters is None:
+        names = dict.fromkeys(name for entry in entries for name in entry['type'].task.pipeline_names)
+    else:
+        names = dict.fromkeys([filters] if isinstance(filters, str) else map(str, filters))
+    return [metric if name == _NO_FILTER else f'{metric},{name}' for name in names or (_NO_FILTER,)]
+
+
 _NAME = re.compile(r"^(task|group|tag):[ \t]*['\"]?([^\s'\"#\[\]]+)", re.MULTILINE)
 
 
 def load_tasks(source: str | Path, options: TaskOptions, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The datasets of a source and the groups they belong to. `overrides` are laid over the keys of each task."""
-    found = _Found()
-    seen: dict[Path, list[Mapping[str, Any]]] = {}
-    for file in _files(source, found):
-        known = seen.setdefault(file.path, [])
-        if file.values not in known:
-            known.append(file.values)
-            found.files.append(file)
+    """The datasets of a source and the groups they belong to. `overrides` replace keys of each task."""
+    collected = _TaskCollector()
+    by_path: dict[Path, list[Mapping[str, Any]]] = {}
+    for file in _files(source, collected):
+        earlier = by_path.setdefault(file.path, [])
+        if file.values not in earlier:
+            earlier.append(file.values)
+            collected.files.append(file)
     problems: list[Problem] = []
     entries: list[dict[str, Any]] = []
-    for file in found.files:
+    for file in collected.files:
         try:
             values = {**file.values, **(overrides or {})}
             entries.append(make_task_entry(LmTask(replace(file, values=values), options)))
@@ -44,7 +102,7 @@ def load_tasks(source: str | Path, options: TaskOptions, overrides: Mapping[str,
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    groups = [entry for given in found.groups.values() for entry in read_aggregates(*given, entries)]
+    groups = [entry for group in collected.groups.values() for entry in read_aggregates(*group, entries)]
     return {'datasets': entries, **({'groups': groups} if groups else {})}
 
 
@@ -60,8 +118,8 @@ def name_installed_tasks() -> dict[str, Path]:
 
 
 @dataclass
-class _Found:
-    """What a source comes to: task files, and groups by name with their file and members."""
+class _TaskCollector:
+    """The contents of a source: task files, and groups by name with their file and members."""
 
     files: list[TaskFile] = field(default_factory=list)
     groups: dict[str, tuple[TaskFile, list[str]]] = field(default_factory=dict)
@@ -93,14 +151,14 @@ def _inferencer(task: LmTask) -> dict[str, Any]:
             'counts_bos': exact and rolling,
             'adds_plainly': exact,
         }
-    given = dict(task.generation_kwargs)
-    until = given.pop('until')
-    length = given.pop('max_gen_toks', 256)
-    if not given.pop('do_sample', False):
-        given['temperature'] = 0.0
-    sampling = {key: value for key, value in given.items() if key in ('temperature', 'top_p', 'top_k', 'seed')}
+    kwargs = dict(task.generation_kwargs)
+    until = kwargs.pop('until')
+    length = kwargs.pop('max_gen_toks', 256)
+    if not kwargs.pop('do_sample', False):
+        kwargs['temperature'] = 0.0
+    sampling = {key: value for key, value in kwargs.items() if key in ('temperature', 'top_p', 'top_k', 'seed')}
     stops = [until] if isinstance(until, str) else list(until or ())
-    others = {key: value for key, value in given.items() if key not in sampling}
+    others = {key: value for key, value in kwargs.items() if key not in sampling}
     return {
         'type': 'RepeatsInferencer' if task['repeats'] > 1 else 'GenInferencer',
         **({'num_return_sequences': task['repeats']} if task['repeats'] > 1 else {}),
@@ -111,43 +169,43 @@ def _inferencer(task: LmTask) -> dict[str, Any]:
     }
 
 
-def _files(source: str | Path, found: _Found) -> Iterator[TaskFile]:
+def _files(source: str | Path, collected: _TaskCollector) -> Iterator[TaskFile]:
     text = str(source)
     if text.startswith(CATALOGUE):
-        yield from _Catalogue.of_installed_package().find(text.removeprefix(CATALOGUE), found)
+        yield from _Catalogue.of_installed_package().find(text.removeprefix(CATALOGUE), collected)
         return
     path = Path(text)
     if path.is_dir():
-        yield from _files_in_folder(path, found)
+        yield from _files_in_folder(path, collected)
         return
     file = read_task_file(path)
     if 'group' in file.values or isinstance(file.values.get('task'), list):
-        yield from _Catalogue.around(path).expand(file, found)
+        yield from _Catalogue.around(path).expand(file, collected)
     else:
         yield file
 
 
-def _files_in_folder(folder: Path, found: _Found) -> Iterator[TaskFile]:
+def _files_in_folder(folder: Path, collected: _TaskCollector) -> Iterator[TaskFile]:
     """The tasks of a folder. Its groups are averaged where all their members are in it."""
-    read = [read_task_file(one) for one in sorted(folder.rglob('*')) if one.suffix in SUFFIXES]
-    tasks = [file for file in read if isinstance(file.values.get('task'), str) and 'group' not in file.values]
-    if not tasks and not any('group' in file.values for file in read):
+    task_files = [read_task_file(entry) for entry in sorted(folder.rglob('*')) if entry.suffix in SUFFIXES]
+    tasks = [file for file in task_files if isinstance(file.values.get('task'), str) and 'group' not in file.values]
+    if not tasks and not any('group' in file.values for file in task_files):
         what = 'no task file is in this folder.'
         raise ConfigError(Problem(short_path(str(folder)), what, 'A task file has a key `task` and ends in .yaml.'))
     yield from tasks
     catalogue = _Catalogue.around(folder / 'any.yaml')
     names = {str(file.values['task']) for file in tasks}
-    for file in read:
+    for file in task_files:
         if 'group' in file.values:
-            groups = _Found()
+            groups = _TaskCollector()
             for _ in catalogue.expand(file, groups):
                 pass
-            found.groups |= {name: one for name, one in groups.groups.items() if names.issuperset(one[1])}
+            collected.groups |= {name: entry for name, entry in groups.groups.items() if names.issuperset(entry[1])}
 
 
 @dataclass(frozen=True)
 class _Catalogue:
-    """Task files by the names that they give themselves: tasks, groups and tags. They are read when asked for."""
+    """Task files by the names they declare: tasks, groups and tags. A file is read when it is used."""
 
     root: Path
     by_name: Mapping[str, tuple[Path, ...]]
@@ -163,12 +221,12 @@ class _Catalogue:
 
     @classmethod
     def around(cls, path: Path) -> _Catalogue:
-        """The catalogue that a file belongs to: that of the folder `tasks` around it, or of its own folder."""
+        """The catalogue of a file: the enclosing folder `tasks`, or its own folder."""
         folder = path.absolute().parent
-        return _index(next((one for one in (folder, *folder.parents) if one.name == 'tasks'), folder))
+        return _index(next((parent for parent in (folder, *folder.parents) if parent.name == 'tasks'), folder))
 
-    def find(self, patterns: str, found: _Found) -> Iterator[TaskFile]:
-        """The tasks of names or patterns, with commas between them; those of a group or tag are its members."""
+    def find(self, patterns: str, collected: _TaskCollector) -> Iterator[TaskFile]:
+        """The tasks matching names or patterns separated by commas; a group or tag stands for its members."""
         for pattern in filter(None, map(str.strip, patterns.split(','))):
             names = [name for name in self.by_name if fnmatch.fnmatchcase(name, pattern)]
             if not names:
@@ -176,32 +234,36 @@ class _Catalogue:
                 raise ConfigError(Problem(short_path(str(self.root)), what, did_you_mean(pattern, self.by_name)[:300]))
             for name in names:
                 for path in self.by_name[name]:
-                    yield from self.expand(read_task_file(path), found)
+                    yield from self.expand(read_task_file(path), collected)
 
     def expand(
-        self, file: TaskFile, found: _Found, over: Mapping[str, Any] | None = None, inside: tuple[Path, ...] = ()
+        self,
+        file: TaskFile,
+        collected: _TaskCollector,
+        over: Mapping[str, Any] | None = None,
+        inside: tuple[Path, ...] = (),
     ) -> Iterator[TaskFile]:
-        """The tasks of a file: itself, or the members of a group, which is noted. `inside`: the groups around it."""
+        """The tasks in a file. Groups are expanded and recorded; `inside` lists the enclosing groups."""
         members = file.values.get('task')
         if 'group' not in file.values and not isinstance(members, list):
             yield replace(file, values={**file.values, **(over or {})})
             return
         leaves: list[str] = []
         for member in members if isinstance(members, list) else [members]:
-            for one in self._expand_member(member, file, found, over or {}, inside):
-                leaves.append(str(one.values.get('task')))
-                yield one
+            for task in self._expand_member(member, file, collected, over or {}, inside):
+                leaves.append(str(task.values.get('task')))
+                yield task
         if file.values.get('group'):
-            found.groups[str(file.values['group'])] = (file, list(dict.fromkeys(leaves)))
+            collected.groups[str(file.values['group'])] = (file, list(dict.fromkeys(leaves)))
 
     def _expand_member(
-        self, member: Any, group: TaskFile, found: _Found, over: Mapping[str, Any], inside: tuple[Path, ...]
+        self, member: Any, group: TaskFile, collected: _TaskCollector, over: Mapping[str, Any], inside: tuple[Path, ...]
     ) -> Iterator[TaskFile]:
         entry = member if isinstance(member, dict) else {'task': member}
         name = entry.get('task') or entry.get('group')
         more = {key: value for key, value in entry.items() if key not in GROUP_KEYS}
         if isinstance(name, list):
-            yield from self.expand(replace(group, values=entry), found, {**over, **more}, inside)
+            yield from self.expand(replace(group, values=entry), collected, {**over, **more}, inside)
             return
         if str(name) not in self.by_name:
             if 'doc_to_text' in entry or 'dataset_path' in entry:
@@ -212,18 +274,18 @@ class _Catalogue:
         for path in self.by_name[str(name)]:
             if path in inside:
                 raise ConfigError(Problem(group.places.get('task', ''), f'the group {name!r} is a member of itself.'))
-            yield from self.expand(read_task_file(path), found, {**over, **more}, (*inside, path))
+            yield from self.expand(read_task_file(path), collected, {**over, **more}, (*inside, path))
 
 
 @lru_cache(maxsize=8)
 def _index(root: Path) -> _Catalogue:
-    """The names in a folder, found by a look at the beginning of lines; nothing is parsed."""
+    """The names in a folder, found by searching line starts; nothing is parsed."""
     by_name: dict[str, list[Path]] = {}
     tags: dict[str, list[Path]] = {}
-    for path in sorted(one for suffix in SUFFIXES for one in root.rglob(f'*{suffix}')):
+    for path in sorted(file for suffix in SUFFIXES for file in root.rglob(f'*{suffix}')):
         text = path.read_text(encoding='utf-8', errors='replace')
-        found = dict(_NAME.findall(text))
-        name = found.get('group') or found.get('task')
+        declared = dict(_NAME.findall(text))
+        name = declared.get('group') or declared.get('task')
         if name and name != '-':
             by_name.setdefault(name, []).append(path)
         for tag in _tags(text):

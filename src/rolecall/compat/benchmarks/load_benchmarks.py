@@ -1,4 +1,4 @@
-"""From a benchmark's name to a config: its wording, where its rows are, and what to say where they are not."""
+"""From a benchmark's name to a config: its wording, where its rows are, and how to get missing ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from rolecall.compat.benchmarks import WORDINGS
 from rolecall.compat.benchmarks.catalogues import find_package
 from rolecall.compat.benchmarks.generated import GENERATED, make_generated_entry
-from rolecall.compat.benchmarks.registry import Benchmark, BenchmarkWording, fill_values, read_benchmark
-from rolecall.compat.lm_eval.load import make_task_entry
+from rolecall.compat.benchmarks.records import Benchmark, BenchmarkWording, fill_values, read_benchmark
+from rolecall.compat.lm_eval.load_tasks import make_task_entry
 from rolecall.compat.lm_eval.task import LmTask, TaskOptions, read_options
 from rolecall.compat.lm_eval.task_file import TaskFile
 from rolecall.compat.lm_eval.task_rows import LmRows
@@ -36,21 +36,21 @@ _SAMPLES = WORDINGS.parent / 'samples'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkOptions:
-    """What a user may choose beside the name."""
+    """Options besides the name."""
 
     style: str | None = None
-    """The catalogue whose wording is asked: `opencompass` or `lm-eval`."""
+    """The catalogue whose wording is used: `opencompass` or `lm-eval`."""
     folder: Path | None = None
-    """Where the rows are (`--data DIR`); no other place is looked at."""
+    """The folder of the rows (`--data DIR`); no other place is searched."""
     hub: bool = False
     """Whether rows may be downloaded."""
     task: TaskOptions = field(default_factory=TaskOptions)
     """Options for wordings of lm-evaluation-harness."""
 
 
-def read_benchmark_options(names: str, given: Mapping[str, Any], folder: str | Path | None) -> BenchmarkOptions:
-    """The options of `load_config` for benchmarks; those of lm-eval's tasks only where its wording is asked."""
-    style, chosen = given.get('emulate'), dict(given)
+def read_benchmark_options(names: str, values: Mapping[str, Any], folder: str | Path | None) -> BenchmarkOptions:
+    """The options of `load_config` for benchmarks; options of lm-eval's tasks are allowed only with its wording."""
+    style, chosen = values.get('emulate'), dict(values)
     if style is not None and style not in STYLES:
         remedy = did_you_mean(style, STYLES)
         raise ConfigError(Problem('emulate', f'unknown catalogue {style!r:.60}.', remedy))
@@ -66,7 +66,7 @@ def read_benchmark_options(names: str, given: Mapping[str, Any], folder: str | P
 
 
 def is_asked_as_task(names: str, style: str | None) -> bool:
-    """Whether every benchmark of these names is asked in lm-eval's way, so that its options apply.
+    """Whether all these benchmarks use lm-eval's wording, so that its options apply.
 
     >>> is_asked_as_task('gsm8k', 'lm-eval'), is_asked_as_task('gsm8k', None), is_asked_as_task('gsm8k', 'opencompass')
     (True, False, False)
@@ -77,7 +77,7 @@ def is_asked_as_task(names: str, style: str | None) -> bool:
 
 
 def load_benchmarks(names: str, options: BenchmarkOptions) -> dict[str, Any]:
-    """The config of one benchmark, or of several with commas between them."""
+    """The config of one benchmark, or of several separated by commas."""
     if names.startswith(GENERATED):
         tasks = _split(names.removeprefix(GENERATED)) or ['']
         return {'datasets': [make_generated_entry(task) for task in tasks]}
@@ -91,17 +91,17 @@ def load_benchmarks(names: str, options: BenchmarkOptions) -> dict[str, Any]:
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    groups = {name: group for one in loaded for name, group in one['groups'].items()}
+    groups = {name: group for config in loaded for name, group in config['groups'].items()}
     return {
-        'benchmarks': {name: facts for one in loaded for name, facts in one['benchmarks'].items()},
-        'datasets': [entry for one in loaded for entry in one['datasets']],
+        'benchmarks': {name: facts for config in loaded for name, facts in config['benchmarks'].items()},
+        'datasets': [entry for config in loaded for entry in config['datasets']],
         **({'groups': groups} if groups else {}),
     }
 
 
 def describe_benchmarks(config: Mapping[str, Any]) -> dict[str, Any]:
     """A benchmark's config for printing: tasks with all their keys, and nothing about where rows are missing."""
-    shown = {key: value for key, value in config.items() if key != 'datasets'}
+    facts = {key: value for key, value in config.items() if key != 'datasets'}
     entries = config['datasets']
     tasks = [entry['type'].task.describe() for entry in entries if isinstance(entry['type'], LmRows)]
     for task in tasks:
@@ -111,7 +111,7 @@ def describe_benchmarks(config: Mapping[str, Any]) -> dict[str, Any]:
         for entry in entries
         if not isinstance(entry['type'], LmRows)
     ]
-    return {**shown, **({'tasks': tasks} if tasks else {}), **({'datasets': datasets} if datasets else {})}
+    return {**facts, **({'tasks': tasks} if tasks else {}), **({'datasets': datasets} if datasets else {})}
 
 
 def _split(names: str) -> list[str]:
@@ -121,7 +121,7 @@ def _split(names: str) -> list[str]:
 def _load(benchmark: Benchmark, wording: BenchmarkWording, options: BenchmarkOptions) -> dict[str, Any]:
     places = _Places(benchmark, wording, options)
     make = places.task_entry if wording.is_task else places.dataset_entry
-    entries = [entry for written in wording.entries for entry in make(written)]
+    entries = [entry for template in wording.entries for entry in make(template)]
     facts = {
         'wording': wording.style,
         'equals': wording.equals or 'no file of a catalogue',
@@ -151,15 +151,15 @@ class _Places:
         named = os.environ.get(DATA_FOLDER)
         return [Path(named).expanduser().absolute()] if named else [Path('data').absolute()]
 
-    def dataset_entry(self, written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The entry with a path that exists, or with what to put where; nothing for what the sample leaves out."""
-        record = written['each']
-        entry = {key: value for key, value in written.items() if key not in ('each', 'place')}
+    def dataset_entry(self, template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The entry with an existing path, or with instructions for missing files; nothing if the sample omits it."""
+        record = template['each']
+        entry = {key: value for key, value in template.items() if key not in ('each', 'place')}
         files = [fill_values(file, record) for file in self.wording.files]
-        found = self._find_path(str(entry['path']), files[:1], written.get('place'))
-        if found is not None:
-            read = [found] if found.is_file() else [found.joinpath(*Path(file).parts[1:]) for file in files]
-            yield {**entry, 'path': str(found), **self._note_changed(read)}
+        located = self._find_path(str(entry['path']), files[:1], template.get('place'))
+        if located is not None:
+            paths = [located] if located.is_file() else [located.joinpath(*Path(file).parts[1:]) for file in files]
+            yield {**entry, 'path': str(located), **self._note_changed(paths)}
         elif self.options.hub and self.wording.hub:
             yield {**entry, 'type': 'HFDataset', **self.wording.hub}
         elif self._takes_sample():
@@ -185,25 +185,29 @@ class _Places:
         return folder / inner if folder and (folder / inner).is_file() else None
 
     def _note_changed(self, paths: Sequence[Path]) -> dict[str, str]:
-        """A note where a file is not the one that was published."""
-        known = self.wording.sha256 or {}
-        wrong = [one.name for one in paths if one.name in known and one.is_file() and sha256_of(one) != known[one.name]]
+        """A note if a file differs from the published one."""
+        published = self.wording.sha256 or {}
+        wrong = [
+            path.name
+            for path in paths
+            if path.name in published and path.is_file() and sha256_of(path) != published[path.name]
+        ]
         verb = 'differs' if len(wrong) == 1 else 'differ'
         return (
             {'rows_note': f'{", ".join(wrong)} {verb} from the published file{"s" * (len(wrong) > 1)}'} if wrong else {}
         )
 
     def _takes_sample(self) -> bool:
-        """Whether the packaged sample is asked: there is one, no folder was given, and no rows are anywhere."""
+        """Whether the packaged sample is used: one exists, no folder was given, and no rows were found."""
         if self.options.folder is not None or not (_SAMPLES / self.benchmark.name).is_dir():
             return False
         firsts = (fill_values(self.wording.files[0], entry['each']) for entry in self.wording.entries)
         return not any(_exists(root / first) for first in firsts for root in self.roots())
 
-    def task_entry(self, written: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """The task with the files of its splits where they are found, or with what to put where."""
-        record = written['each']
-        values = {key: value for key, value in written.items() if key != 'each'}
+    def task_entry(self, template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The task with the files of its splits, or with instructions for missing ones."""
+        record = template['each']
+        values = {key: value for key, value in template.items() if key != 'each'}
         hub, name = str(values['dataset_path']), str(values.get('dataset_name') or '')
         files = [fill_values(file, record) for file in self.wording.files]
         local = next((root / hub for root in self.roots() if (root / hub / name).is_dir()), None)
@@ -230,14 +234,14 @@ class _Places:
     def explain(self, files: Sequence[str], hub: str = '') -> str:
         """Which files to put where, what is in them, and where they are published."""
         root, benchmark = self.roots()[0], self.benchmark
-        listed = '\n'.join(f'    {root / _VALUE.sub(_SUBJECT, file)}' for file in files)
+        paths = '\n'.join(f'    {root / _VALUE.sub(_SUBJECT, file)}' for file in files)
         columns = f'columns: {", ".join(self.wording.columns)}'
         if not self.wording.columns:
             columns = f'columns: those of the hub dataset {hub}; Parquet, CSV and JSON will do'
         count, record = len(self.wording.entries), self.wording.entries[0]['each']
         each = f' (for each {_SUBJECT}: {count}, such as {next(iter(record.values()))})' if count > 1 else ''
         lines = [
-            f'its rows are not on this machine. Put the published files here{each}:\n{listed}\n    {columns}',
+            f'its rows are not on this machine. Put the published files here{each}:\n{paths}\n    {columns}',
             f'  {self._describe_source()} (licence: {benchmark.licence}).',
             f'  Another folder: --data DIR, or the variable {DATA_FOLDER}.',
         ]

@@ -25,12 +25,12 @@ class BenchmarkWording:
     """One way to ask a benchmark's rows."""
 
     style: str
-    """`opencompass`, `lm-eval`, or `rolecall` where neither asks it like this."""
+    """`opencompass`, `lm-eval`, or `rolecall` if neither words it this way."""
     equals: str
     """The file of that catalogue whose requests are the same; empty if there is none."""
     entries: tuple[Mapping[str, Any], ...]
     files: tuple[str, ...] = ()
-    """Files below the data folder; where there are none, they lie as on the hub."""
+    """Files below the data folder; if empty, the layout of the hub."""
     columns: tuple[str, ...] = ()
     group: Mapping[str, Any] | None = None
     differs: str = ''
@@ -53,14 +53,14 @@ class BenchmarkWording:
         """How answers are scored, as the entry names it."""
         first = self.entries[0]
         if self.is_task:
-            return ', '.join(str(one['metric']) for one in first.get('metric_list', ()))
+            return ', '.join(str(entry['metric']) for entry in first.get('metric_list', ()))
         evaluator = first.get('eval_cfg', {}).get('evaluator', {})
         return str(evaluator.get('type', 'none'))
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What is known about a benchmark, and how it can be asked. The first wording is the default."""
+    """A benchmark's facts and wordings. The first wording is the default."""
 
     name: str
     title: str
@@ -70,9 +70,9 @@ class Benchmark:
     source: str
     wordings: Mapping[str, BenchmarkWording]
     licence_from: str = ''
-    """Where the licence is stated; empty if that was not found."""
+    """Where the licence is stated; empty if unknown."""
     rows: int | None = None
-    """Rows that are asked about in the whole benchmark, where that is known."""
+    """The number of test rows in the whole benchmark, if known."""
 
     def wording(self, style: str | None) -> BenchmarkWording:
         """The wording of a style; the first if none is asked for."""
@@ -102,24 +102,24 @@ def read_benchmark(name: str) -> Benchmark:
         what = f'{name!r} is not a file, and no benchmark has this name.'
         remedy = f'{did_you_mean(name.lower(), names)} `rolecall list benchmarks` shows all.'
         raise ConfigError(Problem(name, what, remedy))
-    read = read_plain_config(WORDINGS / f'{name}.yaml')
-    wordings = {style: _read_wording(style, given) for style, given in read.pop('wordings').items()}
-    return Benchmark(name=name, wordings=wordings, **read)
+    record = read_plain_config(WORDINGS / f'{name}.yaml')
+    wordings = {style: _read_wording(style, values) for style, values in record.pop('wordings').items()}
+    return Benchmark(name=name, wordings=wordings, **record)
 
 
-def _read_wording(style: str, given: Mapping[str, Any]) -> BenchmarkWording:
-    written = dict(given)
-    entries = written.pop('datasets' if 'datasets' in written else 'tasks')
-    files, columns = (tuple(written.pop(key, ())) for key in ('files', 'columns'))
-    return BenchmarkWording(style=style, entries=tuple(_repeat(entries)), files=files, columns=columns, **written)
+def _read_wording(style: str, source: Mapping[str, Any]) -> BenchmarkWording:
+    values = dict(source)
+    entries = values.pop('datasets' if 'datasets' in values else 'tasks')
+    files, columns = (tuple(values.pop(key, ())) for key in ('files', 'columns'))
+    return BenchmarkWording(style=style, entries=tuple(_repeat(entries)), files=files, columns=columns, **values)
 
 
 def _repeat(entries: list[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The entries, those with `each` once for each of its records; the record stays as `each`."""
     for entry in entries:
-        written = {key: value for key, value in entry.items() if key != 'each'}
+        template = {key: value for key, value in entry.items() if key != 'each'}
         for record in entry.get('each', ({},)):
-            yield {**fill_values(written, record), 'each': record}
+            yield {**fill_values(template, record), 'each': record}
 
 
 def fill_values(value: Any, record: Mapping[str, str]) -> Any:
@@ -133,5 +133,5 @@ def fill_values(value: Any, record: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [fill_values(inner, record) for inner in value]
     if isinstance(value, str):
-        return _VALUE.sub(lambda found: record.get(found[1], found[0]), value)
+        return _VALUE.sub(lambda match: record.get(match[1], match[0]), value)
     return value
