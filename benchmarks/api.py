@@ -44,8 +44,8 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 
 OURS = """
 import sys
-from rolecall.ui.cli.run import run_command
-sys.exit(run_command(sys.argv[1], out=sys.argv[2]))
+from rolecall.ui.cli.main import main
+sys.exit(main(['run', sys.argv[1], '--out', sys.argv[2]]))
 """
 
 CONFIG = """

@@ -23,12 +23,10 @@ from typing import Any
 
 from rolecall.core.prompts.template import TEMPLATES
 from rolecall.errors import RolecallError
-from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.inferencer_entries import INFERENCER_KINDS
 from rolecall.experiment.opening.loading import load_config
-from rolecall.experiment.pairs.pair import Pair
 from rolecall.registry import part_name
-from rolecall.sources.datasets import open_dataset
 
 ROOTS = {'opencompass': 'opencompass/configs/datasets', 'aisbench': 'ais_bench/benchmark/configs/datasets'}
 CHATML = {
@@ -191,8 +189,8 @@ def ours(case: dict[str, Any]) -> list[Any]:
             }
         ],
     }
-    plan = build_entries(config)
-    pair = Pair(plan.tasks[0], plan.model_entries[0], open_dataset(plan.tasks[0].entry))
+    experiment = Experiment.open(config)
+    pair = experiment.pair(experiment.tasks[0], experiment.models[0])
     return [request for _, row, picked in pair.rows() for _, request in pair.step(row, picked).requests]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rolecall.experiment.pairs.pair import Preview, preview
+from rolecall.experiment.experiment import preview
+from rolecall.experiment.pairs.pair import Preview
 
 
 def human(prompt: str, **more: Any) -> dict[str, Any]:

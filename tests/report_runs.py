@@ -9,7 +9,7 @@ from typing import Any
 from helpers import API, bot, config, human, template
 from rolecall.core.program import fingerprint
 from rolecall.core.render.spans import Request
-from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.experiment import preview
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.report import ConfigPreviews

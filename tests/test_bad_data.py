@@ -16,8 +16,8 @@ import pytest
 from helpers import config, requests, template
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, DataError, RenderError
+from rolecall.experiment.experiment import preview
 from rolecall.experiment.opening.loading import load_config
-from rolecall.experiment.pairs.pair import preview
 from rolecall.sources.config.reference import Reference
 from rolecall.sources.datasets import FileOptions, first, open_dataset, open_file, parse_range
 from rolecall.ui.cli.main import main

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import API, LM, bot, config, human, requests, template
 from rolecall import ConfigError, DataError, MetaTemplate, PromptTemplate, RenderError, TemplateError, compile
-from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.experiment import preview
 from rolecall.ui.cli.main import main
 
 QA = [{'question': 'q', 'answer': 'a'}]

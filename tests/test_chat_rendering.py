@@ -23,7 +23,7 @@ from rolecall import (
 from rolecall.core.render.chat_renderer import ChatLayout, ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.spans import join_spans, texts_of
-from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.experiment import preview
 from tables import in_one
 
 ROUND = {'round': [human('{question}'), bot('{answer}')]}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.experiment import preview
 from rolecall.ui.cli.main import main
 from servers import serve
 

@@ -13,12 +13,11 @@ from rich.console import Console
 
 from rolecall.core.prompts.messages import read_conversation
 from rolecall.errors import ConfigError, RenderError
+from rolecall.experiment.experiment import Experiment, preview
 from rolecall.experiment.lint.linter import lint_config
 from rolecall.experiment.opening.comparisons import Comparison, Opponent
-from rolecall.experiment.opening.entries import build_entries
 from rolecall.experiment.opening.judges import find_judge
 from rolecall.experiment.pairs.judge_pair import JudgePair
-from rolecall.experiment.pairs.pair import Pair, preview
 from rolecall.insight.pairwise import pairwise_tables
 from rolecall.insight.run_source import StoredRun
 from rolecall.runs.plan import plan_run
@@ -546,9 +545,9 @@ def test_a_dialogue_is_judged_turn_by_turn_or_as_a_whole_as_its_prompt_says(
     assert sorted(asked) == sorted(expected)
     assert card.value == (6.0 if len(expected) == 1 else 6.5)
     assert sum(pair.to_judge for pair in plan_run(config).pairs) == len(expected)
-    entries = build_entries(config)
-    pair = Pair(entries.tasks[0], entries.model_entries[0], entries.tasks[0].open())
-    entry = find_judge(entries.tasks[0], entries.model_entries)
+    experiment = Experiment.open(config)
+    pair = next(experiment.pairs())
+    entry = find_judge(pair.task, experiment.models)
     assert entry is not None
     replies = ['<2 lines>', '<4 lines>'] if options.get('infer_mode') != 'last' else ['<4 lines>']
     shown = JudgePair(pair, entry).previews(0, pair.data.test[0], Picked(()), replies=replies)

@@ -10,8 +10,8 @@ import pytest
 
 from rolecall import plan_run
 from rolecall.errors import ConfigError, Problem
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.inferencers.build import build_inferencer
-from rolecall.experiment.opening.entries import build_entries
 from rolecall.experiment.opening.inferencer_entries import INFERENCER_OPTIONS, InferencerEntry
 
 
@@ -32,7 +32,7 @@ def inferring(**inferencer: object) -> dict[str, object]:
 )
 def test_a_misspelt_option_of_an_inferencer_is_an_error_with_a_suggestion(misspelt: str, meant: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        build_entries(inferring(**{misspelt: 1}))
+        Experiment.open(inferring(**{misspelt: 1}))
     assert caught.value.problems == (
         Problem('datasets[0].infer_cfg.inferencer', f'unknown key {misspelt!r}.', f"Did you mean '{meant}'?"),
     )
@@ -43,7 +43,7 @@ def test_a_misspelt_option_of_an_inferencer_is_an_error_with_a_suggestion(misspe
     ['save_every', 'output_json_filepath', 'max_infer_workers', 'min_new_tokens', 'original_prompt_list', 'example'],
 )
 def test_options_that_other_systems_know_are_left_alone(option: str) -> None:
-    assert build_entries(inferring(**{option: 1})).tasks[0].inferencer.options == {option: 1}
+    assert Experiment.open(inferring(**{option: 1})).tasks[0].inferencer.options == {option: 1}
 
 
 class Noting(dict[str, object]):
@@ -102,4 +102,4 @@ def test_a_retriever_of_ones_own_needs_an_ice_template_only_if_it_picks_examples
     infer_cfg = {'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'}, 'retriever': {'type': Own}}
     config = {'datasets': [{'abbr': 'd', 'type': 'Rows', 'test': [{'q': '1'}], 'infer_cfg': infer_cfg}]}
     with pytest.raises(ConfigError, match='no ice_template') if refused else nullcontext():
-        build_entries(config)
+        Experiment.open(config)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rolecall.core.render.spans import join_spans, texts_of
-from rolecall.experiment.pairs.pair import Preview, preview
+from rolecall.experiment.experiment import preview
+from rolecall.experiment.pairs.pair import Preview
 from tables import in_one
 
 DATA = Path(__file__).parent / 'data'

@@ -12,7 +12,7 @@ import pytest
 
 from helpers import API, LM, bot, config, human, requests, shown, system, template
 from rolecall import ConfigError, PromptList, RenderError, TemplateError
-from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.experiment import preview
 
 PPL = {'type': 'PPLInferencer'}
 QA = [{'question': 'q', 'answer': 'a'}]
@@ -135,7 +135,7 @@ def test_16_one_dialogue_weighed_by_labels_has_labels_and_not_section_names() ->
 
 def test_17_labels_keep_their_order_whatever_the_hash_seed() -> None:
     code = (
-        'from rolecall.experiment.pairs.pair import preview\n'
+        'from rolecall.experiment.experiment import preview\n'
         't={l: "{question} "+l for l in "DBCA"}\n'
         'c=dict(datasets=[dict(abbr="d", type="Rows", test=[dict(question="q", answer="A")],'
         ' reader_cfg=dict(input_columns=["question"], output_column="answer"),'

@@ -17,9 +17,10 @@ import pytest
 import rolecall
 from rolecall import load_config, run_config
 from rolecall.compat.lm_eval import is_task_source
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.key_texts import KEY_TEXTS
 from rolecall.experiment.opening.schema import config_schema
-from rolecall.experiment.opening.source import SourceOptions, assemble
+from rolecall.experiment.opening.source import SourceOptions
 from rolecall.models.endpoint_check import check_service
 from rolecall.models.services import SOURCES, ChatSource
 from rolecall.sources.config.plain_configs import is_plain_config
@@ -210,7 +211,7 @@ def test_init_reads_nested_objects_lists_of_options_and_conversations(
     assert told in capsys.readouterr().out
     [preview] = rolecall.preview('rows.py')
     assert str(preview.request).startswith(sent)
-    [without_config] = rolecall.preview(assemble('rows.jsonl', SourceOptions(models=('mine:two',))).config)
+    [without_config] = rolecall.preview(Experiment.open('rows.jsonl', SourceOptions(models=('mine:two',))).config)
     assert str(without_config.request).startswith(sent.partition('\nA. ')[0])
 
 
@@ -233,8 +234,8 @@ def test_a_file_in_another_encoding_is_read_if_it_is_named(folder: Path, capsys:
 
 def test_a_model_of_the_config_is_the_same_by_the_name_that_is_written_there(folder: Path) -> None:
     Path('c.py').write_text(f'models = ["mine:two"]\ndatasets = {CONFIG["datasets"]!r}\n')
-    made = assemble('c.py', SourceOptions(models=('mine:two',)))
-    assert made.model == ('two',)
+    made = Experiment.open('c.py', SourceOptions(models=('mine:two',)))
+    assert [model.abbr for model in made.models] == ['two']
     assert len(made.config['models']) == 1
 
 

@@ -19,7 +19,7 @@ from rolecall import (
 )
 from rolecall.core.program.answer_turn import show_answer
 from rolecall.core.program.compiled import Program, render_with
-from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.experiment import preview
 
 ROW = {'question': 'q', 'answer': 'GOLD', 'thought': 'IDEA'}
 

@@ -10,7 +10,7 @@ import pytest
 from rolecall import ConfigError, OnlineChatModule
 from rolecall.apps.chat import ModuleError
 from rolecall.checking import Problems
-from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.model_entries import build_model_entry
 from rolecall.models.model_names import resolve_model, resolve_models
 from rolecall.models.services import SOURCES
@@ -162,7 +162,7 @@ def test_a_chat_module_takes_a_service_with_a_model() -> None:
 def test_a_config_may_name_its_models() -> None:
     rows = {'abbr': 'demo', 'type': 'Rows', 'test': [{'q': '1'}], 'infer_cfg': {'prompt_template': {'template': '{q}'}}}
     config: dict[str, Any] = {'datasets': [rows], 'models': ['openai/gpt-4o', {'type': 'OpenAI', 'path': 'x'}]}
-    assert [entry.abbr for entry in build_entries(config).model_entries] == ['gpt-4o', 'OpenAI_x']
+    assert [entry.abbr for entry in Experiment.open(config).models] == ['gpt-4o', 'OpenAI_x']
     with pytest.raises(ConfigError) as error:
-        build_entries({**config, 'models': ['openai/gpt-4o', 'smolm2']})
+        Experiment.open({**config, 'models': ['openai/gpt-4o', 'smolm2']})
     assert str(error.value) == "models[1]\n  unknown model 'smolm2'.\n  Did you mean 'smollm2'?"

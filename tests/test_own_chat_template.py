@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rolecall
-from rolecall.experiment.opening.entries import build_entries
+from rolecall.experiment.experiment import Experiment
 from rolecall.models.pull import PACKAGED, cached_path
 from rolecall.models.tokenizers.tokenizer import find_tokenizer
 from rolecall.runs.run import run_config
@@ -59,7 +59,7 @@ def test_which_template_a_local_model_is_addressed_with(
 ) -> None:
     config = config_of({'type': kind, 'path': make(tmp_path), **further})
     assert next(rolecall.preview(config)).request == request_
-    [entry] = build_entries(config).model_entries
+    [entry] = Experiment.open(config).models
     by_default = request_ == ASKED and not further
     assert entry.uses_own_template is by_default
     assert ('own chat template' in entry.note) is by_default
@@ -108,7 +108,7 @@ def test_the_embedded_model_is_the_same_however_it_is_named(
     preview = next(rolecall.preview(config))
     assert isinstance(preview.request, str)
     assert preview.request.endswith('<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n')
-    [model_entry] = build_entries(config).model_entries
+    [model_entry] = Experiment.open(config).models
     assert model_entry.max_seq_len == PACKAGED['smollm2'].context
     assert model_entry.count(preview.request) == tokenizer.count(preview.request)
     file = put(tmp_path, 'config.py', '\n'.join(f'{name} = {value!r}' for name, value in config.items()))

@@ -20,8 +20,7 @@ from rolecall.core.program import VaryingProgram, compile
 from rolecall.core.prompts.shots import Joints
 from rolecall.core.prompts.template import Template
 from rolecall.core.render.renderers import Renderer
-from rolecall.experiment.opening.entries import build_entries
-from rolecall.experiment.pairs.pair import Pair, preview
+from rolecall.experiment.experiment import Experiment, preview
 from tables import in_one
 
 ROUND = [human('{q}'), bot('{a}')]
@@ -114,8 +113,8 @@ def test_a_run_sends_the_token_ids_that_the_preview_shows() -> None:
         output='a',
         retriever={'type': 'RandomRetriever', 'ice_num': 1},
     )
-    plan = build_entries(whole)
-    pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
+    experiment = Experiment.open(whole)
+    pair = experiment.pair(experiment.tasks[0], experiment.models[0])
     sent = [request for _, row, picked in pair.rows() for _, request in pair.step(row, picked).requests]
     assert sent == [one.request for one in preview(whole)] == [[1, '<H>s1', 2, 3, 'A', 4, 1, '<H>2', 2, 3]]
 

@@ -385,14 +385,13 @@ def test_messages_are_shared_but_cannot_be_changed() -> None:
 
 
 def test_the_sep_token_says_where_the_answer_begins() -> None:
-    from rolecall.experiment.opening.entries import build_entries
-    from rolecall.experiment.pairs.pair import Pair
+    from rolecall.experiment.experiment import Experiment
     from rolecall.sources.retrievers import Picked
 
     prompt = template({'x': '{question}: <SEP>x', 'yy': 'Q {question}: <SEP>yy'}, sep_token='<SEP>')
     whole = config(QA, prompt, inferencer={'type': 'PPLInferencer'}, meta=LM)
-    plan = build_entries(whole)
-    pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
+    experiment = Experiment.open(whole)
+    pair = experiment.pair(experiment.tasks[0], experiment.models[0])
     step = pair.step(QA[0], Picked(()))
     assert dict(step.requests) == {'x': 'q: x', 'yy': 'Q q: yy'}
     assert pair.answers_at(QA[0], step) == {'x': 3, 'yy': 5}

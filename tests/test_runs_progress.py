@@ -18,7 +18,7 @@ from rolecall.models.backends import MODELS, build_model
 from rolecall.runs.run_plan import PlannedPair, RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.ui.cli.run import run_command
+from rolecall.ui.cli.main import main
 from rolecall.ui.views.run_progress import LiveProgress, PlainProgress, QuietProgress, progress_for, score_line
 
 PLAN = RunPlan((PlannedPair('d', 'm', 3, 12, cached=2, input_tokens=4000, price=1.5, exact=False),))
@@ -121,19 +121,20 @@ def test_the_command_runs_a_file_and_says_where_the_results_are(
 ) -> None:
     file = tmp_path / 'config.py'
     file.write_text(CONFIG)
-    assert run_command(file, out=tmp_path / 'run', dry_run=True) == 0
+    assert main(['run', str(file), '--out', str(tmp_path / 'run'), '--dry-run']) == 0
     assert 'Nothing was sent' in capsys.readouterr().err
     assert not (tmp_path / 'run').exists()
-    assert run_command(file, out=tmp_path / 'run') == 0
+    assert main(['run', str(file), '--out', str(tmp_path / 'run')]) == 0
     assert f'Results are in {tmp_path / "run"}.' in capsys.readouterr().err
 
 
 def test_failed_rows_are_named_with_the_command_that_asks_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / 'config.py'
     file.write_text(CONFIG.replace('request.upper()', "{'a': 'A'}[request]"))
-    assert run_command(file, out=tmp_path / 'run', quiet=True) == 1
+    monkeypatch.setattr('sys.argv', ['rolecall', 'run', str(file), '--out', str(tmp_path / 'run'), '--quiet'])
+    assert main() == 1
     assert f'1 row failed; retry with: rolecall run {file} --out {tmp_path / "run"} --rerun failed' in (
         capsys.readouterr().err
     )

@@ -15,7 +15,7 @@ import pytest
 
 import rolecall
 from rolecall.errors import ConfigError
-from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.experiment import preview
 from rolecall.models.protocol import ModelError, Scored
 from rolecall.runs.plan import plan_run
 from rolecall.runs.store.run_reader import RunReader

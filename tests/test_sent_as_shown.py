@@ -17,8 +17,8 @@ from rolecall import plan_run, preview, run_config
 from rolecall.apps.sft.examples import UntrainableError
 from rolecall.apps.sft.pair_examples import pair_examples
 from rolecall.errors import ConfigError, RunError
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.inferencers.inferencer import Prediction, only_step
-from rolecall.experiment.opening.entries import build_entries
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Sampling
 from rolecall.runs.store.run_reader import RunReader
@@ -297,13 +297,13 @@ def test_an_export_says_what_was_done_to_fit(
 
 
 def test_training_examples_have_the_shots_that_are_sent(tokenizer: Path) -> None:
-    plan = build_entries(four_shots('http://localhost', tokenizer))
-    pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
+    experiment = Experiment.open(four_shots('http://localhost', tokenizer))
+    pair = experiment.pair(experiment.tasks[0], experiment.models[0])
     (shown,) = preview(four_shots('http://localhost', tokenizer))
     ((_, teach),) = pair_examples(pair, form='text')
     assert teach().asked == shown.request
-    plan = build_entries(four_shots('http://localhost', tokenizer, max_seq_len=20))
-    ((_, refuse),) = pair_examples(Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open()), form='text')
+    experiment = Experiment.open(four_shots('http://localhost', tokenizer, max_seq_len=20))
+    ((_, refuse),) = pair_examples(experiment.pair(experiment.tasks[0], experiment.models[0]), form='text')
     with pytest.raises(UntrainableError, match=r'does not fit the context: .* tokens\.$'):
         refuse()
 

@@ -33,8 +33,8 @@ from rolecall.apps.sft.training_file import SftReport, entries
 from rolecall.apps.sft.training_programs import Aim, TrainingProgram
 from rolecall.core.render.families import META_TEMPLATES, meta_template
 from rolecall.errors import ConfigError, RenderError
-from rolecall.experiment.opening.entries import build_entries
-from rolecall.experiment.pairs.pair import Pair, Preview, preview
+from rolecall.experiment.experiment import Experiment, preview
+from rolecall.experiment.pairs.pair import Pair, Preview
 from tables import in_one
 
 ROWS = [
@@ -104,8 +104,8 @@ CANNOT = {
 
 
 def pair_of(written: dict[str, Any]) -> Pair:
-    plan = build_entries(written)
-    return Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
+    experiment = Experiment.open(written)
+    return experiment.pair(experiment.tasks[0], experiment.models[0])
 
 
 def examples(written: dict[str, Any], form: Form = 'text', **aim: Any) -> list[Any]:

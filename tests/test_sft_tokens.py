@@ -17,8 +17,7 @@ from rolecall.apps.sft.pair_examples import entry_encoder, pair_examples
 from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
 from rolecall.apps.sft.training_file import SftReport, entries
 from rolecall.apps.sft.training_programs import Aim
-from rolecall.experiment.opening.entries import build_entries
-from rolecall.experiment.pairs.pair import Pair, preview
+from rolecall.experiment.experiment import Experiment, preview
 from rolecall.models.local_engine import PromptEncoder
 
 tokenizers = pytest.importorskip('tokenizers')
@@ -51,12 +50,12 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 
 def exported(written: dict[str, Any], tokenizer: Tokenizer, **aim: Any) -> tuple[list[dict[str, Any]], SftReport]:
-    plan = build_entries(written)
-    pair = Pair(plan.tasks[0], plan.model_entries[0], plan.tasks[0].open())
+    experiment = Experiment.open(written)
+    pair = experiment.pair(experiment.tasks[0], experiment.models[0])
     report = SftReport()
     given_rows = pair_examples(pair, form='tokens', aim=Aim(**aim))
     return list(
-        entries(given_rows, report, form='tokens', encoder=entry_encoder(plan.model_entries[0], tokenizer))
+        entries(given_rows, report, form='tokens', encoder=entry_encoder(experiment.models[0], tokenizer))
     ), report
 
 

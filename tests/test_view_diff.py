@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.experiment import preview
 from rolecall.experiment.previews import differences
 from rolecall.experiment.previews.differences import align_lines, diff_as_json, plain_diff
 from rolecall.ui.views.side_by_side import show_diff

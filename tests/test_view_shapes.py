@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from rolecall.core.render.spans import join_spans
-from rolecall.experiment.pairs.pair import preview
+from rolecall.experiment.experiment import preview
 from rolecall.experiment.previews.blocks import blocks_of
 from rolecall.experiment.previews.jsonl import as_json, json_line
 from rolecall.strings import printable

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.experiment.opening.entries import build_entries
-from rolecall.experiment.pairs.pair import Pair
-from rolecall.sources.datasets import open_dataset
-from rolecall.ui.cli.selection import find_previews
+from rolecall.experiment.experiment import Experiment
+from rolecall.ui.cli.selection import PreviewQuery
 from rolecall.ui.views.terminal import make_console, show_preview
 from rolecall.ui.views.tokens import count_tokens, tokens_of
 
@@ -54,12 +52,12 @@ def pair(model, *, shots=0, template='</E>Q: {q}'):
             }
         ],
     }
-    plan = build_entries(config)
-    return Pair(plan.tasks[0], plan.model_entries[0], open_dataset(plan.tasks[0].entry))
+    experiment = Experiment.open(config)
+    return experiment.pair(experiment.tasks[0], experiment.models[0])
 
 
 def counted(of, tokenizer):
-    (shown,) = find_previews(of)
+    (shown,) = PreviewQuery().previews(of)
     return shown, count_tokens(of, shown, tokenizer)
 
 

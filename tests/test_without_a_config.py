@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from rolecall import ConfigError, RunReader
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.overrides import Overrides
 from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows
 from rolecall.experiment.opening.set_values import set_value
-from rolecall.experiment.opening.source import SourceOptions, assemble
+from rolecall.experiment.opening.source import SourceOptions
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.ui.cli.main import main
 
@@ -105,7 +106,7 @@ def test_choices_with_examples_become_turns_of_a_chat(folder: Path, capsys: pyte
 def test_choices_are_weighed_where_every_model_gives_log_probabilities() -> None:
     rows = RowsOptions(choices=tuple('ABCD'), answer='label')
     asked = {
-        names: assemble(CHOICES, SourceOptions(models=names, rows=rows)).config['datasets'][0]['infer_cfg'][
+        names: Experiment.open(CHOICES, SourceOptions(models=names, rows=rows)).config['datasets'][0]['infer_cfg'][
             'inferencer'
         ]
         for names in (('openai/gpt-4o',), ('hf:org/base',), ('hf:org/base', 'openai/gpt-4o'))
@@ -127,12 +128,13 @@ def test_a_model_of_the_config_is_selected_and_another_is_added(
 def test_a_run_without_any_model_asks_the_embedded_one_and_says_so(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = assemble(ROWS, SourceOptions(rows=RowsOptions(answer='answer'), default_model=True))
+    made = Experiment.open(ROWS, SourceOptions(rows=RowsOptions(answer='answer'), asks_models=True))
     assert [entry['abbr'] for entry in made.config['models']] == ['smollm2']
     assert made.notes == ('no model is given: asking the embedded smollm2. Choose another with --model.',)
-    unscored = assemble(ROWS, SourceOptions(models=('openai/x',), default_model=True))
+    unscored = Experiment.open(ROWS, SourceOptions(models=('openai/x',), asks_models=True))
     assert unscored.notes[0] == 'no answer column is given (--answer): replies are stored, and not scored.'
-    assert assemble({'models': [{}], 'datasets': []}, SourceOptions(default_model=True)).notes == ()
+    options = SourceOptions(asks_models=True, collects_problems=True)
+    assert Experiment.open({'models': [{}], 'datasets': []}, options).notes == ()
 
 
 @pytest.mark.parametrize(

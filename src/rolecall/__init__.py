@@ -66,13 +66,14 @@ if TYPE_CHECKING:
         RunError,
         TemplateError,
     )
+    from rolecall.experiment.experiment import Experiment, preview
     from rolecall.experiment.inferencers.generation import GenInferencer, MultiTurnGenInferencer, SCInferencer
     from rolecall.experiment.inferencers.likelihood import CLPInferencer, LLInferencer
     from rolecall.experiment.inferencers.perplexity import PPLInferencer, PPLOnlyInferencer
     from rolecall.experiment.lint.finding import Finding
     from rolecall.experiment.lint.linter import lint_config
     from rolecall.experiment.opening.loading import load_config
-    from rolecall.experiment.pairs.pair import Preview, preview
+    from rolecall.experiment.pairs.pair import Preview
     from rolecall.insight.gate import gate
     from rolecall.models.model_names import resolve_model
     from rolecall.models.protocol import Capabilities, Model, ModelError, Reply, Sampling, Scored, Usage
@@ -160,7 +161,8 @@ _HOMES = {
     'rolecall.apps.chat.online': ('OnlineChatModule',),
     'rolecall.ui.notebook.finished_run': ('FinishedRun', 'ScoreTable'),
     'rolecall.ui.notebook.quick_run': ('run',),
-    'rolecall.experiment.pairs.pair': ('Preview', 'preview'),
+    'rolecall.experiment.experiment': ('Experiment', 'preview'),
+    'rolecall.experiment.pairs.pair': ('Preview',),
     'rolecall.errors': (
         'ConfigError',
         'DataError',
@@ -238,6 +240,7 @@ __all__ = [
     'DialogueProgram',
     'EmptyPrompter',
     'Event',
+    'Experiment',
     'Finding',
     'FinishedRun',
     'FixKRetriever',

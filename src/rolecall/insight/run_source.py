@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, zip_longest
-from pathlib import Path
 from typing import Any, Protocol
 
 from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.spans import Request, Span, texts_of
 from rolecall.errors import ConfigError, RenderError, RolecallError
-from rolecall.experiment.opening.entries import build_entries
-from rolecall.experiment.opening.loading import load_config
+from rolecall.experiment.experiment import Experiment, Files
+from rolecall.experiment.opening.loading import SourceLike
+from rolecall.experiment.opening.source import SourceOptions
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
@@ -25,8 +25,7 @@ from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
 from rolecall.runs.store.run_reader import NodeTimes, RunReader
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.sources.config.files import Config
-from rolecall.sources.datasets import Dataset, Row, open_dataset
+from rolecall.sources.datasets import Row
 from rolecall.sources.retrievers import Picked
 
 Previews = Callable[[Result], Iterable[Preview]]
@@ -238,17 +237,11 @@ class ConfigPreviews:
     A dataset that can no longer be read gives none; `problems` says why.
     """
 
-    def __init__(
-        self, config: Mapping[str, Any] | str | Path, *, data: Mapping[str, str] | None = None, limit: int | None = None
-    ) -> None:
-        loaded = load_config(config) if isinstance(config, (str, Path)) else config
-        plan = build_entries(loaded)
-        self._base = loaded.path.parent if isinstance(loaded, Config) else None
-        self._data = data
+    def __init__(self, source: Experiment | SourceLike, *, data: Files | None = None, limit: int | None = None) -> None:
+        self._experiment = Experiment.open(source, SourceOptions(data=data or {}))
         self._limit = limit
-        self._tasks = {task.abbr: task for task in plan.tasks}
-        self._model_entries = {model_entry.abbr: model_entry for model_entry in plan.model_entries}
-        self._datasets: dict[str, Dataset] = {}
+        self._tasks = {task.abbr: task for task in self._experiment.all_tasks}
+        self._models = {model.abbr: model for model in self._experiment.all_models}
         self._pairs: dict[tuple[str, str], PairRows] = {}
         self.problems: dict[tuple[str, str], str] = {}
 
@@ -263,21 +256,16 @@ class ConfigPreviews:
     def __call__(self, result: Result) -> list[Preview]:
         """The requests the config produces for this row; none if it no longer has the row."""
         key = (result.dataset, result.model)
-        if key in self.problems or result.dataset not in self._tasks or result.model not in self._model_entries:
+        if key in self.problems or result.dataset not in self._tasks or result.model not in self._models:
             return []
         try:
             if key not in self._pairs:
-                self._pairs[key] = PairRows(self._pair(*key), self._limit)
+                pair = self._experiment.pair(self._tasks[result.dataset], self._models[result.model])
+                self._pairs[key] = PairRows(pair, self._limit)
             return self._pairs[key].previews(result.row, replies=result.replies)
         except RolecallError as error:
             self.problems[key] = str(error)
             return []
-
-    def _pair(self, dataset: str, model: str) -> Pair:
-        task = self._tasks[dataset]
-        if dataset not in self._datasets:
-            self._datasets[dataset] = open_dataset(task.entry, base=self._base, data=self._data)
-        return Pair(task, self._model_entries[model], self._datasets[dataset])
 
 
 def _find_types(value: Any) -> Iterator[Any]:

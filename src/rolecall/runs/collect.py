@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RolecallError, RunError
-from rolecall.experiment.opening.loading import load_config
+from rolecall.experiment.opening.loading import SourceLike, load_config
 from rolecall.models.backends import build_model
 from rolecall.models.http.batches import BatchService, find_service
 from rolecall.models.protocol import Model, ModelError
@@ -205,7 +205,7 @@ class _Collector:
         given = self._config
         try:
             if given is not None:
-                return self._prepare_config(load_config(given) if isinstance(given, (str, Path)) else given)
+                return self._prepare_config(given)
             return self._prepare_file() or self._prepare_config(self._snapshot.restore_config())
         except RolecallError as error:
             self._unprepared = str(error)
@@ -224,7 +224,7 @@ class _Collector:
         self._listener.on_message(f'{path} or its data differ from what was submitted; rows are finished as submitted.')
         return None
 
-    def _prepare_config(self, config: Mapping[str, Any]) -> Prepared:
+    def _prepare_config(self, config: SourceLike) -> Prepared:
         options = RunOptions(
             dataset=[glob.escape(name) for name in self._snapshot.datasets],
             model=[glob.escape(name) for name in self._snapshot.models],

@@ -6,12 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.lint import Finding
-from rolecall.experiment.lint.linter import lint_plan
-from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.tasks import Task
-from rolecall.experiment.pairs.pair import Pair
+from rolecall.experiment.lint.linter import lint_config
 from rolecall.runs.pair_run import Prepared
-from rolecall.sources.datasets import Dataset
 from rolecall.strings import count_noun
 
 _LINTED_ROWS, _FEWEST_LINTED, _LINTED_REQUESTS = 20, 10, 10_000
@@ -23,21 +19,8 @@ _CHECKED_BEFORE = ('duplicate-abbr',)
 
 def lint_prepared(prepared: Prepared) -> Iterator[Finding]:
     """What the linter finds on the pairs that the run is about to ask."""
-    pairs = {(one.pair.task.where, one.model_entry.where): one.pair for one in prepared.pairs}
-    datasets = {one.pair.task.where: one.pair.data for one in prepared.pairs}
-
-    def find_pair(task: Task, model_entry: ModelEntry | None, data: Dataset) -> Pair:
-        known = None if model_entry is None else pairs.get((task.where, model_entry.where))
-        return known or Pair(task, model_entry, data)
-
-    found = lint_plan(
-        prepared.config,
-        prepared.plan,
-        prepared.picked,
-        open_task=lambda task: datasets[task.where],
-        build_pair=find_pair,
-        limit=max(_FEWEST_LINTED, min(_LINTED_ROWS, _LINTED_REQUESTS // max(1, len(prepared.pairs)))),
-    )
+    limit = max(_FEWEST_LINTED, min(_LINTED_ROWS, _LINTED_REQUESTS // max(1, len(prepared.pairs))))
+    found = lint_config(prepared.experiment, limit=limit)
     asked = {f'{one.dataset} × {one.model.name}' for one in prepared.pairs}
     # A pair that was left out is reported already.
     return (one for one in found if ' × ' not in one.where or one.where in asked)

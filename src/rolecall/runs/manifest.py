@@ -42,8 +42,8 @@ def _count_rows(name: object, value: Any) -> Any:
 
 def describe_run(prepared: Prepared) -> dict[str, Any]:
     """With what a run was made: versions, models, each dataset × model with the identity of its wording, overrides."""
-    overrides = prepared.options.overrides
-    named = prepared.pairs if prepared.config.get('benchmarks') else ()
+    overrides = dict(prepared.experiment.overrides)
+    named = prepared.pairs if prepared.experiment.config.get('benchmarks') else ()
     tests = {pair.dataset: pair.pair.data.test for pair in named}
     checksums = {name: checksum_rows(rows) for name, rows in tests.items()}
     pairs = [

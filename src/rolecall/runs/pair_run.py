@@ -12,10 +12,10 @@ from rolecall.core.program import fingerprint
 from rolecall.core.prompts.pieces import Row
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import MissingExtraError, Problem
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.inferencers.generation import GenInferencer
 from rolecall.experiment.inferencers.inferencer import Inferencer
 from rolecall.experiment.opening.comparisons import Comparison
-from rolecall.experiment.opening.entries import Entries
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.pairs.pair import Pair
@@ -122,10 +122,8 @@ class ModelContext:
 class Prepared:
     """A config, prepared: every dataset × model that was picked."""
 
-    config: Mapping[str, Any]
-    plan: Entries
-    picked: Entries
-    """The tasks and models of the plan that were picked."""
+    experiment: Experiment
+    """With the datasets and models that have a pair."""
     pairs: tuple[PairRun, ...]
     options: RunOptions
     skipped: tuple[Problem, ...]

@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 
 from rolecall.core.prompts.pieces import Row
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RenderError
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.inferencers.generation import GenInferencer
+from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model, ModelError, Sampling
@@ -33,7 +35,7 @@ from rolecall.sources.retrievers import Picked
 _KEPT_ROWS = 10_000
 
 
-def plan_run(config: Mapping[str, Any] | str | Path, options: RunOptions | None = None, **changes: Any) -> RunPlan:
+def plan_run(config: Experiment | SourceLike, options: RunOptions | None = None, **changes: Any) -> RunPlan:
     """What a run of the config would ask, counted exactly. `changes` are further options by name (`limit=20`).
 
     `out` names the run directory whose replies are known, `rerun` outcomes whose rows are asked again.

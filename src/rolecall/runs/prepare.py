@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.inferencers.build import build_inferencer
-from rolecall.experiment.opening.entries import Entries, add_line, build_entries, dataset_keys, media_folders
-from rolecall.experiment.opening.loading import load_config
+from rolecall.experiment.opening.entries import add_line, dataset_keys
+from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import check_repeats, check_sampling, check_stops
+from rolecall.experiment.opening.source import SourceOptions
 from rolecall.experiment.opening.tasks import Task, build_task
-from rolecall.experiment.pairs.pair import Pair, Picking, match_abbr
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.experiment.pairs.shared_prefix import find_shared_prefix
 from rolecall.models.protocol import Model
 from rolecall.redaction import find_secrets
@@ -32,76 +33,68 @@ from rolecall.runs.pair_checks import (
 from rolecall.runs.pair_run import ModelContext, PairRun, Prepared
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.scoring_config import read_scoring
-from rolecall.sources.config.files import Config
-from rolecall.sources.datasets import Dataset, open_dataset
+from rolecall.sources.datasets import Dataset
 from rolecall.strings import mask_details
 
 _SAME = 4
 """From this many on, problems of one kind are reported as one, with their number."""
 
 
-def prepare(config: Mapping[str, Any] | str | Path, options: RunOptions | None = None) -> Prepared:
+def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) -> Prepared:
     """Build the models and open the datasets of a config. All problems of all pairs are reported together.
 
     With `keep_going`, datasets and pairs that cannot run are left out, unless nothing is left.
     """
     options = options or RunOptions()
-    dataset, model, data, keep_going = options.dataset, options.model, options.data, options.keep_going
-    loaded = load_config(config) if isinstance(config, (str, Path)) else config
-    unusable: list[Problem] = []
-    plan = build_entries(loaded, skipped=unusable)
-    problems = [*_same_names(plan.tasks, 'dataset'), *_same_names(plan.model_entries, 'model')]
-    if not plan.model_entries and not unusable:
+    experiment = Experiment.open(source, SourceOptions(data=options.data or {}, collects_problems=True))
+    unusable = experiment.problems
+    problems = [*_same_names(experiment.all_tasks, 'dataset'), *_same_names(experiment.all_models, 'model')]
+    if not experiment.all_models and not unusable:
         problems.append(Problem('models', 'the config has no models.', 'Add models=[dict(…)].'))
-    try:
-        tasks = match_abbr(plan.tasks, dataset, 'dataset')
-        model_entries = match_abbr(plan.model_entries, model, 'model')
-    except ConfigError as error:
-        raise ConfigError([*unusable, *error.problems]) from error
-    base = loaded.path.parent if isinstance(loaded, Config) else None
-    models = {model_entry.abbr: _build(model_entry, problems) for model_entry in model_entries}
-    folders = media_folders(tasks, base=base, allowed=loaded.get('media_folders'), data=data)
-    problems += [problem.inside(task.where) for task in tasks for problem in check_repeats(task.entry)]
-    opened = {task.abbr: _open(task, base, data, problems) for task in tasks}
-    picking = {task.abbr: Picking(task, rows, keeps=True) for task in tasks if (rows := opened[task.abbr]) is not None}
+    experiment = experiment.select(dataset=options.dataset, model=options.model)
+    models = {model_entry.abbr: _build(model_entry, problems) for model_entry in experiment.models}
+    problems += [problem.inside(task.where) for task in experiment.tasks for problem in check_repeats(task.entry)]
+    opened = {task.abbr: _open(experiment, task, problems) for task in experiment.tasks}
     pairs: list[PairRun] = []
-    for model_entry in model_entries:
-        for task in tasks:
-            who, rows = models[model_entry.abbr], opened[task.abbr]
-            mismatched = any(f'{task.where} × {model_entry.where}' in one.where for one in unusable)
-            if who is not None and rows is not None and not mismatched:
-                pair = Pair(task, model_entry, rows, picking=picking[task.abbr])
+    for model_entry in experiment.models:
+        for task in experiment.tasks:
+            built = models[model_entry.abbr]
+            mismatched = any(f'{task.where} × {model_entry.where}' in problem.where for problem in unusable)
+            if built is not None and opened[task.abbr] is not None and not mismatched:
+                pair = experiment.pair(task, model_entry)
                 # Without keep_going, the linter reports missing columns, with all else that it finds.
-                lacking = [problem.inside(task.where) for problem in check_columns(pair)] if keep_going else []
+                lacking = [problem.inside(task.where) for problem in check_columns(pair)] if options.keep_going else []
                 problems += lacking
                 if not lacking:
-                    pairs += _prepare_pair(pair, model_entry, who, problems, plan.model_entries, base)
+                    pairs += _prepare_pair(pair, model_entry, built, problems, experiment)
             else:
-                problems += _find_scoring_problems(task, model_entry, plan.model_entries)
+                problems += _find_scoring_problems(task, model_entry, experiment.all_models)
                 problems += _find_inferencer_problems(task, model_entry)
-    for task in _find_stand_ins(loaded, plan):
-        _open(task, base, data, problems)
-        for model_entry in plan.model_entries[:1]:
-            problems += _find_scoring_problems(task, model_entry, plan.model_entries)
-    context = ModelContext(folders, find_secrets(loaded), _find_shared(pairs))
+    for task in _find_stand_ins(experiment):
+        _open(experiment, task, problems)
+        for model_entry in experiment.all_models[:1]:
+            problems += _find_scoring_problems(task, model_entry, experiment.all_models)
+    context = ModelContext(experiment.media_folders, find_secrets(experiment.config), _find_shared(pairs))
     judges = [judge.model_entry.model for pair in pairs for judge in pair.judges]
-    for told in {id(model): model for model in (*models.values(), *judges) if model is not None}.values():
-        context.tell(told)
-    found = _merge_same(list(dict.fromkeys(problems)))
-    problems = [*_merge_same(unusable), *(add_line(problem, loaded) for problem in found)]
-    used = Entries(
-        tuple(task for task in tasks if any(one.pair.task is task for one in pairs)),
-        tuple(entry for entry in model_entries if any(one.model_entry is entry for one in pairs)),
+    for model in {id(model): model for model in (*models.values(), *judges) if model is not None}.values():
+        context.tell(model)
+    distinct = _merge_same(list(dict.fromkeys(problems)))
+    problems = [*_merge_same(unusable), *(add_line(problem, experiment.config) for problem in distinct)]
+    used = replace(
+        experiment,
+        tasks=tuple(task for task in experiment.tasks if any(pair.pair.task is task for pair in pairs)),
+        models=tuple(entry for entry in experiment.models if any(pair.model_entry is entry for pair in pairs)),
     )
-    prepared = Prepared(loaded, plan, used, tuple(pairs), options, tuple(problems), context)
-    if problems and not (keep_going and pairs):
+    prepared = Prepared(used, tuple(pairs), options, tuple(problems), context)
+    if problems and not (options.keep_going and pairs):
         raise ConfigError([*problems, *find_lint_problems(prepared)])
     return prepared
 
 
-def _find_stand_ins(config: Mapping[str, Any], plan: Entries) -> Iterator[Task]:
+def _find_stand_ins(experiment: Experiment) -> Iterator[Task]:
     """Datasets with problems, worded anew, so that their rows and scoring are checked in the same round."""
-    built = {task.where for task in plan.tasks}
+    config = experiment.config
+    built = {task.where for task in experiment.all_tasks}
     wording = {'prompt_template': {'type': 'PromptTemplate', 'template': '-'}}
     for key in dataset_keys(config):
         for i, entry in enumerate(config[key]):
@@ -184,12 +177,11 @@ def _place_in_pair(pair: Pair, where: str, problem: Problem) -> Problem:
     return replace(problem, where=f'{where}: {problem.where}' if problem.where else where)
 
 
-def _open(task: Task, base: Path | None, data: Mapping[str, str] | None, problems: list[Problem]) -> Dataset | None:
-    entry = {key: value for key, value in task.entry.items() if key != 'lint'}
+def _open(experiment: Experiment, task: Task, problems: list[Problem]) -> Dataset | None:
     try:
-        return open_dataset(entry, base=base, data=data)
+        return experiment.dataset(task)
     except ConfigError as error:
-        problems += [problem.inside(task.where) for problem in error.problems]
+        problems += error.problems
     except (MissingExtraError, DataError) as error:
         problems.append(Problem(task.where, str(error)))
     return None
@@ -220,18 +212,13 @@ def _find_inferencer_problems(task: Task, entry: ModelEntry) -> list[Problem]:
 
 
 def _prepare_pair(
-    pair: Pair,
-    model_entry: ModelEntry,
-    model: Model,
-    problems: list[Problem],
-    model_entries: Sequence[ModelEntry],
-    base: Path | None,
+    pair: Pair, model_entry: ModelEntry, model: Model, problems: list[Problem], experiment: Experiment
 ) -> Iterator[PairRun]:
     """The pair, prepared; nothing where it could not work."""
     task = pair.task
     where = f'{task.where} × {model_entry.where}'
     try:
-        scoring = read_scoring(task, model_entry, model_entries)
+        scoring = read_scoring(task, model_entry, experiment.all_models)
         inferencer = build_inferencer(
             task.inferencer.name,
             task.inferencer.options,
@@ -252,11 +239,11 @@ def _prepare_pair(
         problems += [_place_in_pair(pair, where, problem) for problem in find_misspelt_fields(pair, judge)]
     for judge in scoring.judges:
         entry = judge.model_entry.entry
-        if not any(entry is other.entry for other in model_entries):
+        if not any(entry is other.entry for other in experiment.all_models):
             at = f'{task.where}.eval_cfg.evaluator.judge_cfg'
             problems += [problem.inside(at) for problem in _check_options(entry)]
     comparison = scoring.judges[0].comparison if scoring.judges else None
-    wrong = (*check_cluster(pair), *check_opponents(pair, comparison, base))
+    wrong = (*check_cluster(pair), *check_opponents(pair, comparison, experiment.base))
     problems += [problem.inside(task.where) for problem in wrong]
     lacking = list(find_lacking(pair, inferencer, model.capabilities, model.name))
     problems += [Problem(where, what, remedy) for what, remedy in lacking]

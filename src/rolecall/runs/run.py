@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, Problem, RunError
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint import Finding
+from rolecall.experiment.opening.loading import SourceLike
 from rolecall.runs.batches.readiness import check_batchable, open_deferrals, refuse_while_waiting
 from rolecall.runs.client.budgets import Budgets
 from rolecall.runs.client.cache import CachedClient
@@ -50,7 +52,7 @@ _SCORED_AT_ONCE = 8
 
 
 def run_config(
-    config: Mapping[str, Any] | str | Path,
+    config: Experiment | SourceLike,
     options: RunOptions | None = None,
     *,
     progress: RunListener | None = None,
@@ -77,7 +79,7 @@ def run_config(
         manifest = describe_run(prepared)
         for line in describe_changes(store.last_manifest(), manifest):
             listener.on_message(line)
-        store.record_start(manifest, format_config(hide_secrets(prepared.config), style='json'))
+        store.record_start(manifest, format_config(hide_secrets(prepared.experiment.config), style='json'))
         with open_deferrals(store, prepared, tell=listener.on_message) as deferrals:
             try:
                 return run_blocking(Run(prepared, store, listener, deferrals=deferrals).execute(plan, findings))
@@ -92,7 +94,7 @@ def _check(prepared: Prepared, listener: RunListener) -> tuple[Finding, ...]:
         check_batchable(prepared)
     elif not options.dry_run:
         refuse_while_waiting(prepared, _directory(options))
-    read_groups(prepared.config)
+    read_groups(prepared.experiment.config)
     for note in dict.fromkeys(filter(None, (pair.model_entry.note for pair in prepared.pairs))):
         listener.on_message(note)
     findings = tuple(lint_prepared(prepared)) if options.lint else ()
@@ -115,7 +117,7 @@ def _directory(options: RunOptions) -> Path:
 
 
 def ask_rows_again(
-    config: Mapping[str, Any] | str | Path, *, out: str | Path, dataset: str, model: str, rows: Collection[int]
+    config: SourceLike, *, out: str | Path, dataset: str, model: str, rows: Collection[int]
 ) -> RunSummary:
     """Ask a model again about some rows of a run that have no answer, and score its dataset anew.
 
@@ -161,7 +163,7 @@ class Run:
         began, prepared, listener = time.monotonic(), self._prepared, self._listener
         entries = {pair.model.name: pair.model_entry.entry for pair in prepared.pairs}
         budgets = Budgets(prepared.asked_models)
-        path = prepared.config.path if isinstance(prepared.config, Config) else ''
+        path = prepared.experiment.config.path if isinstance(prepared.experiment.config, Config) else ''
         submitted: list[BatchRecord] = []
         with open_workers(
             self._options.workers, context=prepared.context, config=str(path), budgets=budgets, tell=listener.on_message

@@ -98,10 +98,8 @@ class RunOptions:
         ),
     )
     lint: bool = True
-    data: Mapping[str, str] | None = None
-    """Files with the rows of datasets whose loader is not ours, by split."""
-    overrides: Mapping[str, Any] | None = None
-    """What was changed in the config beforehand, for the manifest."""
+    data: Mapping[str, Any] | None = None
+    """Files with the rows of datasets whose loader is not ours, by split, or for each dataset."""
     share: Share | None = None
     """Only these rows are asked, and nothing is scored: `merge_runs` puts the run directories together."""
     workers: Workers | None = None

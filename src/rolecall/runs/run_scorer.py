@@ -164,7 +164,7 @@ class RunScorer:
 
     async def average(self) -> None:
         """Score the config's groups of datasets, for every model. Datasets that were not run now keep their scores."""
-        groups = read_groups(self._prepared.config)
+        groups = read_groups(self._prepared.experiment.config)
         self.cards = list(chain.from_iterable(self._in_order(self._cards)))
         own = {(card.dataset, card.model) for card in self.cards}
         models = {card.model for card in self.cards}
@@ -186,7 +186,7 @@ class RunScorer:
         """What the answers of a pair are compared with; None if they are judged alone."""
         if pair.comparison is None:
             return None
-        config = self._prepared.config
+        config = self._prepared.experiment.config
         return OpponentFinder(
             pair.comparison,
             self._store,

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
+from rolecall.experiment.experiment import Experiment, Files
 from rolecall.experiment.lint.chosen_rules import ChosenRules
 from rolecall.experiment.lint.entry_subjects import describe_dataset, describe_model, describe_pair
 from rolecall.experiment.lint.finding import Finding
 from rolecall.experiment.lint.subject import Asked, Looked, Prompt
 from rolecall.experiment.lint.tally import FindingTally, worst_first
-from rolecall.experiment.opening.entries import Entries, build_entries
 from rolecall.experiment.opening.judges import JudgeEntry, find_judge
-from rolecall.experiment.opening.loading import load_config
+from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.source import SourceOptions
 from rolecall.experiment.opening.tasks import Task
 from rolecall.experiment.pairs.judge_pair import JudgePair
-from rolecall.experiment.pairs.pair import Pair, Preview, match_abbr
-from rolecall.sources.config.files import Config
+from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.sources.datasets import Dataset
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.sources.retrievers import Picked
@@ -32,18 +30,15 @@ _SAME = 4
 Progress = Callable[[int, 'int | None'], None]
 """Told how many rows have been looked at, of how many (None while that is not known)."""
 
-Data = Mapping[str, str] | Mapping[str, Mapping[str, str]]
-"""Files of rows by split; for all datasets, or by the dataset's abbr."""
-
 
 def lint_config(
-    config: Mapping[str, Any] | str | Path,
+    source: Experiment | SourceLike,
     *,
     dataset: str | None = None,
     model: str | Sequence[str] | None = None,
     limit: int | None = 200,
     silence: Collection[str] = (),
-    data: Data | None = None,
+    data: Files | None = None,
     progress: Progress | None = None,
 ) -> list[Finding]:
     """Everything the rules have to say about a config, worst first.
@@ -60,64 +55,35 @@ def lint_config(
     ...     print(finding.severity, finding.rule, finding.where, finding.remedy[:28])
     error unfilled-field demo Did you mean {question}? Nam
     """
-    config = load_config(config) if isinstance(config, (str, Path)) else config
-    plan = build_entries(config)
-    picked = Entries(
-        tuple(match_abbr(plan.tasks, dataset, 'dataset')), tuple(match_abbr(plan.model_entries, model, 'model'))
+    experiment = Experiment.open(source, SourceOptions(data=data or {})).select(dataset=dataset, model=model)
+    tasks, model_entries = experiment.tasks, experiment.models
+    rules = ChosenRules.read(
+        experiment.config, tasks, model_entries, {silence} if isinstance(silence, str) else silence
     )
-    base = config.path.parent if isinstance(config, Config) else None
-    return lint_plan(
-        config,
-        plan,
-        picked,
-        open_task=lambda task: _open(task, base, data or {}),
-        limit=limit,
-        silence={silence} if isinstance(silence, str) else silence,
-        progress=progress,
-    )
-
-
-def lint_plan(
-    config: Mapping[str, Any],
-    plan: Entries,
-    picked: Entries,
-    *,
-    open_task: Callable[[Task], Dataset | str],
-    build_pair: Callable[[Task, ModelEntry | None, Dataset], Pair] = Pair,
-    limit: int | None = 200,
-    silence: Collection[str] = (),
-    progress: Progress | None = None,
-) -> list[Finding]:
-    """The same for a config that is understood already, of which these tasks and models were picked.
-
-    `open_task` gives a dataset, or why it cannot be opened; `build_pair` the pairs whose requests are looked at.
-    """
-    tasks, model_entries = picked.tasks, picked.model_entries
-    rules = ChosenRules.read(config, tasks, model_entries, silence)
-    models = [describe_model(model_entry, plan.model_entries) for model_entry in model_entries]
+    models = [describe_model(model_entry, experiment.all_models) for model_entry in model_entries]
     findings: list[Finding] = []
     for model_entry, subject in zip(model_entries, models, strict=True):
         findings += _without_rows(FindingTally.of(subject, rules.for_entries(model_entry)))
     count = _Count(progress)
     for task in tasks:
-        opened = open_task(task)
-        judge, missing = _find_judge(task, plan.model_entries)
-        subject = describe_dataset(task, opened, plan.tasks, judge=judge, judge_missing=missing)
+        opened = _open(experiment, task)
+        judge, missing = _find_judge(task, experiment.all_models)
+        subject = describe_dataset(task, opened, experiment.all_tasks, judge=judge, judge_missing=missing)
         tally = FindingTally.of(subject, rules.for_entries(task))
         pairs = [
             FindingTally.of(describe_pair(subject, on, task, model_entry), rules.for_entries(task, model_entry))
             for model_entry, on in zip(model_entries, models, strict=True)
         ]
-        for one in (tally, *pairs):
-            one.look()
+        for each in (tally, *pairs):
+            each.look()
         if isinstance(opened, Dataset):
             count.expect(opened, limit, last=len(tasks) == 1)
-            spoken = build_pair(task, None, opened)
+            spoken = experiment.pair(task, None)
             judged = None if judge is None else JudgePair(spoken, judge)
-            sent = [build_pair(task, model_entry, opened) for model_entry in model_entries]
+            sent = [experiment.pair(task, model_entry) for model_entry in model_entries]
             tally.look_back(_look_at_rows(tally, pairs, spoken, judged, sent, limit, count))
-        for one in (tally, *pairs):
-            findings += one.findings()
+        for each in (tally, *pairs):
+            findings += each.findings()
     return worst_first(_merge_same(findings))
 
 
@@ -241,17 +207,9 @@ class _Count:
             self._progress(self._done, self._total)
 
 
-def _open(task: Task, base: Path | None, data: Data) -> Dataset | str:
+def _open(experiment: Experiment, task: Task) -> Dataset | str:
     """The dataset, or why it cannot be opened."""
     try:
-        return task.open(base=base, data=_files_for(task.abbr, data))
+        return experiment.dataset(task)
     except (ConfigError, DataError, MissingExtraError) as error:
         return str(error)
-
-
-def _files_for(abbr: str, data: Data) -> Mapping[str, str] | None:
-    """The files given for a dataset: those under its abbr, under a pattern that fits it, or for all."""
-    by_abbr = {key: files for key, files in data.items() if isinstance(files, Mapping)}
-    for_all = {split: path for split, path in data.items() if not isinstance(path, Mapping)}
-    fits = [files for key, files in by_abbr.items() if fnmatch.fnmatchcase(abbr, key)]
-    return by_abbr.get(abbr) or next(iter(fits), None) or for_all or None

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,7 @@ from rolecall.sources.config.files import Config, misspelt_lists
 JUDGING_EVALUATORS = ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator')
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Every dataset and every model of a config."""
-
-    tasks: tuple[Task, ...]
-    model_entries: tuple[ModelEntry, ...]
+Entries = tuple[tuple[Task, ...], tuple[ModelEntry, ...]]
 
 
 def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = None) -> Entries:
@@ -34,9 +29,9 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
 
     With `skipped`, entries that have problems are left out, and their problems added to it.
 
-    >>> plan = build_entries(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
+    >>> tasks, models = build_entries(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
     ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {q}')))]))
-    >>> [task.abbr for task in plan.tasks]
+    >>> [task.abbr for task in tasks]
     ['demo']
     """
     problems = Problems()
@@ -57,10 +52,10 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
         skipped += problems.found
     else:
         problems.raise_all()
-    return Entries(tuple(tasks), tuple(model_entries))
+    return tuple(tasks), tuple(model_entries)
 
 
-def build_two_entries(
+def build_edited_entries(
     dataset: Mapping[str, Any], where: str, model: ModelEntry | Mapping[str, Any] | None, model_where: str
 ) -> Entries:
     """A dataset and at most one model, each with its place in a config. A model entry is taken as it is."""
@@ -71,7 +66,7 @@ def build_two_entries(
         with problems.inside(f'{where} × {model_where}'):
             _check_pair(task, model_entry)
     problems.raise_all()
-    return Entries(() if task is None else (task,), () if model_entry is None else (model_entry,))
+    return (() if task is None else (task,)), (() if model_entry is None else (model_entry,))
 
 
 def add_line(problem: Problem, config: Mapping[str, Any]) -> Problem:

@@ -1,18 +1,68 @@
-"""`load_config`: a config by whatever names it, a file, a task file of lm-evaluation-harness or a benchmark's name."""
+"""What a user gives, recognised once: a benchmark's name, a task file, rows or a config; and `load_config`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from rolecall.compat.benchmarks import is_benchmark_name
 from rolecall.compat.benchmarks.catalogues import CATALOGUES, find_catalogue_file
-from rolecall.compat.lm_eval import is_task_source
+from rolecall.compat.lm_eval import CATALOGUE, is_task_source
 from rolecall.errors import ConfigError, Problem
 from rolecall.sources.config.files import Config, load_config_file
 from rolecall.sources.config.names import resolve
+from rolecall.sources.config.plain_configs import is_plain_config
 from rolecall.sources.config.reference import Resolve
+
+SourceLike = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+SourceKind = Literal['benchmark', 'catalogue', 'task', 'rows', 'config']
+"""Benchmarks by name, a file of a package's catalogue (`opencompass:NAME`), task files of lm-evaluation-harness, rows
+or a file of them, a config file or a mapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a user gave, and what it is."""
+
+    kind: SourceKind
+    value: Any
+
+    @classmethod
+    def recognise(cls, value: SourceLike) -> Source:
+        """Decide what was given. Nothing is loaded.
+
+        >>> [Source.recognise(text).kind for text in ('gsm8k', 'lm_eval:arc_easy', 'rows.csv', 'config.py')]
+        ['benchmark', 'task', 'rows', 'config']
+        """
+        if isinstance(value, Mapping):
+            return cls('config', value)
+        if not isinstance(value, str | Path):
+            return cls('rows', value)
+        if Path(value).suffix != '.py':
+            from rolecall.sources.datasets.formats import is_data_file  # not for every config
+
+            if is_data_file(Path(value)) and not is_plain_config(value):
+                return cls('rows', Path(value))
+        if is_task_source(value):
+            return cls('task', value)
+        if is_benchmark_name(value):
+            return cls('catalogue' if str(value).startswith(tuple(CATALOGUES)) else 'benchmark', str(value))
+        return cls('config', value)
+
+    @property
+    def run_name(self) -> str:
+        """What a run of it is called, if nothing else is said."""
+        if not isinstance(self.value, str | Path):
+            return 'rows'
+        name = str(self.value)
+        if self.kind in ('benchmark', 'catalogue') or name.startswith(CATALOGUE):
+            name = name.rpartition(':')[2].replace(',', '+')
+        return Path(name).name.split('.')[0]
+
+    def __str__(self) -> str:
+        return str(self.value) if isinstance(self.value, str | Path) else self.kind
 
 
 def load_config(
@@ -59,28 +109,34 @@ def load_config(
         'emulate': emulate,
         'hub': hub,
     }
-    given = {name: value for name, value in options.items() if value is not None and value is not False}
-    if is_task_source(path):
-        return _load_task_files(path, given, overrides)
-    if is_benchmark_name(path):
-        if str(path).startswith(tuple(CATALOGUES)):
-            path = find_catalogue_file(str(path))
-        else:
-            return _load_named(str(path), given, data_folder)
-    if given or overrides:
-        named = ', '.join([*given, *(['overrides'] if overrides else [])])
-        raise ConfigError(Problem(str(path), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
-    return load_config_file(path, foreign=foreign, roots=roots, resolve=resolve)
+    source = Source.recognise(path)
+    return load_source(
+        source, options, data_folder=data_folder, overrides=overrides, foreign=foreign, roots=roots, resolve=resolve
+    )
 
 
-def _load_task_files(path: str | Path, given: dict[str, Any], overrides: Mapping[str, Any] | None) -> Config:
-    from rolecall.compat.lm_eval.load_tasks import load_tasks
-    from rolecall.compat.lm_eval.task import read_options
+def load_source(
+    source: Source,
+    options: Mapping[str, Any],
+    *,
+    data_folder: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    **reading: Any,
+) -> Config:
+    """The config that a source names; `options` are those of task files and benchmarks, `reading` those of files."""
+    stated = {name: value for name, value in options.items() if value is not None and value is not False}
+    if source.kind == 'task':
+        from rolecall.compat.lm_eval.load_tasks import load_tasks
+        from rolecall.compat.lm_eval.task import read_options
 
-    return Config(Path(path), load_tasks(path, read_options(given), overrides))
+        return Config(Path(source.value), load_tasks(source.value, read_options(stated), overrides))
+    if source.kind == 'benchmark':
+        from rolecall.compat.benchmarks.load_benchmarks import load_benchmarks, read_benchmark_options
 
-
-def _load_named(names: str, given: dict[str, Any], folder: str | Path | None) -> Config:
-    from rolecall.compat.benchmarks.load_benchmarks import load_benchmarks, read_benchmark_options
-
-    return Config(Path(names), load_benchmarks(names, read_benchmark_options(names, given, folder)))
+        chosen = read_benchmark_options(source.value, stated, data_folder)
+        return Config(Path(source.value), load_benchmarks(source.value, chosen))
+    if stated or overrides:
+        named = ', '.join([*stated, *(['overrides'] if overrides else [])])
+        raise ConfigError(Problem(str(source), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
+    path = find_catalogue_file(source.value) if source.kind == 'catalogue' else source.value
+    return load_config_file(path, **reading)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fnmatch
 import importlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.opening.entries import dataset_keys
 from rolecall.experiment.opening.loading import load_config
-from rolecall.experiment.opening.model_entries import model_abbr
 from rolecall.experiment.opening.tasks import dataset_abbr
 from rolecall.redaction import find_secrets
 from rolecall.registry import LocalPath
@@ -23,23 +21,16 @@ from rolecall.sources.config.printing import format_config
 _SUFFIXES = ('.py', '.yaml', '.yml', '.json')
 
 
-def save_config(
-    config: Mapping[str, Any],
-    target: Path,
-    *,
-    dataset: str | None = None,
-    models: Sequence[str] | None = None,
-    limit: int | None = None,
-) -> None:
-    """Write the selected datasets and models of a config to a file. What would not read back the same is refused."""
-    keys = dataset_keys(config)
-    selected = {
-        **config,
-        **{key: [_limit(entry, limit) for entry in _select(config[key], dataset_abbr, [dataset])] for key in keys},
-        'models': _select(config.get('models') or (), model_abbr, models),
-    }
-    for key in keys:
-        selected[key] = [_with_relative_path(entry, target.parent) for entry in selected[key]]
+def save_config(config: Mapping[str, Any], target: Path, *, places: Collection[str], limit: int | None = None) -> None:
+    """Write the datasets and models at these places of a config to a file.
+
+    What would not read back the same is refused.
+    """
+    selected = dict(config)
+    for key in (*dataset_keys(config), 'models'):
+        selected[key] = [entry for i, entry in enumerate(config.get(key) or ()) if f'{key}[{i}]' in places]
+    for key in dataset_keys(config):
+        selected[key] = [_with_relative_path(_limit(entry, limit), target.parent) for entry in selected[key]]
     if problem := next(_find_obstacles(selected, target), None):
         raise ConfigError(problem)
     text = _format(selected, target.suffix)
@@ -50,11 +41,6 @@ def save_config(
             what = 'the config holds objects that cannot be written to a file.'
             raise ConfigError(Problem(f'--save-config {target}', what, 'Change the original config instead.'))
         os.replace(part, target)
-
-
-def _select(entries: Sequence[Any], abbr: Callable[[Any], str], patterns: Sequence[str | None] | None) -> list[Any]:
-    wanted = [pattern for pattern in patterns or () if pattern is not None]
-    return [entry for entry in entries if not wanted or any(fnmatch.fnmatchcase(abbr(entry), one) for one in wanted)]
 
 
 def _limit(entry: Mapping[str, Any], limit: int | None) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What a command or `rolecall.run` is given, as one config: rows or a config file, models by name, and overrides."""
+"""A source and what stands beside it, as one config: rows or a config file, models by name, and overrides."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.checking import Problems
-from rolecall.compat.benchmarks import is_benchmark_name
-from rolecall.compat.benchmarks.catalogues import CATALOGUES
-from rolecall.compat.lm_eval import is_task_source
 from rolecall.core.render.renderers import TextRenderer
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.experiment.opening.loading import load_config
+from rolecall.experiment.opening.loading import Source, load_config, load_source
 from rolecall.experiment.opening.model_entries import build_model_entry, model_abbr
 from rolecall.experiment.opening.overrides import Overrides
 from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows, find_letters, read_first_rows
@@ -23,8 +20,7 @@ from rolecall.models.backends import MODEL_KINDS
 from rolecall.models.pull import PACKAGED
 from rolecall.registry import bare_name
 from rolecall.sources.config.files import SHEETS, Config
-from rolecall.sources.config.plain_configs import is_plain_config
-from rolecall.sources.datasets.formats import FORMATS, is_data_file
+from rolecall.sources.datasets.formats import FORMATS
 from rolecall.strings import count_noun
 
 if TYPE_CHECKING:
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
 _GIVE_LOGPROBS = frozenset(
     ('LlamaCpp', 'Embedded', 'smollm2', 'HuggingFace', 'HuggingFaceCausalLM', 'HuggingFaceBaseModel', 'VLLM')
 )
-Source = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,62 +41,82 @@ class SourceOptions:
     model_name: str | None = None
     rows: RowsOptions = field(default_factory=RowsOptions)
     overrides: Overrides = field(default_factory=Overrides)
-    data: Mapping[str, str] = field(default_factory=dict)
-    """Files of rows by split."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Files of rows by split, or for each dataset."""
     data_folder: str | Path | None = None
     """The folder with the rows of benchmarks that are given by name."""
     task: Mapping[str, Any] = field(default_factory=dict)
     """Options of `load_config` for task files of lm-evaluation-harness."""
     models_file: str | None = None
     """A config whose models are asked."""
-    shown: tuple[Mapping[str, Any], ...] = ()
-    """Entries of models that are only shown a prompt, never asked."""
-    default_model: bool = False
-    """Whether a config without models gets the embedded one."""
+    meta_template: str | None = None
+    """A model family that prompts are shown for; it is never asked."""
+    api: bool = False
+    """Whether prompts are shown as messages of a chat API."""
+    asks_models: bool = False
+    """Whether models are asked: then the embedded one is the default."""
+    collects_problems: bool = False
+    """Whether entries with problems are left out, and what is wrong is kept for a consumer that finds more."""
+
+    @property
+    def shown(self) -> list[dict[str, Any]]:
+        """Entries of models that are only shown a prompt, never asked."""
+        models: list[dict[str, Any]] = []
+        if self.meta_template is not None:
+            text_model = {'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': self.meta_template}
+            models.append({'abbr': self.meta_template, **text_model})
+        if self.api:
+            models.append({'abbr': 'api', 'type': 'OpenAI', 'path': 'model'})
+        return models
+
+    @property
+    def train_only(self) -> bool:
+        """Whether the only file given beside a source has rows for examples."""
+        return set(self.data) == {'train'}
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What is changed beside a config or rows, for the manifest of a run."""
+        names = [option.removeprefix('--').replace('-', '_') for option in self.rows.given]
+        values = {name: getattr(self.rows, name) for name in names}
+        rows = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return {**rows, **self.overrides.as_dict()}
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """One config, and what to select in it."""
-
-    config: Mapping[str, Any]
-    base: Path | None = None
-    """The folder that relative paths start from."""
-    model: tuple[str, ...] | None = None
-    """The models to select by abbr; None for all."""
-    data: Mapping[str, str] | None = None
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
-def assemble(source: Source, options: SourceOptions) -> Assembled:
-    """The config that a source and its options describe.
-
-    >>> rows = [{'question': '1+1=?', 'answer': '2'}]
-    >>> options = SourceOptions(models=('openai/gpt-4o',), rows=RowsOptions(answer='answer', metric='number'))
-    >>> assembled = assemble(rows, options)
-    >>> assembled.model, assembled.config['datasets'][0]['eval_cfg']['evaluator']
-    (None, {'type': 'Gsm8kEvaluator'})
-    """
-    if _is_rows(source):
-        return _assemble_rows(source, options)  # type: ignore[arg-type]  # a mapping is a config, not rows
-    return _assemble_config(source, options)  # type: ignore[arg-type]
+def assemble(
+    source: Source, options: SourceOptions, notes: list[str]
+) -> tuple[Mapping[str, Any], tuple[str, ...] | None]:
+    """The config that a source and its options describe, and the models to select in it by abbr; None for all."""
+    if source.kind == 'rows':
+        return _config_for_rows(source.value, options, notes), None
+    _refuse_options(source, options)
+    loaded, overrides = _load(source, options, notes)
+    if source.kind in ('benchmark', 'catalogue'):
+        notes += _describe_rows(loaded)
+        if not options.data:
+            _require_rows(loaded)
+    own = _own_models(loaded, options.models_file)
+    added = _resolve(options, own, notes)
+    selected = _select(options, own, added)
+    added = [entry for entry in added if entry not in own]
+    names: Mapping[str, Any] = loaded
+    changes_names = overrides.given and any(isinstance(entry, str) for entry in loaded.get('models') or ())
+    if added or changes_names or options.shown or options.models_file is not None:
+        names = {**loaded, 'models': [*own, *added, *options.shown]}
+    changed = overrides.apply(names) if overrides.given else names
+    if isinstance(loaded, Config) and changed is not loaded:
+        changed = replace(loaded, names=changed)
+    return changed, selected
 
 
-def _is_rows(source: Source) -> bool:
-    if isinstance(source, str | Path):
-        return is_data_file(Path(source)) and Path(source).suffix != '.py' and not is_plain_config(source)
-    return not isinstance(source, Mapping)
-
-
-def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: SourceOptions) -> Assembled:
+def _config_for_rows(
+    rows: Path | Sequence[Mapping[str, Any]], options: SourceOptions, notes: list[str]
+) -> dict[str, Any]:
     problems = Problems()
-    for name in _task_options_given(options):
+    for name in _stated_task_options(options):
         problems.add(name, 'applies to task files of lm-evaluation-harness (.yaml).')
     problems.raise_all()
-    notes: list[str] = []
     models = [*_resolve(options, [], notes), *options.shown]
-    rows = Path(source) if isinstance(source, str | Path) else source
     rows_options = _find_choices(rows, options.rows, notes)
     choices = bool(rows_options.choices)
     can_weigh = bool(models) and all(map(_gives_logprobs, models))
@@ -110,22 +125,19 @@ def _assemble_rows(source: str | Path | Sequence[Mapping[str, Any]], options: So
         notes.append('choices are compared by log-probability; --ask generate reads them from a generated reply.')
     elif choices and options.rows.ask is None:
         notes += _describe_company(models)
-    if options.default_model and options.rows.answer is None:
+    if options.asks_models and options.rows.answer is None:
         notes.append('no answer column is given (--answer): replies are stored, and not scored.')
     dialogue = not all(map(_takes_bare_text, models)) if models else False
     dataset = dataset_for_rows(rows, rows_options, dialogue=dialogue, perplexity=perplexity, notes=notes)
-    data = dict(options.data)
-    if isinstance(rows, Path) and set(data) == {'train'}:
-        dataset['data_files'] = {'train': str(Path(data.pop('train')).absolute()), 'test': dataset.pop('path')}
+    if isinstance(rows, Path) and options.train_only:
+        dataset['data_files'] = {'train': str(Path(options.data['train']).absolute()), 'test': dataset.pop('path')}
     elif not isinstance(rows, Path):
         dataset['train'] = rows
     overrides = options.overrides
     if overrides.shots and overrides.retriever is None and 'data_files' not in dataset:
         # Examples come from the rows themselves: drawn for each row, so that all rows serve.
         overrides = replace(overrides, retriever='random')
-    config = overrides.apply({'models': models, 'datasets': [dataset]})
-    overrides_given = {**_given_rows_options(options.rows), **options.overrides.as_dict()}
-    return Assembled(config, None, None, data or None, overrides_given, tuple(notes))
+    return overrides.apply({'models': models, 'datasets': [dataset]})
 
 
 def _gives_logprobs(entry: Mapping[str, Any]) -> bool:
@@ -153,12 +165,6 @@ def _find_choices(rows: Path | Sequence[Mapping[str, Any]], options: RowsOptions
     return replace(options, choices=letters)
 
 
-def _given_rows_options(options: RowsOptions) -> dict[str, Any]:
-    names = [option.removeprefix('--').replace('-', '_') for option in options.given]
-    values = {name: getattr(options, name) for name in names}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
 def _takes_bare_text(entry: Mapping[str, Any]) -> bool:
     """Whether a model completes text: it has neither roles of its own nor a chat template."""
     if entry.get('meta_template') or MODEL_KINDS.get(bare_name(entry.get('type')) or '', 'text') == 'api':
@@ -172,70 +178,53 @@ def _takes_bare_text(entry: Mapping[str, Any]) -> bool:
     return built is not None and isinstance(built.renderer, TextRenderer) and built.meta is None
 
 
-def _assemble_config(source: str | Path | Mapping[str, Any], options: SourceOptions) -> Assembled:
-    shown = 'config' if isinstance(source, Mapping) else str(source)
+def _refuse_options(source: Source, options: SourceOptions) -> None:
+    """Refuse options that belong to sources of another kind."""
+    name = str(source)
+    shown = {'--meta-template': options.meta_template is not None, '--api': options.api}
+    if source.kind == 'config' and any(shown.values()):
+        option = next(option for option, stated in shown.items() if stated)
+        raise ConfigError(Problem(name, f'{option} applies to a file of rows; a config defines its own.'))
     if options.rows.given:
         what = f'{options.rows.given[0]} applies to a file of rows; a config defines its own.'
         remedy = ''
-        if Path(shown).suffix in SHEETS:
+        if Path(name).suffix in SHEETS:
             what, remedy = 'spreadsheets are not read.', 'Save the sheet as CSV (UTF-8).'
-        elif Path(shown).suffix not in ('.py', '.yaml', '.yml', '.json') and not isinstance(source, Mapping):
+        elif Path(name).suffix not in ('.py', '.yaml', '.yml', '.json') and not isinstance(source.value, Mapping):
             remedy = f'Files of rows end in {", ".join(sorted(FORMATS))}.'
-            if not Path(shown).exists() and not is_benchmark_name(shown):
-                near = [one.name for one in Path(shown).parent.glob('*') if one.suffix in FORMATS]
-                what, remedy = 'no such file.', f'{did_you_mean(Path(shown).name, near)} {remedy}'.strip()
-        raise ConfigError(Problem(shown, what, remedy))
-    overrides, notes = options.overrides, list[str]()
-    named = not isinstance(source, Mapping) and is_benchmark_name(source)
-    if options.data_folder is not None and (not named or str(source).startswith(tuple(CATALOGUES))):
+            if source.kind in ('task', 'config') and not Path(name).exists():
+                near = [path.name for path in Path(name).parent.glob('*') if path.suffix in FORMATS]
+                what, remedy = 'no such file.', f'{did_you_mean(Path(name).name, near)} {remedy}'.strip()
+        raise ConfigError(Problem(name, what, remedy))
+    if options.data_folder is not None and source.kind != 'benchmark':
         what = f'expected SPLIT=FILE, got the folder {str(options.data_folder)!r}.'
-        raise ConfigError(
-            Problem(
-                '--data',
-                what,
-                'A folder of datasets goes with the name of a benchmark; other sources look in $ROLECALL_DATA.',
-            )
-        )
-    if not isinstance(source, Mapping) and _is_asked_as_task(source, options):
+        remedy = 'A folder of datasets goes with the name of a benchmark; other sources look in $ROLECALL_DATA.'
+        raise ConfigError(Problem('--data', what, remedy))
+
+
+def _load(source: Source, options: SourceOptions, notes: list[str]) -> tuple[Mapping[str, Any], Overrides]:
+    """The config as it is written, and the overrides left to apply: lm-eval's tasks draw their own examples."""
+    overrides = options.overrides
+    if _is_asked_as_task(source, options):
         task = {**options.task, 'num_fewshot': overrides.shots, 'system_instruction': overrides.system}
-        loaded: Mapping[str, Any] = load_config(source, **task, data_folder=options.data_folder)
-        overrides = replace(overrides, shots=None, system=None)
+        loaded = load_source(source, task, data_folder=options.data_folder)
         notes += _describe_differences(loaded['datasets'])
-    elif named and not str(source).startswith(tuple(CATALOGUES)):
-        loaded = load_config(str(source), **options.task, data_folder=options.data_folder)
-    else:
-        if given := _task_options_given(options):
-            what = f'{given[0]} applies to task files of lm-evaluation-harness (.yaml); a config defines its own.'
-            raise ConfigError(Problem(shown, what))
-        loaded = source if isinstance(source, Mapping) else load_config(source)
-    if named:
-        notes += _describe_rows(loaded)
-        if not options.data:
-            _require_rows(loaded)
-    own = _own_models(loaded, options.models_file)
-    added = _resolve(options, own, notes)
-    selected = _select(options, own, added)
-    added = [entry for entry in added if entry not in own]
-    names: Mapping[str, Any] = loaded
-    has_names = any(isinstance(one, str) for one in loaded.get('models') or ())
-    if added or has_names or options.shown or options.models_file is not None:
-        names = {**loaded, 'models': [*own, *added, *options.shown]}
-    changed = overrides.apply(names) if overrides.given else names
-    if isinstance(loaded, Config) and changed is not loaded:
-        changed = replace(loaded, names=changed)
-    base = loaded.path.parent if isinstance(loaded, Config) else None
-    return Assembled(changed, base, selected, dict(options.data) or None, options.overrides.as_dict(), tuple(notes))
+        return loaded, replace(overrides, shots=None, system=None)
+    if source.kind == 'benchmark':
+        return load_source(source, options.task, data_folder=options.data_folder), overrides
+    if stated := _stated_task_options(options):
+        what = f'{stated[0]} applies to task files of lm-evaluation-harness (.yaml); a config defines its own.'
+        raise ConfigError(Problem(str(source), what))
+    return source.value if isinstance(source.value, Mapping) else load_source(source, {}), overrides
 
 
-def _is_asked_as_task(source: str | Path, options: SourceOptions) -> bool:
+def _is_asked_as_task(source: Source, options: SourceOptions) -> bool:
     """Whether the options of lm-eval's tasks apply: to task files, and to benchmarks in lm-eval's wording."""
-    if is_task_source(source):
-        return True
-    if not is_benchmark_name(source) or ':' in str(source):
-        return False
+    if source.kind != 'benchmark':
+        return source.kind == 'task'
     from rolecall.compat.benchmarks.load_benchmarks import is_asked_as_task
 
-    return is_asked_as_task(str(source), options.task.get('emulate'))
+    return is_asked_as_task(source.value, options.task.get('emulate'))
 
 
 def _describe_differences(datasets: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -268,7 +257,7 @@ def _describe_rows(config: Mapping[str, Any]) -> list[str]:
     return [f'{", ".join(abbrs)}: {note}.' for note, abbrs in said.items()]
 
 
-def _task_options_given(options: SourceOptions) -> list[str]:
+def _stated_task_options(options: SourceOptions) -> list[str]:
     given = {
         '--models': options.models_file,
         **{f'--{name.replace("_", "-")}': value for name, value in options.task.items()},
@@ -294,7 +283,7 @@ def _resolve(options: SourceOptions, own: Sequence[Any], notes: list[str]) -> li
     """The entries of the models that are given by name. Those that are abbrs of the config are not among them."""
     abbrs = [model_abbr(entry) for entry in own if isinstance(entry, Mapping)]
     names = [name for name in options.models if not _matches(name, abbrs)]
-    if not names and (options.models or own or options.shown or not options.default_model):
+    if not names and (options.models or own or options.shown or not options.asks_models):
         return []
     from rolecall.models.model_names import DEFAULT_MODEL, resolve_models
 

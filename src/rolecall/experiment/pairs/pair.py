@@ -5,13 +5,11 @@ The viewer, the linter, the plan, the exports, the run and the report all take r
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, tee
-from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from rolecall.checking import is_whole
 from rolecall.core.prompts.script import PromptList
@@ -19,16 +17,13 @@ from rolecall.core.prompts.wording import Mode
 from rolecall.core.render.arrange import Note
 from rolecall.core.render.renderers import DatasetRenderer
 from rolecall.core.render.spans import Request, Span
-from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_you_mean
-from rolecall.experiment.opening.entries import build_entries
+from rolecall.errors import DataError, RenderError
 from rolecall.experiment.opening.fitting import CutSide, Step, TokenBudget, fit
-from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.opening.tasks import Task, locate_problems
 from rolecall.experiment.pairs.programs import build_program
 from rolecall.registry import load_object
-from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset, Row, Rows, first
 from rolecall.sources.retrievers import Picked
 
@@ -70,51 +65,12 @@ class Preview:
         return str(request_html(f'{self.dataset}{model} · row {self.row}', self.request, self.spans))
 
 
-def preview(
-    config: Mapping[str, Any] | str | Path,
-    *,
-    dataset: str | None = None,
-    model: str | Sequence[str] | None = None,
-    limit: int | None = None,
-    replies: Sequence[str] | None = None,
-    data: Mapping[str, str] | None = None,
-) -> Iterator[Preview]:
-    """Yield every request that a config leads to, with the origin of every character.
-
-    `dataset` and `model` pick by abbr (patterns such as `gsm8k*` work), `limit` bounds the rows of each dataset,
-    `replies` stand for what the model says in the turns of a dialogue, and `data` supplies rows for datasets whose
-    loader is not ours: `{'train': file, 'test': file}`.
-
-    >>> config = dict(
-    ...     models=[dict(abbr='m', type='HuggingFaceCausalLM', path='none', meta_template=dict(round=[
-    ...         dict(role='HUMAN', begin='<H>', end='</H>'),
-    ...         dict(role='BOT', begin='<B>', end='</B>', generate=True)]))],
-    ...     datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?', 'a': '2'}],
-    ...         reader_cfg=dict(input_columns=['q'], output_column='a'),
-    ...         infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template=dict(round=[
-    ...             dict(role='HUMAN', prompt='{q}'), dict(role='BOT', prompt='{a}')]))))])
-    >>> next(preview(config)).request
-    '<H>1+1=?</H><B>'
-    """
-    loaded = _load(config)
-    base = loaded.path.parent if isinstance(loaded, Config) else None
-    plan = build_entries(loaded)
-    model_entries: Sequence[ModelEntry | None] = match_abbr(plan.model_entries, model, 'model') or [None]
-    for task in match_abbr(plan.tasks, dataset, 'dataset'):
-        rows = task.open(base=base, data=data)
-        picking = Picking(task, rows, keeps=len(model_entries) > 1)
-        for model_entry in model_entries:
-            pair = Pair(task, model_entry, rows, picking=picking)
-            for number, row, picked in pair.rows(limit):
-                yield from pair.previews(number, row, picked, replies=replies)
-
-
 class Picking:
     """The examples for the rows of one dataset. Every model is shown the same, so `keeps` saves picking them again."""
 
     def __init__(self, task: Task, data: Dataset, *, keeps: bool) -> None:
         self._task = task
-        self._data = data
+        self.data = data
         self._keeps = keeps and not task.retriever.fixed
         self._kept: dict[int | None, list[Picked]] = {}
         self.on_indexing: Callable[[int, int], None] | None = None
@@ -123,7 +79,7 @@ class Picking:
     def rows(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
         """The rows being asked about, each with its examples."""
         if limit in self._kept:
-            return zip(first(self._data.test, limit), self._kept[limit], strict=True)
+            return zip(first(self.data.test, limit), self._kept[limit], strict=True)
         return self._pick(limit)
 
     def _watch_indexing(self) -> dict[str, Any]:
@@ -135,12 +91,12 @@ class Picking:
             or not type(self._task.retriever).__module__.startswith('rolecall.')
         ):
             return {}
-        size = len(self._data.train)
+        size = len(self.data.train)
         return {'progress': lambda done, total: tell(done, size) if done <= size else None}
 
     def rows_at(self, numbers: Sequence[int], limit: int | None) -> Iterator[tuple[int, Row, Picked]]:
         """Some of the rows, by ascending numbers, each with the examples that it has among all rows."""
-        task, data = self._task, self._data
+        task, data = self._task, self.data
         if not task.retriever.fixed or (data.train is data.test and task.retriever.ice_num):
             wanted = _Ascending(numbers)
             upto = islice(enumerate(self.rows(limit)), numbers[-1] + 1 if numbers else 0)
@@ -152,7 +108,7 @@ class Picking:
         yield from zip(numbers, asked, picks, strict=False)
 
     def _pick(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
-        task, data = self._task, self._data
+        task, data = self._task, self.data
         asked, seen = tee(first(data.test, limit))
         with locate_problems(f'{task.where}.infer_cfg.retriever'):
             rows = map(self._complete_row, seen)
@@ -352,9 +308,6 @@ class Pair:
         return [column for column in self._needed if column not in row]
 
 
-_Named = TypeVar('_Named', Task, ModelEntry)
-
-
 def _find_budget(task: Task, model_entry: ModelEntry, weighs: bool) -> TokenBudget:
     """The shorter of the dataset's and the model's context limit, less the length of the answer."""
     options = task.inferencer.options
@@ -369,27 +322,3 @@ def _find_budget(task: Task, model_entry: ModelEntry, weighs: bool) -> TokenBudg
 def stand_in_reply(replies: Sequence[str] | None, turn: int) -> str:
     """The reply that stands for the model's in a preview: `answer1`, `answer2`, … where none is given."""
     return replies[turn] if replies is not None and turn < len(replies) else f'answer{turn + 1}'
-
-
-def _load(config: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
-    return load_config(config) if isinstance(config, (str, Path)) else config
-
-
-def match_abbr(named: Sequence[_Named], pattern: str | Sequence[str] | None, what: str) -> list[_Named]:
-    """Those whose abbr is, or fits, one of the patterns; a pattern that fits none is an error."""
-    if pattern is None:
-        return list(named)
-    patterns = [pattern] if isinstance(pattern, str) else list(pattern)
-    names = [one.abbr for one in named]
-    problems = [
-        Problem(f'{what}s', f'no {what} matches {one!r}.', did_you_mean(one, names))
-        for one in patterns
-        if not any(_fits(name, one) for name in names)
-    ]
-    if problems:
-        raise ConfigError(problems)
-    return [one for one in named if any(_fits(one.abbr, pattern) for pattern in patterns)]
-
-
-def _fits(abbr: str, pattern: str) -> bool:
-    return abbr == pattern or fnmatch.fnmatchcase(abbr, pattern)

@@ -34,11 +34,11 @@ _KEYS = ('key', 'api_key')
 def keep_snapshot(ledger: BatchLedger, prepared: Prepared) -> None:
     """Keep config and rows of a run that is about to be submitted."""
     before, limit = Snapshot(ledger), prepared.options.limit
-    tasks = prepared.picked.tasks
+    tasks = prepared.experiment.tasks
     config = {
-        **{name: value for name, value in prepared.config.items() if not name.endswith('datasets')},
+        **{name: value for name, value in prepared.experiment.config.items() if not name.endswith('datasets')},
         'datasets': [_without_rows({**task.entry, 'abbr': task.abbr}) for task in tasks],
-        'models': [{**one.entry, 'abbr': one.abbr} for one in prepared.plan.model_entries],
+        'models': [{**one.entry, 'abbr': one.abbr} for one in prepared.experiment.all_models],
     }
     written = json.loads(format_config(hide_keys(config), style='json'))
     for name in ('datasets', 'models'):  # what an earlier command submitted into the same run stays
@@ -46,11 +46,11 @@ def keep_snapshot(ledger: BatchLedger, prepared: Prepared) -> None:
         written[name] += [entry for entry in before.config.get(name, ()) if entry['abbr'] not in own]
     ledger.note('config', json.dumps(written))
     ledger.note('datasets', list(dict.fromkeys([*before.datasets, *(task.abbr for task in tasks)])))
-    ledger.note('models', list(dict.fromkeys([*before.models, *(one.abbr for one in prepared.picked.model_entries)])))
+    ledger.note('models', list(dict.fromkeys([*before.models, *(one.abbr for one in prepared.experiment.models)])))
     ledger.note('limit', _widest(limit, before.limit) if before.exists else limit)
-    path = prepared.config.path if isinstance(prepared.config, Config) else None
+    path = prepared.experiment.config.path if isinstance(prepared.experiment.config, Config) else None
     ledger.note('path', str(path.absolute()) if path is not None else None)
-    ledger.note('digest', _digest(prepared.config))
+    ledger.note('digest', _digest(prepared.experiment.config))
     for pair in {one.dataset: one.pair for one in prepared.pairs}.values():
         abbr = pair.task.abbr
         ledger.keep_rows(abbr, 'test', _encode_rows(pair.data.test, limit), total=len(pair.data.test))

@@ -105,10 +105,9 @@ def _start(packed: bytes, name: str, config: str) -> None:
 
 
 def _read_entry(name: str, config: str) -> Mapping[str, Any]:
-    from rolecall.experiment.opening.entries import build_entries
-    from rolecall.experiment.opening.loading import load_config
+    from rolecall.experiment.experiment import Experiment
 
-    return next(one.entry for one in build_entries(load_config(config)).model_entries if one.abbr == name)
+    return next(model.entry for model in Experiment.open(config).models if model.abbr == name)
 
 
 def _load() -> str:

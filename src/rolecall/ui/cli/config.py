@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from rolecall.ui.cli.options import declare_command, declare_group, fail
+
+_CONFIGS = ('.py', '.yaml', '.yml', '.json', '')
 
 
 def add_config(commands: Any) -> None:
@@ -33,27 +36,25 @@ def add_config(commands: Any) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from rolecall.compat.benchmarks import is_benchmark_name
-    from rolecall.compat.lm_eval import is_task_source
-    from rolecall.experiment.opening.loading import load_config
+    from rolecall.experiment.opening.loading import Source, load_source
     from rolecall.redaction import mask_config
-    from rolecall.sources.config.plain_configs import is_plain_config
     from rolecall.sources.config.printing import format_config
     from rolecall.strings import printable
 
     style: Literal['json', 'python'] = 'json' if arguments.json else 'python'
-    if is_task_source(arguments.config):
+    source = Source.recognise(arguments.config)
+    config: Mapping[str, Any]
+    if source.kind == 'rows' or (source.kind == 'config' and os.path.splitext(arguments.config)[1] not in _CONFIGS):
+        return fail(f'{arguments.config}: not a config; configs are Python files, or YAML or JSON with datasets.')
+    if source.kind == 'task':
         from rolecall.compat.lm_eval.load_tasks import describe_tasks
 
-        print(printable(format_config(describe_tasks(arguments.config), style=style)))
-        return 0
-    if is_benchmark_name(arguments.config) and ':' not in arguments.config:
+        config = describe_tasks(arguments.config)
+    elif source.kind == 'benchmark' and ':' not in arguments.config:
         from rolecall.compat.benchmarks.load_benchmarks import describe_benchmarks
 
-        loaded = load_config(arguments.config, emulate=arguments.emulate)
-        print(printable(format_config(describe_benchmarks(loaded), style=style)))
-        return 0
-    if os.path.splitext(arguments.config)[1] not in ('.py', '') and not is_plain_config(arguments.config):
-        return fail(f'{arguments.config}: not a config; configs are Python files, or YAML or JSON with datasets.')
-    print(printable(format_config(mask_config(load_config(arguments.config)), style=style)))
+        config = describe_benchmarks(load_source(source, {'emulate': arguments.emulate}))
+    else:
+        config = mask_config(load_source(source, {}))
+    print(printable(format_config(config, style=style)))
     return 0

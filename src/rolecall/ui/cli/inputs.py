@@ -1,61 +1,19 @@
-"""What the commands are given: a config file, a file of rows with a template, canned replies, a prompter."""
+"""What the commands are given beside a config: canned replies, a model, a prompter."""
 
 from __future__ import annotations
 
 import json
 import runpy
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolecall.compat.benchmarks import is_benchmark_name
-from rolecall.compat.lm_eval import is_task_source
 from rolecall.errors import ConfigError, DataError, Problem, PrompterError, did_you_mean
-from rolecall.experiment.opening.entries import Entries
-from rolecall.experiment.opening.source import Assembled, SourceOptions, assemble
-from rolecall.sources.config.plain_configs import is_plain_config
 from rolecall.sources.config.trouble import syntax_problem, user_problem
-from rolecall.sources.datasets.formats import is_data_file
 from rolecall.usercode import neighbours_of, printing_to_stderr
 
 if TYPE_CHECKING:
     from rolecall.core.prompters import Prompter
     from rolecall.experiment.opening.model_entries import ModelEntry
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedConfig:
-    """A config, the plan read from it, what is selected in it, and the folder its relative paths start from."""
-
-    config: Mapping[str, Any]
-    plan: Entries
-    base: Path | None = None
-    model: tuple[str, ...] | None = None
-    data: Mapping[str, str] | None = None
-
-
-def assemble_source(
-    path: str, options: SourceOptions, *, meta_template: str | None = None, api: bool = False
-) -> Assembled:
-    """The config of a config file, a file of rows, or a task file of lm-evaluation-harness."""
-    for_prompts_only = {'--meta-template': meta_template is not None, '--api': api}
-    given = [name for name, is_given in for_prompts_only.items() if is_given]
-    by_name = is_task_source(path) or is_benchmark_name(path)
-    if given and not by_name and (not is_data_file(Path(path)) or is_plain_config(path)):
-        raise ConfigError(Problem(path, f'{given[0]} applies to a file of rows; a config defines its own.'))
-    made = assemble(path, replace(options, shown=tuple(_models_to_show(meta_template, api=api))))
-    return replace(made, base=Path(path).parent) if is_task_source(path) else made
-
-
-def _models_to_show(meta_template: str | None, *, api: bool) -> list[dict[str, Any]]:
-    models: list[dict[str, Any]] = []
-    if meta_template is not None:
-        text_model = {'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': meta_template}
-        models.append({'abbr': meta_template, **text_model})
-    if api:
-        models.append({'abbr': 'api', 'type': 'OpenAI', 'path': 'model'})
-    return models
 
 
 def read_replies(path: str) -> list[str]:

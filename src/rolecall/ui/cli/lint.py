@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
-    assemble_given,
     declare_command,
     fail,
+    open_experiment,
     whole_number,
 )
 
@@ -66,15 +66,8 @@ def _lint(arguments: argparse.Namespace) -> int:
         return fail(_describe_missing_config(arguments.silence))
     from rolecall.experiment.lint.linter import lint_config
 
-    opened = assemble_given(arguments, arguments.config)
-    findings = lint_config(
-        opened.config,
-        dataset=arguments.dataset,
-        model=opened.model,
-        silence=arguments.silence,
-        limit=arguments.limit,
-        data={'*': opened.data} if opened.data else None,
-    )
+    experiment = open_experiment(arguments, arguments.config)
+    findings = lint_config(experiment, silence=arguments.silence, limit=arguments.limit)
     for line in _json_lines(findings) if arguments.json else _finding_lines(findings):
         print(line if arguments.json else wrap_for(sys.stdout, line))
     counting = ('error', 'warning') if arguments.strict else ('error',)

@@ -8,8 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rolecall.experiment.opening.source import Assembled
-    from rolecall.ui.cli.inputs import OpenedConfig
+    from rolecall.experiment.experiment import Experiment
 
 
 EXIT_CODES = """exit codes:
@@ -190,25 +189,16 @@ def _add_task_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def open_given(arguments: argparse.Namespace, path: str) -> OpenedConfig:
-    """Open the config, the file of rows, or the task file that a command was given, and read the plan in it."""
-    from rolecall.experiment.opening.entries import build_entries
-    from rolecall.ui.cli.inputs import OpenedConfig
-
-    made = assemble_given(arguments, path)
-    return OpenedConfig(made.config, build_entries(made.config), made.base, made.model, made.data)
-
-
-def assemble_given(arguments: argparse.Namespace, path: str, *, asks_models: bool = False) -> Assembled:
-    """The config that a command was given, as a file or as rows, with models and overrides.
+def open_experiment(arguments: argparse.Namespace, path: str, *, asks_models: bool = False) -> Experiment:
+    """Open the config, the file of rows, the task file or the benchmark that a command was given.
 
     A command that asks models gets the embedded one where none is given.
     """
+    from rolecall.experiment.experiment import Experiment
     from rolecall.experiment.opening.overrides import Overrides
     from rolecall.experiment.opening.rows_config import RowsOptions
     from rolecall.experiment.opening.set_values import parse_setting
     from rolecall.experiment.opening.source import SourceOptions
-    from rolecall.ui.cli.inputs import assemble_source
 
     options = SourceOptions(
         models=tuple(arguments.model),
@@ -243,12 +233,15 @@ def assemble_given(arguments: argparse.Namespace, path: str, *, asks_models: boo
             'hub': arguments.hub,
         },
         models_file=arguments.models,
-        default_model=asks_models,
+        meta_template=arguments.meta_template,
+        api=arguments.api,
+        asks_models=asks_models,
+        collects_problems=asks_models,
     )
-    made = assemble_source(path, options, meta_template=arguments.meta_template, api=arguments.api)
-    for note in made.notes:
+    experiment = Experiment.open(path, options).select(dataset=arguments.dataset)
+    for note in experiment.notes:
         print_note(note)
-    return made
+    return experiment
 
 
 def _choices(text: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import argparse
 import gc
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ from rolecall.ui.cli.languages import translate_message
 from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
-    assemble_given,
     declare_command,
+    open_experiment,
     positive_number,
     print_note,
     whole_number,
@@ -26,7 +26,7 @@ from rolecall.ui.cli.report import show_report
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rolecall.experiment.opening.source import Assembled
+    from rolecall.experiment.experiment import Experiment
     from rolecall.runs import RunOptions, RunSummary
     from rolecall.runs.run_options import Share, Workers
 
@@ -111,46 +111,59 @@ def _read_options(arguments: argparse.Namespace, **more: Any) -> RunOptions:
 def _run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rolecall.compat.benchmarks import is_benchmark_name
-    from rolecall.compat.lm_eval import CATALOGUE
+    from rolecall.runs import run_config
+    from rolecall.ui.views.run_progress import progress_for
 
-    named = arguments.config.startswith(CATALOGUE) or is_benchmark_name(arguments.config)
-    given = arguments.config.rpartition(':')[2].replace(',', '+') if named else arguments.config
-    name = Path(given).name.split('.')[0]
-    out = Path(arguments.out or Path('runs') / name)
-    options = _read_options(arguments, dataset=arguments.dataset)
-    share = options.share
-    if share is not None:
-        out = out / f'rank-{share.rank}-of-{share.of}'
-    opened = assemble_given(arguments, arguments.config, asks_models=True)
+    options = _read_options(arguments)
+    experiment = open_experiment(arguments, arguments.config, asks_models=True)
     if arguments.save_config:
-        _save(arguments, opened)
-    options = replace(options, out=out, model=opened.model, data=opened.data, overrides=opened.overrides)
-    again = _repeat_command(out if share is None else out.parent)
-    code = run_command(opened.config, options, again=again, quiet=arguments.quiet)
-    if arguments.batch and not arguments.dry_run:
-        return code
-    if share is not None and not arguments.dry_run and code in (0, 1):
-        print(f'When all ranks are done: rolecall merge {out.parent} {out.parent}/rank-*', file=sys.stderr)
-    elif not arguments.dry_run and code in (0, 1):
+        _save(arguments, experiment)
+    out = shared_out = Path(arguments.out or Path('runs') / experiment.source.run_name)
+    if options.share is not None:
+        out = out / f'rank-{options.share.rank}-of-{options.share.of}'
+    progress = progress_for(quiet=arguments.quiet, translate=translate_message)
+    with _rare_collections():
+        summary = run_config(experiment, replace(options, out=out), progress=progress)
+    again = _repeat_command(shared_out)
+    if options.batch and not summary.dry:
+        from rolecall.runs.batches.snapshot import note_command
+
+        note_command(out, again)
+    for line in _next_steps(summary, again):
+        _print_aside(line)
+    if options.batch or summary.dry or summary.exit_code not in (0, 1):
+        return summary.exit_code
+    if options.share is not None:
+        _print_aside(f'When all ranks are done: rolecall merge {shared_out} {shared_out}/rank-*')
+    else:
         show_report(out, prices=arguments.prices)
-        config = f' --config {arguments.config}' if arguments.config.endswith('.py') and not opened.overrides else ''
-        rows = f'Every row: rolecall report {out} --html report.html{config}'
-        print(translate_message(rows), file=sys.stderr)
-    return code
+        alone = arguments.config.endswith('.py') and not experiment.overrides
+        config = f' --config {arguments.config}' if alone else ''
+        _print_aside(f'Every row: rolecall report {out} --html report.html{config}')
+    return summary.exit_code
 
 
-def _save(arguments: argparse.Namespace, opened: Assembled) -> None:
+def _print_aside(line: str) -> None:
+    """Print a line to stderr, translated, wrapped for a terminal."""
+    from rolecall.strings import printable, wrap_for
+
+    print(wrap_for(sys.stderr, printable(translate_message(line))), file=sys.stderr)
+
+
+def _save(arguments: argparse.Namespace, experiment: Experiment) -> None:
     from pathlib import Path
 
     from rolecall.errors import ConfigError, Problem
     from rolecall.experiment.opening.saved_config import save_config
 
-    if opened.data:
+    if experiment.files:
         what = '--data replaces rows for one run and is not written to a config.'
         raise ConfigError(Problem('--save-config', what, 'Name the files in the config: data_files.'))
+    if experiment.problems:
+        raise ConfigError(experiment.problems)
     target = Path(arguments.save_config)
-    save_config(opened.config, target, dataset=arguments.dataset, models=opened.model, limit=arguments.limit)
+    places = {*(task.where for task in experiment.tasks), *(model.where for model in experiment.models)}
+    save_config(experiment.config, target, places=places, limit=arguments.limit)
     print_note(f'wrote {target}: rolecall run {target} sends the same requests.')
 
 
@@ -224,39 +237,6 @@ def _repeat_command(out: Path) -> str:
         elif word not in ('-q', '--quiet', '--batch') and not word.startswith('--out='):
             kept.append(_SECRET.sub(r'\1***', word))
     return f'rolecall {shlex.join(kept)} --out {shlex.quote(str(out))}'
-
-
-def run_command(
-    config: str | Path | Mapping[str, Any],
-    options: RunOptions | None = None,
-    *,
-    again: str = '',
-    quiet: bool = False,
-    **changes: Any,
-) -> int:
-    """Run a config; `again` is the command that resumes it, live. `changes` are further options by name.
-
-    The exit code: 0, 1 if rows failed, 130 if interrupted.
-    """
-    from pathlib import Path
-
-    from rolecall.runs import RunOptions, run_config
-    from rolecall.strings import printable, wrap_for
-    from rolecall.ui.views.run_progress import progress_for
-
-    options = replace(options or RunOptions(), **changes)
-    directory = Path(options.out) if options.out is not None else Path('runs') / Path(str(config)).stem
-    options = replace(options, out=directory)
-    with _rare_collections():
-        summary = run_config(config, options, progress=progress_for(quiet=quiet, translate=translate_message))
-    again = again or f'rolecall run {config} --out {directory}'
-    if options.batch and not summary.dry:
-        from rolecall.runs.batches.snapshot import note_command
-
-        note_command(directory, again)
-    for line in _next_steps(summary, again):
-        print(wrap_for(sys.stderr, printable(translate_message(line))), file=sys.stderr)
-    return summary.exit_code
 
 
 @contextmanager

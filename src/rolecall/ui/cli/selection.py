@@ -1,56 +1,41 @@
-"""Which datasets, models and rows a command works on: by pattern, by number, or chosen from a menu."""
+"""Which requests `view` shows: of datasets, models and rows by pattern, number or menu, one by one or side by side."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TypeVar
 
-from rolecall.errors import DataError, RolecallError
-from rolecall.experiment.opening.entries import Entries
+from rolecall.errors import ConfigError, DataError, Problem, RolecallError, did_you_mean
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import Task
-from rolecall.experiment.pairs.pair import Pair, Picking, Preview, match_abbr
+from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.strings import count_noun, printable
 from rolecall.ui.cli.options import print_note
+from rolecall.ui.views.shapes import Shape
+from rolecall.ui.views.tokens import count_tokens
+
+if TYPE_CHECKING:
+    from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 _Named = TypeVar('_Named', Task, ModelEntry)
 Ask = Callable[[str], str]
 Say = Callable[[str], object]
+Complain = Callable[[str], object]
 
 
 class Quit(Exception):  # noqa: N818  # not an error: the user is done
     """The user left the menu."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Some datasets and some models of a plan; every dataset meets every model."""
-
-    tasks: tuple[Task, ...]
-    model_entries: tuple[ModelEntry | None, ...]
-
-    @property
-    def pairs(self) -> int:
-        """The number of dataset × model pairs."""
-        return len(self.tasks) * len(self.model_entries)
-
-
-def select(plan: Entries, *, dataset: str | None = None, model: str | Sequence[str] | None = None) -> Selection:
-    """The datasets and models whose abbr matches. Without models, prompts are shown as the dataset words them."""
-    tasks = match_abbr(plan.tasks, dataset, 'dataset')
-    model_entries: Sequence[ModelEntry | None] = match_abbr(plan.model_entries, model, 'model')
-    return Selection(tuple(tasks), tuple(model_entries) or (None,))
-
-
-def select_by_menu(selection: Selection, *, ask: Ask, say: Say) -> Selection:
-    """Let the user narrow a selection down, first by dataset, then by model."""
-    tasks = _ask_which(selection.tasks, 'dataset', ask, say)
-    model_entries = [model_entry for model_entry in selection.model_entries if model_entry is not None]
-    return Selection(tuple(tasks), tuple(_ask_which(model_entries, 'model', ask, say)) or (None,))
+def select_by_menu(experiment: Experiment, *, ask: Ask, say: Say) -> Experiment:
+    """Let the user narrow an experiment down, first by dataset, then by model."""
+    tasks = _ask_which(experiment.tasks, 'dataset', ask, say)
+    return replace(experiment, tasks=tuple(tasks), models=tuple(_ask_which(experiment.models, 'model', ask, say)))
 
 
 def _ask_which(named: Sequence[_Named], what: str, ask: Ask, say: Say) -> list[_Named]:
@@ -76,54 +61,52 @@ def _match_answer(named: Sequence[_Named], answer: str) -> list[_Named]:
     return [one for one in named if fnmatch.fnmatchcase(one.abbr, answer)]
 
 
-def open_pairs(
-    selection: Selection,
-    *,
-    base: Path | None,
-    data: Mapping[str, str] | None,
-    on_failure: Callable[[Task, RolecallError], None],
-) -> Iterator[Pair]:
+def open_pairs(experiment: Experiment, *, on_failure: Callable[[Task, RolecallError], None]) -> Iterator[Pair]:
     """Each dataset × model, compiled one after the other. Datasets that cannot be opened go to `on_failure`."""
-    for task in selection.tasks:
+    for task in experiment.tasks:
         try:
-            rows = task.open(base=base, data=data)
+            pairs = experiment.pairs_of(task)
         except RolecallError as error:
             on_failure(task, error)
             continue
-        picking = Picking(task, rows, keeps=len(selection.model_entries) > 1)
-        for model_entry in selection.model_entries:
-            yield Pair(task, model_entry, rows, picking=picking)
-        if count := count_skipped(rows.test):
+        for pair in pairs:
+            yield pair
+        if count := count_skipped(pair.data.test):
             print_note(f"{task.abbr}: {count_noun(count, 'malformed line')} skipped (on_error='skip').")
 
 
-def find_previews(
-    pair: Pair,
-    *,
-    rows: Collection[int] = (),
-    count: int | None = None,
-    label: str | None = None,
-    turn: int | None = None,
-    replies: Sequence[str] | None = None,
-) -> Iterator[Preview]:
-    """The previews of one pair: of the rows with these numbers, or of the first `count` rows (default: one)."""
-    limit = max(rows) + 1 if rows else 1 if count is None else count
-    missing = set(rows)
-    found = False
-    for number, row, picked in pair.rows(limit):
-        if rows and number not in rows:
-            continue
-        missing.discard(number)
-        for preview in pair.previews(number, row, picked, replies=replies):
-            if label is not None and str(preview.label) != label:
+@dataclass(frozen=True, slots=True)
+class PreviewQuery:
+    """Which requests of a dataset × model to show."""
+
+    rows: tuple[int, ...] = ()
+    """Rows by number; otherwise the first `count` of them."""
+    count: int | None = None
+    label: str | None = None
+    turn: int | None = None
+    replies: Sequence[str] | None = None
+    judge: bool = False
+    """Whether to show what the judge is asked about the answers, instead of what the model is asked."""
+
+    def previews(self, pair: Pair) -> Iterator[Preview]:
+        """The matching requests."""
+        limit = max(self.rows) + 1 if self.rows else 1 if self.count is None else self.count
+        missing = set(self.rows)
+        matched = False
+        for number, row, picked in pair.rows(limit):
+            if self.rows and number not in self.rows:
                 continue
-            if turn is not None and preview.turn != turn:
-                continue
-            found = True
-            yield preview
-    _refuse_missing(pair, missing)
-    if not found and limit:
-        raise DataError(_describe_nothing(pair, label=label, turn=turn))
+            missing.discard(number)
+            for preview in pair.previews(number, row, picked, replies=self.replies):
+                if self.label is not None and str(preview.label) != self.label:
+                    continue
+                if self.turn is not None and preview.turn != self.turn:
+                    continue
+                matched = True
+                yield preview
+        _refuse_missing(pair, missing)
+        if not matched and limit:
+            raise DataError(_describe_nothing(pair, label=self.label, turn=self.turn))
 
 
 def _refuse_missing(pair: Pair, missing: Collection[int]) -> None:
@@ -140,3 +123,152 @@ def _describe_nothing(pair: Pair, *, label: str | None, turn: int | None) -> str
         known = ', '.join(map(str, pair.task.labels)) or 'none'
         return f'{pair.task.abbr} has no label {label!r}. Its labels: {known}.'
     return f'{pair.task.abbr} has no turn {turn} in these rows.'
+
+
+def show_previews(
+    experiment: Experiment,
+    query: PreviewQuery,
+    shape: Shape,
+    *,
+    complain: Complain,
+    tokens: bool = False,
+    tokenizer: str | None = None,
+) -> bool:
+    """Show the requests of the selected datasets and models; False if some could not be shown."""
+    tokenizers = _Tokenizers(tokenizer) if tokens else None
+    complaints = _Complaints(complain)
+    for pair in _open_selected(experiment, query, complaints):
+        try:
+            for preview in query.previews(pair):
+                counted = None
+                if tokenizers is not None:
+                    counted = count_tokens(pair, preview, tokenizers.find(pair))
+                shape.show(preview, counted)
+        except RolecallError as error:
+            complaints(str(error))
+    return not complaints.seen
+
+
+class _Complaints:
+    """Passes each complaint on once: a problem of a dataset or a model recurs in every pair it belongs to."""
+
+    def __init__(self, complain: Complain) -> None:
+        self.seen: set[str] = set()
+        self._complain = complain
+
+    def __call__(self, complaint: str) -> None:
+        if complaint not in self.seen:
+            self.seen.add(complaint)
+            self._complain(complaint)
+
+
+def _open_selected(experiment: Experiment, query: PreviewQuery, complain: Complain) -> Iterator[Pair]:
+    def on_failure(task: Task, error: RolecallError) -> None:
+        complain(str(error) if isinstance(error, ConfigError) else f'{task.abbr}: {error}')
+
+    pairs = open_pairs(experiment, on_failure=on_failure)
+    return _open_judges(pairs, experiment.all_models, complain) if query.judge else pairs
+
+
+def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], complain: Complain) -> Iterator[Pair]:
+    """Each dataset as its judges see it, whichever model answers; a complaint if no dataset has a judge."""
+    from rolecall.experiment.opening.judges import find_judges
+    from rolecall.experiment.pairs.judge_pair import JudgePair
+
+    seen: set[str] = set()
+    unjudged: list[str] = []
+    for pair in pairs:
+        if pair.task.where in seen:
+            continue
+        seen.add(pair.task.where)
+        try:
+            judges = find_judges(pair.task, model_entries)
+        except RolecallError as error:
+            complain(f'{pair.task.abbr}: {error}')
+            continue
+        if not judges:
+            unjudged.append(pair.task.abbr)
+        yield from (JudgePair(pair, judge) for judge in judges)
+    if len(unjudged) == len(seen):
+        for abbr in unjudged:
+            complain(f'{abbr}: its evaluator does not ask a judge.')
+
+
+class _Tokenizers:
+    """Each model's tokenizer, or the one named on the command line, read once."""
+
+    def __init__(self, named: str | None) -> None:
+        self._named = named
+        self._read: dict[str, Tokenizer] = {}
+
+    def find(self, pair: Pair) -> Tokenizer:
+        key = pair.model_entry.where if pair.model_entry and self._named is None else ''
+        if key not in self._read:
+            self._read[key] = _load_tokenizer(pair.model_entry, self._named)
+        return self._read[key]
+
+
+def _load_tokenizer(model_entry: ModelEntry | None, named: str | None) -> Tokenizer:
+    from rolecall.models.tokenizers.tokenizer import find_tokenizer, load_tokenizer
+
+    if named is not None:
+        return load_tokenizer(named)
+    if model_entry is None:
+        what = 'the config has no models, so there is no tokenizer.'
+        raise ConfigError(Problem('models', what, 'Name one with --tokenizer.'))
+    found = find_tokenizer(model_entry.entry)
+    if found is None:
+        remedy = 'Name one with --tokenizer: a tokenizer.json, a model folder, a .gguf file, or tiktoken:NAME.'
+        what = "the model's tokenizer is not on this machine."
+        raise ConfigError(Problem(f'{model_entry.where} ({model_entry.abbr})', what, remedy))
+    return found
+
+
+def split_selection(experiment: Experiment, names: tuple[str, str]) -> tuple[Experiment, Experiment]:
+    """Two models for the same datasets, or two datasets for the same models, by their abbrs."""
+    models = {model.abbr for model in experiment.all_models}
+    datasets = {task.abbr for task in experiment.all_tasks}
+    patterns = [_literal_pattern(name) for name in names]
+    if set(names) <= models:
+        left, right = (experiment.select(model=pattern) for pattern in patterns)
+    elif set(names) <= datasets:
+        left, right = (experiment.select(dataset=pattern) for pattern in patterns)
+    else:
+        unknown = next((name for name in names if name not in models | datasets), None)
+        what = f'{unknown!r} is not a model or a dataset of this config, nor a file.'
+        if unknown is None:
+            what = f'{names[0]!r} and {names[1]!r}: one is a model and the other a dataset.'
+        hint = did_you_mean(unknown or names[0], [*sorted(models), *sorted(datasets)])
+        raise ConfigError(Problem('--diff', what, hint))
+    return left, right
+
+
+def _literal_pattern(name: str) -> str:
+    """A pattern that matches this name alone."""
+    return ''.join(f'[{letter}]' if letter in '*?[' else letter for letter in name)
+
+
+def show_differences(both: Sequence[Experiment], query: PreviewQuery, shape: Shape) -> bool:
+    """Show the requests of both beside each other; True if all of them are the same."""
+    left, right = (_all_previews(experiment, query) for experiment in both)
+    same = True
+    for one, other in zip_longest(left, right):
+        if one is None or other is None:
+            extra = one or other
+            what = f'one has more requests than the other: {extra.dataset} × {extra.model}, row {extra.row}.'
+            raise ConfigError(Problem('--diff', what))
+        shape.compare(one, other)
+        same = same and _request_of(one) == _request_of(other)
+    return same
+
+
+def _request_of(preview: Preview) -> object:
+    return preview.prompt if preview.request is None else preview.request
+
+
+def _all_previews(experiment: Experiment, query: PreviewQuery) -> Iterator[Preview]:
+    complaints: list[str] = []
+    for pair in _open_selected(experiment, query, complaints.append):
+        yield from query.previews(pair)
+    if complaints:
+        raise RolecallError('\n'.join(complaints))

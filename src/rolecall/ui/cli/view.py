@@ -12,13 +12,13 @@ from rolecall.ui.cli.options import (
     add_source_options,
     declare_command,
     fail,
-    open_given,
+    open_experiment,
     print_note,
     whole_number,
 )
 
 if TYPE_CHECKING:
-    from rolecall.ui.cli.previews import PreviewQuery
+    from rolecall.ui.cli.selection import PreviewQuery
     from rolecall.ui.views.shapes import Shape
 
 
@@ -66,39 +66,32 @@ def add_view(commands: Any) -> None:
 
 
 def _view(arguments: argparse.Namespace) -> int:
-    from dataclasses import replace
-
     from rolecall.ui.cli.inputs import read_replies
-    from rolecall.ui.cli.previews import PreviewQuery, show_previews
-    from rolecall.ui.cli.selection import Quit, select, select_by_menu
+    from rolecall.ui.cli.selection import PreviewQuery, Quit, select_by_menu, show_previews
 
     query = PreviewQuery(
-        dataset=arguments.dataset,
         rows=tuple(arguments.row),
         count=arguments.count,
         label=arguments.label,
         turn=arguments.turn,
         replies=read_replies(arguments.replies) if arguments.replies else None,
-        data={split: file for split, file in arguments.data if split},
         judge=arguments.judge,
     )
     if arguments.diff:
         return _diff(arguments, query)
     if arguments.config is None:
         return fail('view needs a CONFIG (see rolecall view --help).')
-    opened = open_given(arguments, arguments.config)
-    query = replace(query, model=opened.model, data=opened.data or {})
-    selection = select(opened.plan, dataset=query.dataset, model=query.model)
-    if selection.pairs > 1 and not arguments.all and _is_interactive(arguments):
+    experiment = open_experiment(arguments, arguments.config)
+    several = len(experiment.tasks) * max(1, len(experiment.models)) > 1
+    if several and not arguments.all and _is_interactive(arguments):
         try:
-            selection = select_by_menu(selection, ask=input, say=print)
+            experiment = select_by_menu(experiment, ask=input, say=print)
         except (Quit, EOFError):
             return 0
-    for note in dict.fromkeys(entry.note for entry in selection.model_entries if entry is not None and entry.note):
+    for note in dict.fromkeys(model.note for model in experiment.models if model.note):
         print_note(note)
     complete = show_previews(
-        opened,
-        selection,
+        experiment,
         query,
         _choose_shape(arguments),
         complain=fail,
@@ -109,23 +102,17 @@ def _view(arguments: argparse.Namespace) -> int:
 
 
 def _diff(arguments: argparse.Namespace, query: PreviewQuery) -> int:
-    from dataclasses import replace
-
-    from rolecall.ui.cli.previews import show_differences, split_selection
-    from rolecall.ui.cli.selection import select
+    from rolecall.ui.cli.selection import show_differences, split_selection
 
     if arguments.tokens or arguments.tokenizer is not None:
         return fail('--tokens cannot be combined with --diff.')
-    one, other = arguments.diff
-    if os.path.isfile(one) and os.path.isfile(other):
-        configs = [open_given(arguments, path) for path in (one, other)]
-        left, right = ((each, select(each.plan, dataset=query.dataset, model=each.model)) for each in configs)
-        both = (left, right)
+    left, right = arguments.diff
+    if os.path.isfile(left) and os.path.isfile(right):
+        both = open_experiment(arguments, left), open_experiment(arguments, right)
     elif arguments.config is None:
         return fail('--diff needs a CONFIG, or two config files.')
     else:
-        opened = open_given(arguments, arguments.config)
-        both = split_selection(opened, (one, other), replace(query, model=opened.model))
+        both = split_selection(open_experiment(arguments, arguments.config), (left, right))
     return 0 if show_differences(both, query, _choose_shape(arguments)) else 1
 
 

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem
+from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.overrides import Overrides
 from rolecall.experiment.opening.rows_config import RowsOptions, read_choices
-from rolecall.experiment.opening.source import SourceOptions, assemble
+from rolecall.experiment.opening.source import SourceOptions
 from rolecall.models.model_names import ModelName
 from rolecall.runs import RunOptions, run_config
 from rolecall.ui.notebook.finished_run import FinishedRun
 from rolecall.ui.notebook.notebook_progress import choose_progress
-
-_MEMORY = 'rows'
 
 
 def run(
@@ -70,7 +69,6 @@ def run(
     """
     if limit is not None and limit < 1:
         raise ConfigError(Problem('limit', f'limit must be at least 1, got {limit}.'))
-    given = _read_source(source)
     options = SourceOptions(
         models=_list_models(model),
         model_name=model_name,
@@ -98,25 +96,22 @@ def run(
         data=data if isinstance(data, Mapping) else {},
         data_folder=data if isinstance(data, str | Path) else None,
         task={'emulate': emulate, 'hub': download},
-        default_model=True,
+        asks_models=True,
+        collects_problems=True,
     )
-    made = assemble(given, options)
+    experiment = Experiment.open(_read_source(source), options)
     progress = choose_progress(quiet=quiet)
-    for note in made.notes:
+    for note in experiment.notes:
         progress.on_message(note)
-    name = Path(str(given).rpartition(':')[2]).name.split('.')[0] if isinstance(given, str | Path) else _MEMORY
     run_options = RunOptions(
-        out=Path('runs') / name if out is None else out,
+        out=Path('runs') / experiment.source.run_name if out is None else out,
         limit=limit,
         dataset=dataset,
-        model=made.model,
         rerun=rerun,
-        data=made.data,
         keep_going=keep_going,
-        overrides=made.overrides,
         force=force,
     )
-    return FinishedRun(run_config(made.config, run_options, progress=progress))
+    return FinishedRun(run_config(experiment, run_options, progress=progress))
 
 
 def _list_models(model: Any) -> tuple[ModelName, ...]:

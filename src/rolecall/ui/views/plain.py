@@ -19,7 +19,7 @@ from rolecall.ui.views.looks import label_of
 def plain_lines(preview: Preview, *, whitespace: bool = False) -> Iterator[str]:
     """The lines that show one request.
 
-    >>> from rolecall.experiment.pairs.pair import preview
+    >>> from rolecall.experiment.experiment import preview
     >>> config = dict(
     ...     models=[dict(abbr='gpt', type='OpenAI')],
     ...     datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?', 'a': '2'}],

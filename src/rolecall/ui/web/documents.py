@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from rolecall.errors import ConfigError, DataError, Problem, RenderError, RolecallError
-from rolecall.experiment.lint.linter import lint_plan
-from rolecall.experiment.opening.entries import Entries, build_entries, media_folders
+from rolecall.errors import ConfigError, DataError, Problem, RenderError
+from rolecall.experiment.experiment import Experiment
+from rolecall.experiment.lint.linter import lint_config
 from rolecall.experiment.opening.judges import find_judge
-from rolecall.experiment.opening.loading import load_config
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import Task
 from rolecall.experiment.pairs.judge_pair import JudgePair
@@ -41,14 +39,13 @@ _SHOWN_MEDIA = re.compile(r'image/(png|jpeg|gif|webp|bmp|avif)|audio/[\w.+-]+|vi
 class ConfigDocument:
     """One config file, executed when it is opened and again only when asked to reload."""
 
-    def __init__(self, path: Path, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.config: Mapping[str, Any] = load_config(path) if config is None else config
-        self.plan: Entries = build_entries(self.config)
-        self._tasks = {replace_lone_surrogates(task.abbr): task for task in self.plan.tasks}
-        self._model_entries = {replace_lone_surrogates(entry.abbr): entry for entry in self.plan.model_entries}
+        self.experiment = Experiment.open(path)
+        self.config = self.experiment.config
+        self._tasks = {replace_lone_surrogates(task.abbr): task for task in self.experiment.tasks}
+        self._model_entries = {replace_lone_surrogates(entry.abbr): entry for entry in self.experiment.models}
         # by the names the page knows: URLs hold no lone surrogates
-        self._datasets: dict[str, Dataset] = {}
         self._pairs: OrderedDict[tuple[str, str | None], PairRows] = OrderedDict()
         self._findings: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
@@ -119,7 +116,7 @@ class ConfigDocument:
         self, dataset: str, model: str | None, row: int, *, replies: Sequence[str] | None = None
     ) -> list[tuple[Pair, Preview]]:
         rows = self._rows_of(dataset, model)
-        judge = find_judge(rows.pair.task, self.plan.model_entries)
+        judge = find_judge(rows.pair.task, self.experiment.models)
         found = rows.find(row)
         if judge is None or found is None:
             return []
@@ -141,16 +138,11 @@ class ConfigDocument:
         sources = [str(span.text) for span in preview.spans if span.origin.kind == 'media']
         if not 0 <= at < len(sources):
             raise DataError(f'the request has no medium {at}.')
-        reader = MediaReader(self.media_folders)
+        reader = MediaReader(self.experiment.media_folders)
         kind, content = reader.read(sources[at])
         if not _SHOWN_MEDIA.fullmatch(kind):
             raise DataError(f'{sources[at]:.200}: {kind} is not shown in the page.')
         return kind, content
-
-    @cached_property
-    def media_folders(self) -> tuple[Path, ...]:
-        """The folders whose files rows may name."""
-        return media_folders(self.plan.tasks, base=self.path.parent, allowed=self.config.get('media_folders'))
 
     def find_preview(self, dataset: str, model: str | None, row: int, number: int) -> tuple[Pair, Preview]:
         """One request of a row, and the pair it comes from. Requests to the judge follow the others."""
@@ -166,20 +158,12 @@ class ConfigDocument:
         """What the linter finds, looking at the first rows of each dataset; or of one dataset with one model."""
         key = (dataset, model)
         if key not in self._findings:
-            tasks = (self.task(dataset),) if dataset else self.plan.tasks
-            entry = self.model_entry(model or None) if dataset else None
-            entries = ((entry,) if entry else ()) if dataset else self.plan.model_entries
-            found = lint_plan(
-                self.config, self.plan, Entries(tasks, entries), open_task=self._open_or_reason, limit=_LINT_ROWS
-            )
-            self._findings[key] = [asdict(finding) for finding in found]
+            chosen = self.experiment
+            if dataset:
+                entry = self.model_entry(model or None)
+                chosen = replace(chosen, tasks=(self.task(dataset),), models=(entry,) if entry else ())
+            self._findings[key] = [asdict(finding) for finding in lint_config(chosen, limit=_LINT_ROWS)]
         return self._findings[key]
-
-    def _open_or_reason(self, task: Task) -> Dataset | str:
-        try:
-            return self.dataset(task.abbr)
-        except RolecallError as error:
-            return str(error)
 
     def task(self, dataset: str) -> Task:
         """A dataset of the config by its abbr."""
@@ -199,9 +183,7 @@ class ConfigDocument:
 
     def dataset(self, dataset: str) -> Dataset:
         """The rows of a dataset, opened when first needed."""
-        if dataset not in self._datasets:
-            self._datasets[dataset] = self.task(dataset).open(base=self.path.parent)
-        return self._datasets[dataset]
+        return self.experiment.dataset(self.task(dataset))
 
     def pair(self, dataset: str, model: str | None) -> Pair:
         """One dataset × model."""
@@ -219,8 +201,7 @@ class ConfigDocument:
     def _rows_of(self, dataset: str, model: str | None) -> PairRows:
         key = (dataset, model)
         if key not in self._pairs:
-            pair = Pair(self.task(dataset), self.model_entry(model), self.dataset(dataset))
-            self._pairs[key] = PairRows(pair)
+            self._pairs[key] = PairRows(self.experiment.pair(self.task(dataset), self.model_entry(model)))
             while len(self._pairs) > _PAIRS_KEPT:
                 self._pairs.popitem(last=False)
         self._pairs.move_to_end(key)

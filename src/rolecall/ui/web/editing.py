@@ -16,14 +16,13 @@ from typing import Any
 from rolecall.checking import argument_problems
 from rolecall.core.render.families import META_TEMPLATES, find_meta_template
 from rolecall.errors import ConfigError, Problem, RolecallError
-from rolecall.experiment.lint.linter import lint_plan
-from rolecall.experiment.opening.entries import Entries, build_two_entries
+from rolecall.experiment.experiment import Experiment
+from rolecall.experiment.lint.linter import lint_config
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.run_source import PairRows
 from rolecall.models.prices import find_price
 from rolecall.registry import Registry, part_name
-from rolecall.sources.datasets import Dataset
 from rolecall.sources.retrievers.build import RETRIEVERS
 from rolecall.strings import count_noun
 from rolecall.ui.web.documents import ConfigDocument, diff_as_json
@@ -56,6 +55,7 @@ class _Edited:
     """The entries of a dataset and a model after some edits."""
 
     def __init__(self, document: ConfigDocument, dataset: str, model: str | None, edits: Sequence[Edit]) -> None:
+        self._experiment = document.experiment
         self.task, self.model_entry = document.task(dataset), document.model_entry(model)
         entry = self.model_entry.entry if self.model_entry else {}
         self.written: dict[str, Any] = {'dataset': _copy(self.task.entry), 'model': _copy(entry)}
@@ -65,11 +65,12 @@ class _Edited:
         for path, value in edits:
             self._apply(tuple(path), value)
 
-    def build(self) -> Entries:
+    def build(self) -> Experiment:
         """The entries, understood. A model without edits keeps its tokenizer, and what else it has read."""
-        model = self.written['model'] if self._edits_model else self.model_entry
-        model_where = self.model_entry.where if self.model_entry else ''
-        return build_two_entries(self.written['dataset'], self.task.where, model, model_where)
+        model_entry = self.written['model'] if self._edits_model else None
+        return self._experiment.edit(
+            self.task, self.model_entry, dataset_entry=self.written['dataset'], model_entry=model_entry
+        )
 
     def part(self, name: str) -> Any:
         """A part as it is written now; None if it is not."""
@@ -162,7 +163,7 @@ def _set_option(entry: Any, part: str, name: str, value: str) -> None:
         raise ConfigError(Problem(f'{part}.{name}', what)) from error
 
 
-def _fields(edited: _Edited, entries: Entries) -> Iterator[dict[str, Any]]:
+def _fields(edited: _Edited, experiment: Experiment) -> Iterator[dict[str, Any]]:
     """What the form shows: texts, roles, options and names to choose."""
     for name, root in _PARTS.items():
         if name == 'meta_template' and edited.model_entry is None:
@@ -171,7 +172,7 @@ def _fields(edited: _Edited, entries: Entries) -> Iterator[dict[str, Any]]:
         if name in _CHOICES:
             yield _choice(name, value)
         if name in _OPTIONS:
-            yield from _option_fields(name, value, entries)
+            yield from _option_fields(name, value, experiment)
         else:
             written = find_meta_template(value) if name == 'meta_template' else value
             yield from _template_fields(name, root, written)
@@ -209,11 +210,11 @@ def _template_fields(name: str, root: ValuePath, value: Any) -> Iterator[dict[st
         }
 
 
-def _option_fields(name: str, value: Any, entries: Entries) -> Iterator[dict[str, Any]]:
+def _option_fields(name: str, value: Any, experiment: Experiment) -> Iterator[dict[str, Any]]:
     written = value if isinstance(value, Mapping) else {}
     effective: Mapping[str, Any] = {}
     if name == 'inferencer':
-        [task, *_], models = entries.tasks, entries.model_entries
+        [task, *_], models = experiment.tasks, experiment.models
         effective = sampling_of(task.inferencer.options, models[0].entry if models else {}).as_dict()
         effective = {**effective, 'stopping_criteria': effective.get('stop')}
     others = [key for key in written if key not in ('type', *_OPTIONS[name]) and format_source(written[key])]
@@ -228,9 +229,9 @@ def _option_fields(name: str, value: Any, entries: Entries) -> Iterator[dict[str
         }
 
 
-def _roles(entries: Entries) -> list[str]:
+def _roles(experiment: Experiment) -> list[str]:
     """The roles that the model knows, for completion."""
-    known = entries.model_entries[0].meta if entries.model_entries else None
+    known = experiment.models[0].meta if experiment.models else None
     return list(dict.fromkeys([*(known.roles if known else ()), *_ROLES]))
 
 
@@ -248,23 +249,23 @@ def edited_prompts(
     With `compare`, that request beside the one without edits.
     """
     edited = _Edited(document, dataset, model, edits)
-    entries, data = edited.build(), document.dataset(dataset)
-    pair, previews = _pair_of(entries, data, row)
+    experiment, data = edited.build(), document.dataset(dataset)
+    pair, previews = _pair_of(experiment, row)
     model_entry = pair.model_entry
     counts = [
         model_entry.count(preview.request) if model_entry is not None and preview.request is not None else None
         for preview in previews
     ]
-    found = lint_plan(document.config, entries, entries, open_task=lambda _: data, limit=_LINT_ROWS)
+    found = lint_config(experiment, limit=_LINT_ROWS)
     return {
         'prompts': [preview_as_json(pair, preview, document.config) for preview in previews],
         'tokens': counts,
         'costs': [_cost(pair, count) for count in counts],
         'findings': [asdict(finding) for finding in found if finding.severity != 'info'],
-        'fields': list(_fields(edited, entries)),
+        'fields': list(_fields(edited, experiment)),
         'sources': {name: format_source(edited.part(name)) or '' for name in _PARTS},
         'columns': list(data.test[0]) if len(data.test) else [],
-        'roles': _roles(entries),
+        'roles': _roles(experiment),
         'changes': None if compare is None else _changes(document, dataset, model, row, compare, previews),
     }
 
@@ -283,12 +284,11 @@ def edited_pair(
     document: ConfigDocument, dataset: str, model: str | None, row: int, edits: Sequence[Edit]
 ) -> tuple[Pair, list[Preview]]:
     """A dataset and a model after the edits, and the requests of one row."""
-    return _pair_of(_Edited(document, dataset, model, edits).build(), document.dataset(dataset), row)
+    return _pair_of(_Edited(document, dataset, model, edits).build(), row)
 
 
-def _pair_of(entries: Entries, data: Dataset, row: int) -> tuple[Pair, list[Preview]]:
-    model_entry = entries.model_entries[0] if entries.model_entries else None
-    pair = Pair(entries.tasks[0], model_entry, data)
+def _pair_of(experiment: Experiment, row: int) -> tuple[Pair, list[Preview]]:
+    pair = experiment.pair(experiment.tasks[0], experiment.models[0] if experiment.models else None)
     return pair, PairRows(pair, row + 1).previews(row)
 
 
@@ -357,8 +357,10 @@ def _copy_call(document: ConfigDocument, place: str) -> str:
 
 def _list_names(document: ConfigDocument) -> list[str]:
     """The names of the lists of datasets and models in the config."""
-    plan = document.plan
-    places = [*(entry.where for entry in plan.model_entries), *(task.where for task in plan.tasks)]
+    places = [
+        *(model.where for model in document.experiment.models),
+        *(task.where for task in document.experiment.tasks),
+    ]
     return list(dict.fromkeys(place.partition('[')[0] for place in places))
 
 

@@ -58,7 +58,7 @@ def make_trial(
     if preview.request is None or not preview.sent:
         raise ConfigError(Problem('request', 'this request would not be sent: it does not fit the context.'))
     secrets = find_secrets(document.config)
-    ModelContext(document.media_folders, secrets).tell(entry.model)
+    ModelContext(document.experiment.media_folders, secrets).tell(entry.model)
     redactor = Redactor(secrets | environment_secrets())
     return Trial(entry.model, preview.request, sampling, preview.mode == 'ppl' and pair.weighs, redactor)
 

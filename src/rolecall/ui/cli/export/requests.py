@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
     declare_command,
-    open_given,
+    open_experiment,
     positive_number,
     print_note,
 )
 
 if TYPE_CHECKING:
     from rolecall.errors import RolecallError
+    from rolecall.experiment.experiment import Experiment
     from rolecall.experiment.opening.tasks import Task
-    from rolecall.ui.cli.inputs import OpenedConfig
-    from rolecall.ui.cli.selection import Selection
 
 
 def add_requests(exports: Any) -> None:
@@ -46,34 +45,28 @@ def add_requests(exports: Any) -> None:
 
 def _requests(arguments: argparse.Namespace) -> int:
     from rolecall.ui.cli.export.writing import write_with_progress
-    from rolecall.ui.cli.selection import select
 
-    opened = open_given(arguments, arguments.config)
-    selection = select(opened.plan, dataset=arguments.dataset, model=opened.model)
-    _refuse_without_models(selection)
-    _refuse_repeated_names(selection)
-    entries = _entries(opened, selection, arguments.limit, opened.data or {})
-    write_with_progress(entries, arguments.output, 'request')
+    experiment = open_experiment(arguments, arguments.config)
+    _refuse_without_models(experiment)
+    _refuse_repeated_names(experiment)
+    write_with_progress(_entries(experiment, arguments.limit), arguments.output, 'request')
     return 0
 
 
-def _entries(
-    opened: OpenedConfig, selection: Selection, limit: int | None, data: Mapping[str, str]
-) -> Iterator[dict[str, Any]]:
+def _entries(experiment: Experiment, limit: int | None) -> Iterator[dict[str, Any]]:
     from collections import Counter
 
-    from rolecall.experiment.opening.entries import media_folders
     from rolecall.models.http.media import MediaReader
     from rolecall.ui.cli.export.batch import batch_entries, batch_notes, fit_notes
     from rolecall.ui.cli.selection import open_pairs
 
-    folders = media_folders(selection.tasks, base=opened.base, allowed=opened.config.get('media_folders'), data=data)
-    for pair in open_pairs(selection, base=opened.base, data=data or None, on_failure=_refuse):
+    for pair in open_pairs(experiment, on_failure=_refuse):
         for note in batch_notes(pair):
             print_note(note)
         if pair.model_entry is not None:
             fits: Counter[str] = Counter()
-            yield from batch_entries(pair, pair.model_entry, limit=limit, media=MediaReader(folders), fits=fits)
+            media = MediaReader(experiment.media_folders)
+            yield from batch_entries(pair, pair.model_entry, limit=limit, media=media, fits=fits)
             for note in fit_notes(pair, fits):
                 print_note(note)
 
@@ -82,21 +75,21 @@ def _refuse(task: Task, error: RolecallError) -> None:
     raise error
 
 
-def _refuse_without_models(selection: Selection) -> None:
+def _refuse_without_models(experiment: Experiment) -> None:
     from rolecall.errors import ConfigError, Problem
 
-    if None in selection.model_entries:
+    if not experiment.models:
         raise ConfigError(Problem('models', 'the config has no models.', 'Requests are written for a model: add one.'))
 
 
-def _refuse_repeated_names(selection: Selection) -> None:
+def _refuse_repeated_names(experiment: Experiment) -> None:
     """Requests are told apart by the abbrs of dataset and model."""
     from collections import Counter
 
     from rolecall.errors import ConfigError, Problem
 
-    datasets = Counter(task.abbr for task in selection.tasks)
-    models = Counter(model_entry.abbr for model_entry in selection.model_entries if model_entry is not None)
+    datasets = Counter(task.abbr for task in experiment.tasks)
+    models = Counter(model.abbr for model in experiment.models)
     if repeated := [abbr for counts in (datasets, models) for abbr, count in counts.items() if count > 1]:
         what = f'used more than once: {", ".join(repeated)}. Requests could not be told apart.'
         raise ConfigError(Problem('abbr', what, 'Give each dataset and each model an abbr of its own.'))

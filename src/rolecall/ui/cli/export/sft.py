@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from rolecall.ui.cli.options import (
     add_source_options,
     declare_command,
     fail,
-    open_given,
+    open_experiment,
     positive_number,
     print_note,
 )
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from rolecall.apps.sft.forms import Form
     from rolecall.apps.sft.training_file import Given
     from rolecall.apps.sft.training_programs import Aim
+    from rolecall.experiment.experiment import Experiment
     from rolecall.experiment.opening.model_entries import ModelEntry
-    from rolecall.experiment.opening.tasks import Task
     from rolecall.models.local_engine import PromptEncoder
     from rolecall.models.tokenizers.tokenizer import Tokenizer
-    from rolecall.ui.cli.inputs import OpenedConfig
-    from rolecall.ui.cli.selection import Selection
 
 
 _TEXT_FORMS = ('text', 'tokens', 'alpaca')
@@ -151,46 +149,33 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Prompt
 
 def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
     from rolecall.apps.sft.pair_examples import entry_encoder
-    from rolecall.ui.cli.selection import select
 
-    opened = open_given(arguments, arguments.source)
-    selection = select(opened.plan, dataset=arguments.dataset, model=opened.model)
-    model_entry = _only_model_entry(selection)
-    given = _examples(arguments, selection.tasks, model_entry, opened)
+    experiment = open_experiment(arguments, arguments.source)
+    model_entry = _only_model(experiment)
     tokenizer = _find_tokenizer(arguments, model_entry)
-    return given, None if tokenizer is None else entry_encoder(model_entry, tokenizer)
+    encoder = None if tokenizer is None else entry_encoder(model_entry, tokenizer)
+    return _examples(arguments, experiment), encoder
 
 
-def _examples(
-    arguments: argparse.Namespace, tasks: Sequence[Task], model_entry: ModelEntry, opened: OpenedConfig
-) -> Iterator[Given]:
-    from dataclasses import replace
-
+def _examples(arguments: argparse.Namespace, experiment: Experiment) -> Iterator[Given]:
     from rolecall.apps.sft.pair_examples import pair_examples
-    from rolecall.experiment.pairs.pair import Pair
 
-    for task in tasks:
-        rows = task.open(base=opened.base, data=opened.data)
-        if arguments.split == 'train':
-            rows = replace(rows, test=rows.train)
-        yield from pair_examples(
-            Pair(task, model_entry, rows), form=arguments.form, aim=_aim(arguments), limit=arguments.limit
-        )
+    for pair in experiment.pairs(split=arguments.split or 'test'):
+        yield from pair_examples(pair, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
 
 
-def _only_model_entry(selection: Selection) -> ModelEntry:
+def _only_model(experiment: Experiment) -> ModelEntry:
     """The model to train. Prompts of two models do not belong in one file."""
     from rolecall.errors import ConfigError, Problem
 
-    model_entry = selection.model_entries[0]
-    if model_entry is None:
+    if not experiment.models:
         raise ConfigError(
             Problem('models', 'the config has no models.', 'Training data is written for a model: add one.')
         )
-    if len(selection.model_entries) > 1:
-        names = ', '.join(one.abbr for one in selection.model_entries if one is not None)
+    if len(experiment.models) > 1:
+        names = ', '.join(model.abbr for model in experiment.models)
         raise ConfigError(Problem('models', f'several models match: {names}.', 'Select one with --model.'))
-    return model_entry
+    return experiment.models[0]
 
 
 def _find_tokenizer(arguments: argparse.Namespace, model: ModelEntry | None) -> Tokenizer | None:
