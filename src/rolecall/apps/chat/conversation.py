@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,7 @@ from rolecall.runs.client.concurrent_client import ConcurrentClient
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import ModelCall
 from rolecall.runs.client.retry import ModelUnavailableError, RetryPolicy
+from rolecall.runs.telemetry import end_span, enter_span, start_span
 
 T = TypeVar('T')
 _ONE = Limits(start=1, most=1)
@@ -158,6 +160,7 @@ class Conversation:
     reads: Request = ''
     place: int = 0
     rounds: int = 0
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
     streamed: bool = False
     """Whether text of the current request was passed on, which cannot be taken back."""
 
@@ -175,6 +178,18 @@ class Conversation:
 
     async def answer_in_time(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
         """The reply to a call, within its timeout."""
+        about = {'gen_ai.operation.name': 'invoke_agent', 'rolecall.call.id': self.id}
+        span = start_span('invoke_agent', about)
+        enter_span(span)
+        try:
+            reply = await self._answer_in_time(prompter, asked)
+        except BaseException as error:
+            end_span(span, error=error)
+            raise
+        end_span(span, {'gen_ai.response.model': reply.model, 'rolecall.cost': reply.cost})
+        return reply
+
+    async def _answer_in_time(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
         timeout = self.answerers[0].options.timeout
         try:
             return await asyncio.wait_for(self.hold(prompter, asked), timeout)
@@ -378,7 +393,7 @@ class Conversation:
             return None, self.answer.complaint(why)
 
     def _report(self, kind: str, data: Any) -> None:
-        report(self.on_event, kind, data)
+        report(self.on_event, kind, data, self.id)
 
     def _allow_retry(self, error: ModelError, pause: float) -> None:
         """Report a retry; refuse one for which the server asks longer than the caller waits."""

@@ -37,6 +37,8 @@ class Event:
 
     kind: str
     data: Any
+    call: str = ''
+    """The id of the call: the same for all its events, whichever models are asked."""
 
 
 OnEvent = Callable[[Event], object]
@@ -65,7 +67,7 @@ class Spent(NamedTuple):
     """US dollars by the price of the model; None if that is not known."""
 
 
-def report(on_event: OnEvent | None, kind: str, data: Any) -> None:
+def report(on_event: OnEvent | None, kind: str, data: Any, call: str = '') -> None:
     """Log an event and pass it on. What a watcher raises is logged and breaks nothing."""
     level = _LEVELS.get(kind, logging.DEBUG)
     if _LOGGER.isEnabledFor(level):
@@ -74,7 +76,7 @@ def report(on_event: OnEvent | None, kind: str, data: Any) -> None:
     if on_event is None:
         return
     try:
-        on_event(Event(kind, data))
+        on_event(Event(kind, data, call))
     except Exception as error:
         _LOGGER.warning('on_event raised %s; the call goes on.', describe_error(error))
 

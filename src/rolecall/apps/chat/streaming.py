@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
@@ -253,11 +253,17 @@ class StreamedCall:
         on_event: Callable[[], object] | None = None,
     ) -> None:
         self.name = model.name
+        self.capabilities = model.capabilities
         self._on_event = on_event
         self._model = model
         self._on_piece = on_piece
         self._begins_thinking = begins_thinking
         self._passed_on = 0
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """That of the model."""
+        return self._model.identity
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
         """The reply to a single request."""

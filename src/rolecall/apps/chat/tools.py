@@ -22,6 +22,7 @@ from rolecall.checking import is_number, is_whole
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError, describe_error, did_you_mean
 from rolecall.models.http.body import check_depth, parse_json
+from rolecall.runs.telemetry import end_span, enter_span, start_span
 
 TOOL_SECONDS = 120.0
 """Seconds that one call of a tool may take, unless `with_tools` is given others."""
@@ -323,7 +324,18 @@ class Toolbox:
             if error is None:
                 context = ToolContext(name, arguments, str(call.get('id')), deps)
                 error = await self._find_objection(tool, context, home)
-            return _fail(error) if error is not None else await self._run_in_time(tool, context, home)
+            if error is not None:
+                return _fail(error)
+            named = {'gen_ai.tool.name': name, 'gen_ai.tool.call.id': context.call_id, 'gen_ai.tool.type': 'function'}
+            span = start_span(f'execute_tool {name}', {'gen_ai.operation.name': 'execute_tool', **named})
+            enter_span(span)
+            try:
+                result = await self._run_in_time(tool, context, home)
+            except BaseException as error:
+                end_span(span, error=error)
+                raise
+            end_span(span, error=result.error)
+            return result
 
     async def _find_objection(
         self, tool: Tool, context: ToolContext[Any], home: asyncio.AbstractEventLoop | None

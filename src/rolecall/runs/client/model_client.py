@@ -12,6 +12,7 @@ from rolecall.errors import RolecallError
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
 from rolecall.quick_init import quick_init
 from rolecall.runs.client.retry import Attempts, ModelUnavailableError, Retrier, RetryPolicy
+from rolecall.runs.telemetry import end_model_span, end_span, note_retry, start_model_span
 from rolecall.strings import count_noun
 
 Answer = Reply | Scored
@@ -109,30 +110,37 @@ class RetryingClient(ABC):
         if call.check is not None:
             call.check(call.request)
         retrier, attempts = self._retrier, Attempts()
-        while True:
-            retrier.check()
-            try:
-                if failed is not None:
-                    failed, error = None, failed
-                    raise error
-                answer = await self._send_once(call, retry=attempts.total > 0)
-            except ModelError as error:
-                pause = await retrier.handle(error, attempts, down=self._seconds_down(), calm=self._is_calm())
-                if self.on_retry is not None:
-                    self.on_retry(error, pause)
-                told = error.retry_after is not None
-            except ModelUnavailableError:
-                raise
-            except RolecallError as error:
-                raise retrier.give_up(str(error)) from error
-            except BaseException:
-                retrier.settle()
-                raise
-            else:
-                retrier.succeed()
-                self._tokens += count_tokens(answer) or 0
-                return answer
-            await retrier.wait(pause, told=told)  # the error itself is not kept: it holds this frame
+        span = start_model_span(self.model, call.request, call.sampling)
+        try:
+            while True:
+                retrier.check()
+                try:
+                    if failed is not None:
+                        failed, error = None, failed
+                        raise error
+                    answer = await self._send_once(call, retry=attempts.total > 0)
+                except ModelError as error:
+                    pause = await retrier.handle(error, attempts, down=self._seconds_down(), calm=self._is_calm())
+                    note_retry(span, error, pause)
+                    if self.on_retry is not None:
+                        self.on_retry(error, pause)
+                    told = error.retry_after is not None
+                except ModelUnavailableError:
+                    raise
+                except RolecallError as error:
+                    raise retrier.give_up(str(error)) from error
+                except BaseException:
+                    retrier.settle()
+                    raise
+                else:
+                    retrier.succeed()
+                    self._tokens += count_tokens(answer) or 0
+                    end_model_span(span, answer)
+                    return answer
+                await retrier.wait(pause, told=told)  # the error itself is not kept: it holds this frame
+        except BaseException as error:
+            end_span(span, error=error)
+            raise
 
     def _is_calm(self) -> bool:
         """Whether most calls are answered."""
