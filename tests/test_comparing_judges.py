@@ -24,8 +24,8 @@ from rolecall.runs.plan import plan_run
 from rolecall.runs.run import run_config
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.bradley_terry import rate_models
 from rolecall.scoring.metrics.metric import Rival
-from rolecall.scoring.model_ratings import rate_models
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
 from rolecall.scoring.scorecard import HeadToHead, Scorecard
 from rolecall.sources.retrievers import Picked

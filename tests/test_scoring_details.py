@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rolecall.errors import ConfigError
-from rolecall.scoring import group_intervals
+from rolecall.scoring import group_scores
 from rolecall.scoring.answers import AnswerReader, Scorable
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code import code_metrics, sandbox
@@ -24,7 +24,7 @@ from rolecall.scoring.groups import read_groups
 from rolecall.scoring.metrics import symbolic
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.metrics.verdicts import verdict_in
-from rolecall.scoring.model_ranking import PairedRow, rank_models
+from rolecall.scoring.paired_ranking import PairedRow, rank_models
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.statistics import Interval, compare_paired, mean_interval
 
@@ -136,7 +136,7 @@ def test_students_t_is_the_published_expansion() -> None:
             + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384 / freedom**3
             + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160 / freedom**4
         )
-        assert group_intervals.student_t(freedom) == pytest.approx(expansion, rel=1e-9)
+        assert group_scores.student_t(freedom) == pytest.approx(expansion, rel=1e-9)
 
 
 def test_differences_that_cancel_out_are_no_evidence() -> None:

@@ -15,6 +15,7 @@ from rolecall.compat.opencompass.package_judging import _describe_gold, package_
 from rolecall.scoring.accumulate import MarkAccumulator
 from rolecall.scoring.answers import AnswerReader, Scorable
 from rolecall.scoring.blame import NoOpinionError
+from rolecall.scoring.bradley_terry import rate_models
 from rolecall.scoring.code import sandbox
 from rolecall.scoring.code.benchmark_programs import bigcodebench, contest
 from rolecall.scoring.code.extraction import longest_program
@@ -26,9 +27,8 @@ from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import read_rating_by_category
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Rival, WinRate, make_mark
 from rolecall.scoring.metrics.preferences import preference_in
-from rolecall.scoring.model_ranking import ModelPair
-from rolecall.scoring.model_ratings import rate_models
 from rolecall.scoring.naming import Entry
+from rolecall.scoring.paired_ranking import ModelPair
 from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.scorecard import Scorecard

@@ -17,11 +17,10 @@ from rolecall.scoring.accumulate import ClusterSums
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import build_scorer
-from rolecall.scoring.group_intervals import student_t
-from rolecall.scoring.group_scores import summarise_groups
+from rolecall.scoring.group_scores import student_t, summarise_groups
 from rolecall.scoring.groups import read_groups
 from rolecall.scoring.metrics.metric import Answer, Corpus, Mark, Metric, Problems
-from rolecall.scoring.model_ranking import PairedRow, rank_models
+from rolecall.scoring.paired_ranking import PairedRow, rank_models
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
 from rolecall.scoring.scorecard import ReplyCount, Scorecard
 from rolecall.scoring.statistics import bootstrap, mcnemar, mean_interval, wilson

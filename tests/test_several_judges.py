@@ -17,7 +17,7 @@ from rolecall.insight.run_source import StoredRun
 from rolecall.runs.plan import plan_run
 from rolecall.runs.run import run_config
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.scoring.agreement import Agreement
+from rolecall.scoring.statistics import Agreement
 from rolecall.ui.cli.main import main
 from rolecall.ui.report.page import report_html
 from rolecall.ui.report.terminal_report import report_terminal

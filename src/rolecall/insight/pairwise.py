@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rolecall.scoring.model_ratings import rate_models
+from rolecall.scoring.bradley_terry import rate_models
 from rolecall.scoring.scorecard import HeadToHead, Scorecard
 
 PAIRWISE_HEADS = ('dataset', 'model', 'against', 'win rate', 'W–T–L', 'first won', 'by order')

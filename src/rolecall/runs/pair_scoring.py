@@ -15,12 +15,12 @@ from rolecall.runs.judge import Judge, JudgeReply
 from rolecall.runs.pair_run import PairRun
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
-from rolecall.scoring.agreement import Agreement
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Rival
 from rolecall.scoring.scorecard import JudgeAgreement, Judging, Scorecard, Verdict
 from rolecall.scoring.session import Opinions, ScoringSession
+from rolecall.scoring.statistics import Agreement
 from rolecall.sources.datasets.rows import Rows
 
 FindOpponents = Callable[[int, Row], Sequence[Rival]]

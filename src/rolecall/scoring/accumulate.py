@@ -290,8 +290,8 @@ class MarkAccumulator:
             chances = [(pass_at_k(*count, k), times) for count, times in counts.items()]
             numbers[f'pass@{k}'] = sum(chance * times for chance, times in chances) / rows
             if rows > 1:
-                found = _interval_of_chances(chances)
-                intervals[f'pass@{k}'] = (found.low * 100, found.high * 100)
+                interval = _interval_of_chances(chances)
+                intervals[f'pass@{k}'] = (interval.low * 100, interval.high * 100)
             for threshold in _THRESHOLDS if most > 1 else ():
                 total = sum(g_pass_at_k(*count, k, threshold) * times for count, times in counts.items())
                 numbers[f'g-pass@{k}_{threshold}'] = total / rows
@@ -322,8 +322,8 @@ def _sum_from(total: float, numbers: Sequence[float]) -> float:
 
 
 def _add(*tallies: Sequence[float]) -> tuple[float, ...]:
-    given = [tally for tally in tallies if tally]
-    return tuple(map(sum, zip(*given, strict=True))) if len(given) > 1 else tuple(given[0]) if given else ()
+    filled = [tally for tally in tallies if tally]
+    return tuple(map(sum, zip(*filled, strict=True))) if len(filled) > 1 else tuple(filled[0]) if filled else ()
 
 
 def _is_right(mark: Mark) -> bool | None:

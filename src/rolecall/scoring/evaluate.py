@@ -93,11 +93,11 @@ class DatasetScorer:
 
     async def ask_judge(self, rows: Sequence[Scorable], judge: Judge | None = None) -> Opinions:
         """A judge's replies by row and sample; None where it was not asked or did not answer."""
-        read = [one for one in map(self._reader.read, rows) if one.outcome == 'ok']
-        asked = judge or self.judge
-        said = await asyncio.gather(*(self._ask_about(answer, asked) for one in read for answer in one.answers))
-        words = iter(said)
-        return {one.row.row: [next(words) for _ in one.answers] for one in read}
+        judge = judge or self.judge
+        answered = [row for row in map(self._reader.read, rows) if row.outcome == 'ok']
+        asking = (self._ask_about(answer, judge) for row in answered for answer in row.answers)
+        replies = iter(await asyncio.gather(*asking))
+        return {row.row.row: [next(replies) for _ in row.answers] for row in answered}
 
     async def _ask_about(self, answer: Answer, judge: Judge | None) -> str | None:
         if self.metric is None or self.metric.needs_judge is None or judge is None:
@@ -169,13 +169,13 @@ def build_scorer(
         evaluator = {key: value for key, value in evaluator.items() if key != 'pred_postprocessor'}
     if evaluator is not None:
         parts['evaluator'] = evaluator
-    read: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     for key, entry in parts.items():
         try:
-            read[key] = (read_evaluator if key == 'evaluator' else read_postprocessor)(entry, where=key)
+            parsed[key] = (read_evaluator if key == 'evaluator' else read_postprocessor)(entry, where=key)
         except ConfigError as error:
             problems += error.problems
-    metric: Metric | None = read.get('evaluator')
+    metric: Metric | None = parsed.get('evaluator')
     whole = metric.whole if metric is not None else None
     if whole is not None and whole.with_prompts is not None and word_prompt is not None:
         metric = whole.with_prompts(word_prompt)
@@ -206,7 +206,7 @@ def build_scorer(
     if problems or bad_k:
         raise ConfigError([*problems, *bad_k])
     base = AnswerReader(
-        extract_gold=read.get('dataset_postprocessor'),
+        extract_gold=parsed.get('dataset_postprocessor'),
         gold_column=config.get('ds_column') or output_column,
         by_turn=metric is not None and metric.by_turn,
         needs_gold=metric is None or metric.needs_gold,
@@ -218,7 +218,7 @@ def build_scorer(
     def extract(name: str) -> tuple[Extract, ...]:
         own = f'pred_postprocessor.{name}' if name else 'pred_postprocessor'
         keys = ('model_postprocessor', own, _EVALUATORS_OWN)
-        return (*_strip_role_marks(role_marks), *(read[key] for key in keys if key in read))
+        return (*_strip_role_marks(role_marks), *(parsed[key] for key in keys if key in parsed))
 
     return DatasetScorer(
         metric=metric,
@@ -234,22 +234,22 @@ def _named_extractors(entry: Any) -> dict[str, Any]:
     """Several extractors by name: a dict without `type`. Empty for a single postprocessor."""
     if not isinstance(entry, Mapping) or 'type' in entry:
         return {}
-    return {str(name): one for name, one in entry.items()}
+    return {str(name): extractor for name, extractor in entry.items()}
 
 
 def _strip_role_marks(marks: Mapping[str, Any] | None) -> tuple[Extract, ...]:
-    found = {name: mark for name, mark in (marks or {}).items() if name in ('begin', 'end') and isinstance(mark, str)}
-    if not any(mark.strip() for mark in found.values()):
+    ends = {name: mark for name, mark in (marks or {}).items() if name in ('begin', 'end') and isinstance(mark, str)}
+    if not any(mark.strip() for mark in ends.values()):
         return ()
-    return (lambda reply: extract_role(reply, **found) if isinstance(reply, str) else reply,)
+    return (lambda reply: extract_role(reply, **ends) if isinstance(reply, str) else reply,)
 
 
 def _read_k(k: Any) -> tuple[tuple[int, ...], list[Problem]]:
-    given = k if isinstance(k, (list, tuple)) else [] if k is None else [k]
-    wrong = [one for one in given if isinstance(one, bool) or not isinstance(one, int) or one < 1]
+    counts = k if isinstance(k, (list, tuple)) else [] if k is None else [k]
+    wrong = [count for count in counts if isinstance(count, bool) or not isinstance(count, int) or count < 1]
     if wrong:
         return (), [Problem('k', f'expected positive integers, got {k!r:.60}.')]
-    return tuple(given), []
+    return tuple(counts), []
 
 
 def _score_synchronously(scorer: DatasetScorer, rows: Sequence[Scorable]) -> Scorecard:

@@ -42,21 +42,21 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
     >>> read_evaluator(lambda prediction, gold: prediction in gold).mark(Answer('a', 'cat')).correct
     True
     """
-    written = read_entry(entry, where=where)
-    _refuse_unsupported(written)
-    if _runs_in_a_service(written):
-        return _adapt(written)
-    read = find_entry(entry, METRICS, where=where)
-    if not read.builtin:
-        return _read_user_evaluator(read)
-    options = dict(read.options)
+    named = read_entry(entry, where=where)
+    _refuse_unsupported(named)
+    if _runs_in_a_service(named):
+        return _adapt(named)
+    part = find_entry(entry, METRICS, where=where)
+    if not part.builtin:
+        return _read_user_evaluator(part)
+    options = dict(part.options)
     inside = f'{where}.' if where else ''
     extract = options.pop('pred_postprocessor', None)
     for name in _NESTED:
         if options.get(name) is not None:
             options[name] = read_evaluator(options[name], where=f'{inside}{name}')
-    make: Callable[..., Metric] = read.kind
-    problems = option_problems(make, replace(read, options=options), skip=0)
+    make: Callable[..., Metric] = part.kind
+    problems = option_problems(make, replace(part, options=options), skip=0)
     if problems:
         raise ConfigError(problems)
     try:
@@ -75,28 +75,28 @@ def judge_entry(entry: Any) -> Mapping[str, Any] | None:
     >>> judge_entry(cascade), judge_entry('AccEvaluator')
     ({'type': 'GenericLLMEvaluator', 'judge_cfg': {}}, None)
     """
-    read = read_entry(entry)
-    if METRICS.builtin_name(read.kind) in ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator'):
+    evaluator = read_entry(entry)
+    if METRICS.builtin_name(evaluator.kind) in ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator'):
         return entry if isinstance(entry, Mapping) else {'type': entry}
-    nested = read.options.get('llm_evaluator')
+    nested = evaluator.options.get('llm_evaluator')
     return judge_entry(nested) if nested is not None else None
 
 
-def _runs_in_a_service(read: Entry) -> bool:
+def _runs_in_a_service(entry: Entry) -> bool:
     """Whether a class of another system is at hand that has programs in other languages run by a service."""
-    other = read.options.get('language', 'python') not in _RUN_HERE
-    return other and 'scoring.code.' in str(METRICS.declared(read.name)) and is_reference_class(read.kind)
+    other = entry.options.get('language', 'python') not in _RUN_HERE
+    return other and 'scoring.code.' in str(METRICS.declared(entry.name)) and is_reference_class(entry.kind)
 
 
-def _refuse_unsupported(read: Entry) -> None:
-    named = isinstance(read.kind, str) or isinstance(getattr(read.kind, 'dotted', None), str)
+def _refuse_unsupported(entry: Entry) -> None:
+    named = isinstance(entry.kind, str) or isinstance(getattr(entry.kind, 'dotted', None), str)
     unsupported = load_object(f'{_NAMES}:UNSUPPORTED')
-    if named and read.name in unsupported:
-        what = f'{read.name} is not supported: {unsupported[read.name]}.'
-        path = str(getattr(read.kind, 'dotted', read.kind))
+    if named and entry.name in unsupported:
+        what = f'{entry.name} is not supported: {unsupported[entry.name]}.'
+        path = str(getattr(entry.kind, 'dotted', entry.kind))
         remedy = 'Score the exported predictions elsewhere, or give a function of prediction and gold as the evaluator.'
         remedy += offer_package(path)
-        raise ConfigError(Problem(read.where, what, remedy))
+        raise ConfigError(Problem(entry.where, what, remedy))
 
 
 def _extract_then_mark(extract: Extract, metric: Metric) -> Metric:
@@ -154,7 +154,7 @@ def score_whole(
     takes_turns: bool = False,
 ) -> Metric:
     """A metric from a function that scores all answers at once."""
-    open_ended = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values())
 
     def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
         columns = {
@@ -165,12 +165,12 @@ def score_whole(
             'steps': [[_as_step(call) for call in answer.calls] for answer in answers],
             **_name_losses(answers),
         }
-        positional = [one.name for one in taken.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        positional = [name for name, parameter in taken.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
         if 'references' not in taken and len(positional) > 1 and positional[1] not in columns:
             columns[positional[1]] = columns['references']  # by whatever name: `gold`, `labels`
-        given = ('predictions', 'references') if open_ended and 'test_set' not in taken else columns
+        passed = ('predictions', 'references') if open_ended and 'test_set' not in taken else columns
         with printing_to_stderr:
-            result = score(**{name: columns[name] for name in given if name in taken or open_ended})
+            result = score(**{name: columns[name] for name in passed if name in taken or open_ended})
         if isinstance(result, Mapping):
             if result.get('error'):
                 raise ScoringError(f'returned an error: {result["error"]!s:.200}')
@@ -187,11 +187,11 @@ def score_whole(
 def _name_losses(answers: Sequence[Answer]) -> dict[str, list[Any]]:
     """What OpenCompass calls the losses of texts, and what they are divided by. Each row has all characters' number."""
     losses = [answer.prediction if isinstance(answer.prediction, Mapping) else {} for answer in answers]
-    characters = sum(one.get('characters', 0) for one in losses)
+    characters = sum(loss.get('characters', 0) for loss in losses)
     return {
-        'ppl': [one.get('loss', answer.prediction) for one, answer in zip(losses, answers, strict=True)],
-        'loss': [one.get('loss') for one in losses],
-        'token_len': [one.get('tokens') for one in losses],
+        'ppl': [loss.get('loss', answer.prediction) for loss, answer in zip(losses, answers, strict=True)],
+        'loss': [loss.get('loss') for loss in losses],
+        'token_len': [loss.get('tokens') for loss in losses],
         'total_chr_num': [characters for _ in losses],
     }
 
@@ -211,21 +211,21 @@ def _as_step(call: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_function(read: Entry) -> Metric:
+def _read_function(entry: Entry) -> Metric:
     """A function of prediction and gold, of all predictions and references, or of a row and its results."""
     try:
-        parameters: Mapping[str, inspect.Parameter] = inspect.signature(read.kind).parameters
+        parameters: Mapping[str, inspect.Parameter] = inspect.signature(entry.kind).parameters
     except (TypeError, ValueError):
         parameters = {}
-    options = dict(read.options)
+    options = dict(entry.options)
     if {'predictions', 'references'} <= set(parameters):
-        return score_whole(read.name, lambda **columns: read.kind(**columns, **options), parameters)
-    if problems := option_problems(read.kind, read, skip=2):
+        return score_whole(entry.name, lambda **columns: entry.kind(**columns, **options), parameters)
+    if problems := option_problems(entry.kind, entry, skip=2):
         raise ConfigError(problems)
     if list(parameters)[:2] == ['doc', 'results']:
-        return Metric(read.name, _mark_results(read.kind, options), unit='', needs_gold=False, weighs=True)
-    compare = mark_by(lambda prediction, gold: read.kind(prediction, gold, **options))
-    return Metric(read.name, compare, unit='', needs_gold=False, weighs=True)
+        return Metric(entry.name, _mark_results(entry.kind, options), unit='', needs_gold=False, weighs=True)
+    compare = mark_by(lambda prediction, gold: entry.kind(prediction, gold, **options))
+    return Metric(entry.name, compare, unit='', needs_gold=False, weighs=True)
 
 
 def _mark_results(process_results: Callable[..., Any], options: Mapping[str, Any]) -> Callable[[Answer], Mark]:

@@ -14,18 +14,26 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist, harmonic_mean, pstdev
 
 from rolecall.scoring.accumulate import CONFIDENCE
-from rolecall.scoring.group_intervals import Leaf, interval_between, interval_within
 from rolecall.scoring.groups import Group
 from rolecall.scoring.scorecard import IntervalBasis, Judging, Members, ReplyCount, Scorecard
+from rolecall.scoring.statistics import Interval
 
 _UNNAMED = 'score'
 """What OpenCompass calls the number of many evaluators; here it says what it is, and groups of its configs find it."""
 
 
 @dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A dataset in a group, and its part of the group's mean."""
+
+    weight: float
+    card: Scorecard
+
+
+@dataclass(frozen=True, slots=True)
 class _Summary:
     card: Scorecard
-    leaves: Mapping[str, Leaf]
+    leaves: Mapping[str, _Leaf]
 
 
 def summarise_groups(groups: Sequence[Group], cards: Iterable[Scorecard]) -> list[Scorecard]:
@@ -41,18 +49,18 @@ def summarise_groups(groups: Sequence[Group], cards: Iterable[Scorecard]) -> lis
     by_model: dict[str, dict[str, list[Scorecard]]] = {}
     for card in cards:
         by_model.setdefault(card.model, {}).setdefault(card.dataset, []).append(card)
-    known = {group.name: group for group in groups}
+    by_name = {group.name: group for group in groups}
     taken = {name for datasets in by_model.values() for name in datasets}
-    made = []
+    scores = []
     for model, datasets in by_model.items():
         done: dict[str, dict[str, _Summary]] = {}
         for group in groups:
-            members = [datasets[name] for name in sorted(_leaves(group, known) & set(datasets))]
+            members = [datasets[name] for name in sorted(_leaves(group, by_name) & set(datasets))]
             for extractor in _find_extractors(members) if members else ():
-                read = {name: _keep_extractor(cards, extractor) for name, cards in datasets.items()}
-                card = _summarise_group(group, model, read, known, done.setdefault(extractor, {})).card
-                made.append(replace(card, dataset=f'{card.dataset} (group)') if card.dataset in taken else card)
-    return made
+                own_cards = {name: _keep_extractor(cards, extractor) for name, cards in datasets.items()}
+                card = _summarise_group(group, model, own_cards, by_name, done.setdefault(extractor, {})).card
+                scores.append(replace(card, dataset=f'{card.dataset} (group)') if card.dataset in taken else card)
+    return scores
 
 
 def _find_extractors(members: Iterable[Sequence[Scorecard]]) -> list[str]:
@@ -67,54 +75,54 @@ def _keep_extractor(cards: Sequence[Scorecard], extractor: str) -> Sequence[Scor
     return [card for card in cards if card.extractor == extractor] or cards
 
 
-def _leaves(group: Group, known: Mapping[str, Group]) -> set[str]:
+def _leaves(group: Group, by_name: Mapping[str, Group]) -> set[str]:
     """The datasets of a group and of the groups in it."""
-    names = [one.name for one in group.members]
-    return {leaf for name in names for leaf in (_leaves(known[name], known) if name in known else {name})}
+    names = [member.name for member in group.members]
+    return {leaf for name in names for leaf in (_leaves(by_name[name], by_name) if name in by_name else {name})}
 
 
 def _summarise_group(
     group: Group,
     model: str,
     datasets: Mapping[str, Sequence[Scorecard]],
-    known: Mapping[str, Group],
+    by_name: Mapping[str, Group],
     done: dict[str, _Summary],
 ) -> _Summary:
     if group.name in done:
         return done[group.name]
-    found: dict[str, Scorecard] = {}
-    leaves: dict[str, Mapping[str, Leaf]] = {}
+    scored: dict[str, Scorecard] = {}
+    leaves: dict[str, Mapping[str, _Leaf]] = {}
     without: list[Scorecard] = []
     for member in group.members:
-        if member.name in known:
-            inner = _summarise_group(known[member.name], model, datasets, known, done)
+        if member.name in by_name:
+            inner = _summarise_group(by_name[member.name], model, datasets, by_name, done)
             card: Scorecard | None = inner.card
             leaves[member.label] = inner.leaves
         else:
             card = _pick_card(datasets.get(member.name, ()), member.metric or group.metric)
         if card is not None and card.value is not None:
-            found[member.label] = card
+            scored[member.label] = card
         elif card is not None:
             without.append(card)
-    missing = [member.label for member in group.members if member.label not in found]
-    parts = _spread_weights(group, found, leaves)
-    done[group.name] = _Summary(_make_card(group, model, found, missing, without, parts), parts)
+    missing = [member.label for member in group.members if member.label not in scored]
+    parts = _spread_weights(group, scored, leaves)
+    done[group.name] = _Summary(_make_card(group, model, scored, missing, without, parts), parts)
     return done[group.name]
 
 
 def _spread_weights(
-    group: Group, found: Mapping[str, Scorecard], inner: Mapping[str, Mapping[str, Leaf]]
-) -> dict[str, Leaf]:
+    group: Group, scored: Mapping[str, Scorecard], inner: Mapping[str, Mapping[str, _Leaf]]
+) -> dict[str, _Leaf]:
     """The datasets in a group with their weights, through the groups in it; a dataset may be in several of them.
 
     What is not a mean (a sum, a standard deviation) counts as one.
     """
-    given = _weights_of(group, found)
-    spread: dict[str, Leaf] = {}
-    for (label, card), weight in zip(found.items(), given, strict=True):
-        for name, leaf in (inner.get(label) or {label: Leaf(1.0, card)}).items():
-            before = spread.get(name, Leaf(0.0, leaf.card))
-            spread[name] = Leaf(before.weight + weight / sum(given) * leaf.weight, leaf.card)
+    weights = _weights_of(group, scored)
+    spread: dict[str, _Leaf] = {}
+    for (label, card), weight in zip(scored.items(), weights, strict=True):
+        for name, leaf in (inner.get(label) or {label: _Leaf(1.0, card)}).items():
+            before = spread.get(name, _Leaf(0.0, leaf.card))
+            spread[name] = _Leaf(before.weight + weight / sum(weights) * leaf.weight, leaf.card)
     return {} if group.average in _SPECIAL else spread
 
 
@@ -143,20 +151,20 @@ def _plain_metric(card: Scorecard) -> str:
 def _make_card(
     group: Group,
     model: str,
-    found: Mapping[str, Scorecard],
+    scored: Mapping[str, Scorecard],
     missing: Sequence[str],
     without: Sequence[Scorecard],
-    parts: Mapping[str, Leaf],
+    parts: Mapping[str, _Leaf],
 ) -> Scorecard:
     """The group's scorecard. Its rows are those of all members, also of those without a value."""
-    metrics = {_plain_metric(card) for card in found.values()}
-    extractors = {card.extractor for card in found.values() if card.extractor}
+    metrics = {_plain_metric(card) for card in scored.values()}
+    extractors = {card.extractor for card in scored.values() if card.extractor}
     metric = group.metric or (metrics.pop() if len(metrics) == 1 else 'mean')
     special = _SPECIAL.get(group.average)
     if special is not None:
         metric = group.average
     extractor = extractors.pop() if len(extractors) == 1 else ''
-    everyone = [*found.values(), *without]
+    everyone = [*scored.values(), *without]
     outcomes: dict[str, int] = {}
     for card in everyone:
         for outcome, count in card.outcomes.items():
@@ -170,7 +178,7 @@ def _make_card(
         total=sum(card.total for card in everyone),
         outcomes=outcomes,
         extractor=extractor,
-        judging=Judging(extractor) if extractor and all(card.judge for card in found.values()) else None,
+        judging=Judging(extractor) if extractor and all(card.judge for card in scored.values()) else None,
         group=Members(
             names=tuple(dict.fromkeys(member.name for member in group.members)),
             missing=tuple(missing),
@@ -179,12 +187,14 @@ def _make_card(
     )
     if missing or group.transformed:
         return result
-    return _add_value(result, group, found, parts)
+    return _add_value(result, group, scored, parts)
 
 
-def _add_value(result: Scorecard, group: Group, found: Mapping[str, Scorecard], parts: Mapping[str, Leaf]) -> Scorecard:
+def _add_value(
+    result: Scorecard, group: Group, scored: Mapping[str, Scorecard], parts: Mapping[str, _Leaf]
+) -> Scorecard:
     """The group's scorecard with its value and interval."""
-    cards, weights = list(found.values()), _weights_of(group, found)
+    cards, weights = list(scored.values()), _weights_of(group, scored)
     units = {'%' if card.unit is None else card.unit for card in cards}
     directions = {bool(card.lower_is_better) for card in cards}
     mixed = tuple(dict.fromkeys(card.metric for card in cards)) if max(len(units), len(directions)) > 1 else ()
@@ -198,8 +208,8 @@ def _add_value(result: Scorecard, group: Group, found: Mapping[str, Scorecard], 
     value = sum(weight * float(card.value or 0.0) for weight, card in zip(weights, cards, strict=True)) / sum(weights)
     shares = [weight / sum(weights) for weight in weights]
     leaves = [leaf for leaf in parts.values() if leaf.weight]
-    between = interval_between(leaves, value)
-    within = interval_within(leaves, value)
+    between = _interval_between(leaves, value)
+    within = _interval_within(leaves, value)
     low, high = between if within is None else (within.low, within.high)
     sample = None if within is None or between[0] is None or between[1] is None else (between[0], between[1])
     method = 'datasets as clusters' if within is None else 'rows of the datasets as given'
@@ -209,7 +219,7 @@ def _add_value(result: Scorecard, group: Group, found: Mapping[str, Scorecard], 
         low=low,
         high=high,
         unit=unit,
-        group=replace(members, weights=dict(zip(found, shares, strict=True)) if group.weights else None),
+        group=replace(members, weights=dict(zip(scored, shares, strict=True)) if group.weights else None),
         interval=IntervalBasis(method, CONFIDENCE, len(leaves), sample),
         further=_pool_stderr(result.metric, cards, by_rows=group.by_rows),
         cut=_sum_replies(cards, 'cut', _mean_of_finished(cards, shares)),
@@ -221,15 +231,15 @@ def _pool_stderr(metric: str, cards: Sequence[Scorecard], *, by_rows: bool) -> d
     """lm-eval's standard error of a group, where each member has its own: pooled by size, or of a plain mean."""
     key = _stderr_key(metric)
     errors = [(card.further or {}).get(key) for card in cards]
-    known = [float(error) for error in errors if error is not None]
+    stderrs = [float(error) for error in errors if error is not None]
     rows = [card.scored for card in cards]
-    if len(known) < len(cards) or (by_rows and sum(rows) <= len(rows)):
+    if len(stderrs) < len(cards) or (by_rows and sum(rows) <= len(rows)):
         return None
     if by_rows:
-        pooled = sum((size - 1) * size * error**2 for size, error in zip(rows, known, strict=True))
+        pooled = sum((size - 1) * size * error**2 for size, error in zip(rows, stderrs, strict=True))
         stderr = math.sqrt(pooled / (sum(rows) - len(rows)) / sum(rows))
     else:
-        stderr = math.sqrt(sum(error**2 for error in known)) / len(known)
+        stderr = math.sqrt(sum(error**2 for error in stderrs)) / len(stderrs)
     return {key: stderr}
 
 
@@ -256,14 +266,14 @@ _SPECIAL: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-def _weights_of(group: Group, found: Mapping[str, Scorecard]) -> list[float]:
+def _weights_of(group: Group, scored: Mapping[str, Scorecard]) -> list[float]:
     if group.by_rows:
-        given = [float(card.scored) for card in found.values()]
+        weights = [float(card.scored) for card in scored.values()]
     elif isinstance(group.weights, Mapping) and group.weights:
-        given = [float(group.weights.get(label, group.weights.get(label.partition('@')[0], 0.0))) for label in found]
+        weights = [float(group.weights.get(label, group.weights.get(label.partition('@')[0], 0.0))) for label in scored]
     else:
-        given = [1.0] * len(found)
-    return given if sum(given) else [1.0] * len(given)
+        weights = [1.0] * len(scored)
+    return weights if sum(weights) else [1.0] * len(weights)
 
 
 def _mean_of_finished(cards: Sequence[Scorecard], weights: Sequence[float]) -> float | None:
@@ -285,3 +295,43 @@ def _sum_replies(cards: Sequence[Scorecard], kind: str, finished: float | None =
 def _count_replies(card: Scorecard) -> int:
     """The rows that have a reply, whether or not an answer was found in it."""
     return card.outcomes.get('ok', 0) + card.outcomes.get('unparsed', 0) if card.outcomes else card.total
+
+
+def _interval_between(leaves: Sequence[_Leaf], mean: float) -> tuple[float | None, float | None]:
+    """The interval of a mean of clusters, with Student's t; a single dataset keeps its own."""
+    if len(leaves) == 1:
+        return leaves[0].card.low, leaves[0].card.high
+    spread = sum((leaf.weight * (float(leaf.card.value or 0) - mean)) ** 2 for leaf in leaves)
+    reach = student_t(len(leaves) - 1) * math.sqrt(spread * len(leaves) / (len(leaves) - 1))
+    return _keep_in_scale(leaves, mean - reach, mean + reach)
+
+
+def _interval_within(leaves: Sequence[_Leaf], mean: float) -> Interval | None:
+    """The interval with the datasets as given: their own intervals, added up as independent errors."""
+    errors = 0.0
+    for leaf in leaves:
+        if leaf.card.low is None or leaf.card.high is None:
+            return None
+        errors += (leaf.weight * (leaf.card.high - leaf.card.low) / 2) ** 2
+    return _keep_in_scale(leaves, mean - math.sqrt(errors), mean + math.sqrt(errors))
+
+
+def _keep_in_scale(leaves: Sequence[_Leaf], low: float, high: float) -> Interval:
+    percent = all(leaf.card.unit in (None, '%') for leaf in leaves)
+    return Interval(max(0.0, low), min(100.0, high)) if percent else Interval(low, high)
+
+
+def student_t(freedom: int) -> float:
+    """The two-sided 95 % point of Student's t, by its expansion around the normal one.
+
+    >>> round(student_t(10), 2), round(student_t(56), 2)
+    (2.23, 2.0)
+    """
+    z = float(NormalDist().inv_cdf((1 + CONFIDENCE) / 2))
+    terms: tuple[float, ...] = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / float(freedom**power) for power, term in enumerate(terms, start=1))

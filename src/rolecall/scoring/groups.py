@@ -62,8 +62,8 @@ def read_groups(config: Mapping[str, Any]) -> tuple[Group, ...]:
     }
     problems: list[Problem] = []
     groups: dict[str, Group] = {}
-    for where, written in places.items():
-        for place, entry in _entries(written, where, problems):
+    for where, declared in places.items():
+        for place, entry in _entries(declared, where, problems):
             group = _read_group(entry, place, problems)
             if group is not None:
                 groups[_name_apart(group, groups)] = group
@@ -79,17 +79,17 @@ def _name_apart(group: Group, groups: Mapping[str, Group]) -> str:
     return group.name if other is None or other.average == group.average else f'{group.name} ({group.average})'
 
 
-def _entries(written: Any, where: str, problems: list[Problem]) -> list[tuple[str, Any]]:
-    if written is None:
+def _entries(declared: Any, where: str, problems: list[Problem]) -> list[tuple[str, Any]]:
+    if declared is None:
         return []
-    if isinstance(written, Mapping):
+    if isinstance(declared, Mapping):
         return [
-            (f'{where}.{name}', {'name': name, **(one if isinstance(one, Mapping) else {'datasets': one})})
-            for name, one in written.items()
+            (f'{where}.{name}', {'name': name, **(entry if isinstance(entry, Mapping) else {'datasets': entry})})
+            for name, entry in declared.items()
         ]
-    if isinstance(written, (list, tuple)):
-        return [(f'{where}[{number}]', one) for number, one in enumerate(written)]
-    problems.append(Problem(where, f'expected a dict of names or a list of dicts, got {written!r:.60}.'))
+    if isinstance(declared, (list, tuple)):
+        return [(f'{where}[{number}]', entry) for number, entry in enumerate(declared)]
+    problems.append(Problem(where, f'expected a dict of names or a list of dicts, got {declared!r:.60}.'))
     return []
 
 
@@ -103,11 +103,12 @@ def _read_group(entry: Any, where: str, problems: list[Problem]) -> Group | None
             for key in entry
             if key not in _KEYS
         ]
-    given = entry.get('datasets') or entry.get('subsets')
-    if not isinstance(given, (list, tuple)) or not given:
+    datasets = entry.get('datasets') or entry.get('subsets')
+    if not isinstance(datasets, (list, tuple)) or not datasets:
         problems.append(Problem(where, 'the group has no members.', "Write datasets=['…', …]."))
         return None
-    members = [Member(*map(str, one[:2])) if isinstance(one, (list, tuple)) else Member(str(one)) for one in given]
+    pairs = [name[:2] if isinstance(name, (list, tuple)) else [name] for name in datasets]
+    members = [Member(*map(str, pair)) for pair in pairs]
     weights = entry.get('weights') or {}
     if wrong := _find_wrong_weights(weights, members, f'{where}.weights'):
         problems += wrong
@@ -128,7 +129,7 @@ def _find_wrong_weights(weights: Any, members: Sequence[Member], where: str) -> 
     if weights == _BY_ROWS or weights == {}:
         return []
     if not isinstance(weights, Mapping) or not all(
-        isinstance(one, (int, float)) and math.isfinite(one) and one >= 0 for one in weights.values()
+        isinstance(weight, (int, float)) and math.isfinite(weight) and weight >= 0 for weight in weights.values()
     ):
         return [Problem(where, f"expected a dict of numbers or 'rows', got {weights!r:.60}.")]
     if not where.startswith('groups'):  # OpenCompass' files have weights of datasets that a group does not list
@@ -145,8 +146,8 @@ def _find_wrong_weights(weights: Any, members: Sequence[Member], where: str) -> 
 
 
 def _find_cycles(groups: Mapping[str, Group]) -> list[Problem]:
-    def reaches(name: str, goal: str, seen: set[str]) -> bool:
-        members = groups[name].members if name in groups and name not in seen else ()
-        return any(one.name == goal or reaches(one.name, goal, seen | {name}) for one in members)
+    def reaches(name: str, goal: str, passed: set[str]) -> bool:
+        members = groups[name].members if name in groups and name not in passed else ()
+        return any(member.name == goal or reaches(member.name, goal, passed | {name}) for member in members)
 
     return [Problem(f'groups.{name}', 'the group contains itself.') for name in groups if reaches(name, name, set())]

@@ -33,7 +33,7 @@ def read_entry(entry: Any, *, where: str = '') -> Entry:
     """
     options = {key: value for key, value in entry.items() if key != 'type'} if isinstance(entry, Mapping) else {}
     kind = entry.get('type') if isinstance(entry, Mapping) else entry
-    usable = isinstance(kind, str) or callable(kind) or any(hasattr(kind, one) for one in _METHODS)
+    usable = isinstance(kind, str) or callable(kind) or any(hasattr(kind, method) for method in _METHODS)
     if not kind or not usable:
         raise ConfigError(
             Problem(where, f"expected a name, a function or a dict with 'type', got {entry!r:.80}.", "Add type='…'.")
@@ -43,13 +43,14 @@ def read_entry(entry: Any, *, where: str = '') -> Entry:
 
 def find_entry(entry: Any, registry: Registry[Any], *, where: str = '') -> Entry:
     """The entry with what its type stands for: a built-in, a plugin, or the user's own."""
-    read = read_entry(entry, where=where)
-    part = registry.find(read.kind, where=where)
-    return Entry(part.value, part.name, read.options, where, part.builtin)
+    named = read_entry(entry, where=where)
+    part = registry.find(named.kind, where=where)
+    return Entry(part.value, part.name, named.options, where, part.builtin)
 
 
-def option_problems(function: Callable[..., Any], read: Entry, *, skip: int = 1) -> list[Problem]:
+def option_problems(function: Callable[..., Any], entry: Entry, *, skip: int = 1) -> list[Problem]:
     """Options that `function` does not accept, and required ones that are missing, past the first `skip` arguments."""
     return [
-        problem.inside(read.where) for problem in argument_problems(function, read.options, name=read.name, skip=skip)
+        problem.inside(entry.where)
+        for problem in argument_problems(function, entry.options, name=entry.name, skip=skip)
     ]

@@ -25,13 +25,13 @@ def warnings_of(cards: Iterable[Scorecard]) -> list[str]:
     >>> warnings_of(cards)
     ['4 datasets × m: 22 % of the replies are empty (9 of 40; most in b 50 %, c 20 %, a 10 %).']
     """
-    seen: set[tuple[str, str, str]] = set()
-    found = [_drop_mirrored(card, seen) for card in cards]
+    compared: set[tuple[str, str, str]] = set()
+    distinct = [_drop_mirrored(card, compared) for card in cards]
     for kind in _KINDS:
-        gathered = _gather_replies(found, kind)
-        found = [_with_count(card, kind, None) if card.model in gathered else card for card in found]
-        found += gathered.values()
-    return list(dict.fromkeys(warning for card in found for warning in (*card.notes(), *card.warnings())))
+        gathered = _gather_replies(distinct, kind)
+        distinct = [_with_count(card, kind, None) if card.model in gathered else card for card in distinct]
+        distinct += gathered.values()
+    return list(dict.fromkeys(warning for card in distinct for warning in (*card.notes(), *card.warnings())))
 
 
 @dataclass(slots=True)
@@ -44,14 +44,14 @@ class WarningFilter:
 
     def add(self, card: Scorecard) -> tuple[str, ...]:
         """The warnings of a dataset that are to be shown now."""
-        shown = _drop_mirrored(card, self._compared)
+        distinct = _drop_mirrored(card, self._compared)
         for kind in _KINDS:
             if _warns(card, kind):
                 self._seen[card.model, kind] += 1
                 if self._seen[card.model, kind] >= _GATHERED_FROM:
-                    shown = _with_count(shown, kind, None)
+                    distinct = _with_count(distinct, kind, None)
         self._cards.append(card)
-        return shown.warnings()
+        return distinct.warnings()
 
     def finish(self) -> list[str]:
         """One line for each model and kind of which warnings were held back."""
@@ -63,13 +63,13 @@ class WarningFilter:
         ]
 
 
-def _drop_mirrored(card: Scorecard, seen: set[tuple[str, str, str]]) -> Scorecard:
+def _drop_mirrored(card: Scorecard, compared: set[tuple[str, str, str]]) -> Scorecard:
     """The card without comparisons that the card of the other model has; `seen` gets the others."""
     if not card.compared:
         return card
     dataset = f'{card.dataset} {card.metric}'  # which names the judge, where there are several
-    own = {name: result for name, result in card.compared.items() if (dataset, name, card.model) not in seen}
-    seen.update((dataset, card.model, opponent) for opponent in own)
+    own = {name: result for name, result in card.compared.items() if (dataset, name, card.model) not in compared}
+    compared.update((dataset, card.model, opponent) for opponent in own)
     return replace(card, compared=own)
 
 

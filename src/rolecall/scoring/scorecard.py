@@ -375,7 +375,7 @@ def _count_unparsed(outcomes: Mapping[str, int], unparsed: int) -> dict[str, int
 
 def _percent(share: float) -> str:
     """A share in percent, never rounded to 0 or 100 unless it is."""
-    shown = f'{share:.0%}'[:-1]
-    if shown in ('0', '100') and share not in (0, 1):
-        shown = f'{100 * share:.1f}'
-    return f'{shown} %'
+    percent = f'{share:.0%}'[:-1]
+    if percent in ('0', '100') and share not in (0, 1):
+        percent = f'{100 * share:.1f}'
+    return f'{percent} %'

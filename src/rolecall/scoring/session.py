@@ -68,19 +68,17 @@ class ScoringSession:
     def add(self, rows: Sequence[Scorable], *, opinions: Opinions | None = None) -> list[Verdict]:
         """Score some rows. `opinions` are the judge's replies, by row and sample."""
         _, *others = self._columns.values()
-        read = [self._read(self._first.reader, row) for row in rows]
-        self._prepare(read)
-        if opinions:
-            verdicts = [self._add_row(one, opinions.get(one.row.row, ())) for one in read]
-        else:
-            verdicts = [self._add_row(one, ()) for one in read]
+        read_rows = [self._read(self._first.reader, row) for row in rows]
+        self._prepare(read_rows)
+        replies = opinions or {}
+        verdicts = [self._add_row(row, replies.get(row.row.row, ())) for row in read_rows]
         for column in others:
-            again = [self._read(column.reader, row) for row in rows]
-            self._prepare(again)
-            for one in again:
-                column.unparsed += one.outcome == 'unparsed'
+            read_rows = [self._read(column.reader, row) for row in rows]
+            self._prepare(read_rows)
+            for row in read_rows:
+                column.unparsed += row.outcome == 'unparsed'
                 if column.marks is not None:
-                    column.marks.add(self._mark_row(one, ())[0])
+                    column.marks.add(self._mark_row(row, ())[0])
         return verdicts
 
     @property
@@ -118,7 +116,7 @@ class ScoringSession:
             with blame_errors_on(name_evaluator(self.metric)):
                 card, marks = summarise_whole(self.metric, [row for _, row in self._held])
             pairs = zip(self._held, marks, strict=True)
-            verdicts = tuple(_make_verdict(read, row_marks, read.reason) for (read, _), row_marks in pairs)
+            verdicts = tuple(_make_verdict(row, row_marks, row.reason) for (row, _), row_marks in pairs)
         else:
             card, finished = self._summarise(self._first)
         total = self._outcomes.total()
@@ -133,7 +131,9 @@ class ScoringSession:
             outcomes=Counter(self._outcomes),
             cut=self._count_replies('cut', finished),
             empty=self._count_replies('empty'),
-            extractors={name: self._score_column(one) for name, one in self._columns.items()} if several else None,
+            extractors={name: self._score_column(column) for name, column in self._columns.items()}
+            if several
+            else None,
             judging=Judging(without_verdict=dict(self._unread)) if self._unread else None,
             groups=tuple(map(tuple, self._groups.values())) or None,
             excluded=dict(self._excluded),
@@ -147,101 +147,101 @@ class ScoringSession:
         except ScoringError as error:
             return ReadRow(row, 'failed', None, None, (), str(error))
 
-    def _prepare(self, read: Sequence[ReadRow]) -> None:
+    def _prepare(self, rows: Sequence[ReadRow]) -> None:
         if self.metric is not None and self.metric.prepare is not None:
             with blame_errors_on(name_evaluator(self.metric)):
-                self.metric.prepare([answer for one in read if one.outcome == 'ok' for answer in one.answers])
+                self.metric.prepare([answer for row in rows if row.outcome == 'ok' for answer in row.answers])
 
-    def _add_row(self, read: ReadRow, opinions: Sequence[str | None]) -> Verdict:
-        if read.outcome == 'failed' and read.row.outcome != 'failed':
-            self._note_trouble(read.reason)
-        marked, read, reason = self._mark_first(read, opinions)
+    def _add_row(self, row: ReadRow, opinions: Sequence[str | None]) -> Verdict:
+        if row.outcome == 'failed' and row.row.outcome != 'failed':
+            self._note_trouble(row.reason)
+        marked, row, reason = self._mark_first(row, opinions)
         if self.adds_up:
-            self._count_row(read, marked)
+            self._count_row(row, marked)
         if self.metric is not None and self.metric.whole is not None:
-            self._held.append((read, marked))
-            return _make_verdict(read, (), read.reason or reason)
+            self._held.append((row, marked))
+            return _make_verdict(row, (), row.reason or reason)
         if self._first.marks is not None:
             self._first.marks.add(marked)
-        settled = self._plain and _says_all(marked, read, reason)
-        return _make_verdict(read, marked.marks, read.reason or reason, settled=settled)
+        settled = self._plain and _says_all(marked, row, reason)
+        return _make_verdict(row, marked.marks, row.reason or reason, settled=settled)
 
-    def _count_row(self, read: ReadRow, marked: MarkedRow) -> None:
-        self._outcomes[read.outcome] += 1
-        self._count_notices(read.row, cut=marked.cut)
-        if self.metric is not None and self.metric.group is not None and read.answers:
-            self._note_group(self.metric.group(read.answers[0]), read.row.row)
+    def _count_row(self, row: ReadRow, marked: MarkedRow) -> None:
+        self._outcomes[row.outcome] += 1
+        self._count_notices(row.row, cut=marked.cut)
+        if self.metric is not None and self.metric.group is not None and row.answers:
+            self._note_group(self.metric.group(row.answers[0]), row.row.row)
         if not marked.marks:
-            self._excluded[self._why_excluded(read)] += 1
-        elif read.outcome == 'ok':
+            self._excluded[self._why_excluded(row)] += 1
+        elif row.outcome == 'ok':
             self._readable = True
-        self._first.unparsed += read.outcome == 'unparsed'
+        self._first.unparsed += row.outcome == 'unparsed'
 
-    def _mark_first(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, ReadRow, str]:
-        marked, reason, failed = self._mark_row(read, opinions)
+    def _mark_first(self, row: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, ReadRow, str]:
+        marked, reason, failed = self._mark_row(row, opinions)
         if reason:
             self._note_trouble(reason)
         if reason and not failed:
             self._unread[next(iter(self._unread), reason)] += 1
         if failed:
-            read = replace(read, outcome='failed', reason=reason)
-        return marked, read, reason
+            row = replace(row, outcome='failed', reason=reason)
+        return marked, row, reason
 
-    def _mark_row(self, read: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, str, bool]:
+    def _mark_row(self, row: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, str, bool]:
         """The row with its marks, why it has none, and whether the evaluator failed."""
-        cut = _is_cut(read.row)
+        cut = _is_cut(row.row)
         if opinions:
-            read = replace(read, answers=_add_opinions(read.answers, opinions))
+            row = replace(row, answers=_add_opinions(row.answers, opinions))
         try:
-            marks, reason = self._marks(read)
+            marks, reason = self._marks(row)
         except ScoringError as error:
             wrong = (Mark(0.0, correct=False),) if self.failures == 'wrong' else ()
-            return MarkedRow(read.row.cluster, read.answers, wrong, answered=False, cut=cut), str(error), True
-        answered = read.outcome == 'ok'
-        return MarkedRow(read.row.cluster, read.answers, marks, answered=answered, cut=cut), reason, False
+            return MarkedRow(row.row.cluster, row.answers, wrong, answered=False, cut=cut), str(error), True
+        answered = row.outcome == 'ok'
+        return MarkedRow(row.row.cluster, row.answers, marks, answered=answered, cut=cut), reason, False
 
-    def _marks(self, read: ReadRow) -> tuple[tuple[Mark, ...], str]:
+    def _marks(self, row: ReadRow) -> tuple[tuple[Mark, ...], str]:
         """The marks of a row's answers (none if the row is excluded), and the reason where known."""
         metric = self.metric
-        if metric is None or self._lacks_gold(read):
+        if metric is None or self._lacks_gold(row):
             return (), ''
-        if read.outcome != 'ok':
-            if metric.compares and read.row.outcome == 'ok' and read.outcome == 'failed':
+        if row.outcome != 'ok':
+            if metric.compares and row.row.outcome == 'ok' and row.outcome == 'failed':
                 return (), ''  # the other model has no answer, which is not this one's fault
-            policy = self.unparsed if read.outcome == 'unparsed' else self.failures
+            policy = self.unparsed if row.outcome == 'unparsed' else self.failures
             counts = policy == 'wrong' and not metric.lower_is_better
-            return (_mark_missing_answer(metric, read) if counts else ()), ''
+            return (_mark_missing_answer(metric, row) if counts else ()), ''
         if metric.whole is not None:
-            unheard = metric.needs_judge is not None and any(answer.opinion is None for answer in read.answers)
-            return () if unheard else (Mark(0.0),) * len(read.answers), ''
-        if len(read.answers) == 1:
+            unheard = metric.needs_judge is not None and any(answer.opinion is None for answer in row.answers)
+            return () if unheard else (Mark(0.0),) * len(row.answers), ''
+        if len(row.answers) == 1:
             try:
-                mark = _mark(metric, read.answers[0], read)
+                mark = _mark(metric, row.answers[0], row)
             except NoOpinionError as error:
                 return (), str(error)
             return (() if mark is None else (mark,)), ''
         marks: list[Mark | None] = []
         reason = ''
-        for answer in read.answers:
+        for answer in row.answers:
             try:
-                marks.append(_mark(metric, answer, read))
+                marks.append(_mark(metric, answer, row))
             except NoOpinionError as error:
                 marks.append(None)
                 reason = reason or str(error)
         if metric.by_turn and None in marks:
             return (), reason  # the other turns are not the dialogue
         if metric.compares:
-            names = [answer.rival.name if answer.rival is not None else '' for answer in read.answers]
+            names = [answer.rival.name if answer.rival is not None else '' for answer in row.answers]
             return tuple(drop_half_comparisons(marks, names)), reason
         return tuple(mark for mark in marks if mark is not None), reason
 
-    def _lacks_gold(self, read: ReadRow) -> bool:
-        return self.metric is not None and self.metric.needs_gold and read.gold is None
+    def _lacks_gold(self, row: ReadRow) -> bool:
+        return self.metric is not None and self.metric.needs_gold and row.gold is None
 
-    def _why_excluded(self, read: ReadRow) -> str:
-        if read.outcome != 'ok':
-            return read.outcome
-        return 'without_gold' if self._lacks_gold(read) or not read.answers else 'unmarked'
+    def _why_excluded(self, row: ReadRow) -> str:
+        if row.outcome != 'ok':
+            return row.outcome
+        return 'without_gold' if self._lacks_gold(row) or not row.answers else 'unmarked'
 
     def _note_group(self, name: str | None, row: int) -> None:
         if name is not None:
@@ -280,26 +280,26 @@ def name_evaluator(metric: Metric) -> str:
 
 def _add_opinions(answers: tuple[Answer, ...], opinions: Sequence[str | None]) -> tuple[Answer, ...]:
     """The answers with the judge's replies about them."""
-    heard = [*opinions, *([None] * len(answers))]
-    return tuple(replace(answer, opinion=words) for answer, words in zip(answers, heard, strict=False))
+    padded = [*opinions, *([None] * len(answers))]
+    return tuple(replace(answer, opinion=words) for answer, words in zip(answers, padded, strict=False))
 
 
-def _mark(metric: Metric, answer: Any, read: ReadRow) -> Mark | None:
+def _mark(metric: Metric, answer: Any, row: ReadRow) -> Mark | None:
     try:
         return metric.mark(answer)
     except Exception:
-        with blame_errors_on(f'{name_evaluator(metric)}, on row {read.row.row},'):
+        with blame_errors_on(f'{name_evaluator(metric)}, on row {row.row.row},'):
             raise
 
 
-def _mark_missing_answer(metric: Metric, read: ReadRow) -> tuple[Mark, ...]:
+def _mark_missing_answer(metric: Metric, row: ReadRow) -> tuple[Mark, ...]:
     """The marks of a row that counts although it has no answer."""
     wrong = Mark(0.0, correct=False)
     if metric.whole is not None:
-        return (wrong,) * len(read.answers)
-    if metric.needs_judge is not None or read.gold is None:
+        return (wrong,) * len(row.answers)
+    if metric.needs_judge is not None or row.gold is None:
         return (wrong,)
-    marks = (_mark(metric, replace(one, prediction=''), read) or wrong for one in read.answers)
+    marks = (_mark(metric, replace(answer, prediction=''), row) or wrong for answer in row.answers)
     return tuple(map(_deny, marks)) or (wrong,)
 
 
@@ -318,26 +318,26 @@ def _is_cut(row: Scorable) -> bool:
 def _is_empty_reply(prediction: Any) -> bool:
     if isinstance(prediction, str):
         return not prediction or prediction.isspace()
-    said = prediction if isinstance(prediction, (list, tuple)) else [prediction]
-    return all(isinstance(one, str) and not one.strip() for one in said)
+    replies = prediction if isinstance(prediction, (list, tuple)) else [prediction]
+    return all(isinstance(reply, str) and not reply.strip() for reply in replies)
 
 
-def _says_all(marked: MarkedRow, read: ReadRow, reason: str) -> bool:
+def _says_all(marked: MarkedRow, row: ReadRow, reason: str) -> bool:
     """Whether the row's score and verdict are all that a mean needs of it."""
-    if read.outcome != 'ok' or len(marked.marks) != 1 or reason or marked.cut or marked.cluster is not None:
+    if row.outcome != 'ok' or len(marked.marks) != 1 or reason or marked.cut or marked.cluster is not None:
         return False
     mark = marked.marks[0]
-    return not (mark.parts or mark.tally or mark.note or _is_empty_reply(read.row.prediction))
+    return not (mark.parts or mark.tally or mark.note or _is_empty_reply(row.row.prediction))
 
 
-def _make_verdict(read: ReadRow, marks: tuple[Mark, ...], reason: str, *, settled: bool = False) -> Verdict:
+def _make_verdict(row: ReadRow, marks: tuple[Mark, ...], reason: str, *, settled: bool = False) -> Verdict:
     if not marks:
-        return Verdict(read.row.row, read.extracted, outcome=read.outcome, gold=read.gold, reason=reason)
+        return Verdict(row.row.row, row.extracted, outcome=row.outcome, gold=row.gold, reason=reason)
     if len(marks) == 1:
         mark = marks[0]
         score, correct, note = mark.score, mark.correct, '' if mark.correct else mark.note
     else:
-        said = {mark.correct for mark in marks}
-        score, correct = sum(mark.score for mark in marks) / len(marks), said.pop() if len(said) == 1 else None
+        verdicts = {mark.correct for mark in marks}
+        score, correct = sum(mark.score for mark in marks) / len(marks), verdicts.pop() if len(verdicts) == 1 else None
         note = next((mark.note for mark in marks if mark.note and not mark.correct), '')
-    return Verdict(read.row.row, read.extracted, score, correct, read.outcome, read.gold, reason or note, settled)
+    return Verdict(row.row.row, row.extracted, score, correct, row.outcome, row.gold, reason or note, settled)

@@ -1,4 +1,4 @@
-"""Confidence intervals for one score and tests for two. All random draws are seeded.
+"""Confidence intervals for one score, tests for two, and the agreement of judges. All random draws are seeded.
 
 Rows of one cluster (one passage, one dialogue) are not independent, so the cluster is the unit that is resampled or
 counted. A row without a cluster is a cluster of one. How often the intervals hold the truth: design/intervals.md.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from statistics import NormalDist
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 RESAMPLES = 2000
 _MOST_DRAWS = 4_000_000
@@ -147,18 +149,19 @@ def compare_paired(
     >>> found.name, round(found.p, 3), [round(bound, 3) for bound in found.interval]
     ('mcnemar', 0.008, [0.134, 0.636])
     """
-    differences = [other - one for one, other in zip(before, after, strict=True)]
+    differences = [later - earlier for earlier, later in zip(before, after, strict=True)]
     if not differences:
         return PairedTest('none', None, None, 0)
-    seen = {*before, *after}
+    scores = {*before, *after}
     together = [cluster for cluster in clusters if cluster is not None]
-    if len(set(together)) == len(together) and seen <= {0.0, 1.0}:
-        gained, lost = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
+    if len(set(together)) == len(together) and scores <= {0.0, 1.0}:
+        gained = sum(difference > 0 for difference in differences)
+        lost = sum(difference < 0 for difference in differences)
         interval = paired_difference(gained, lost, len(differences), confidence=confidence)
         return PairedTest('mcnemar', mcnemar(gained, lost), interval, len(differences))
     sums = cluster_sums(differences, clusters)
     largest = max(abs(total / count) for total, count in sums) or 1.0
-    limits = (-1.0, 1.0) if all(0 <= one <= 1 for one in seen) else _NO_LIMITS
+    limits = (-1.0, 1.0) if all(0 <= score <= 1 for score in scores) else _NO_LIMITS
     spread = math.hypot(*(total for total, _ in sums), largest * len(differences) / len(sums))
     p = _two_sided(sum(differences) / spread)
     return PairedTest('paired mean', p, _score_interval(sums, (-largest, largest), limits, confidence), len(sums))
@@ -175,8 +178,8 @@ def win_rate_interval(sums: Sequence[tuple[float, int]], *, confidence: float = 
     """
     wins = [total / count for total, count in sums for _ in range(count)]
     clusters = [place for place, (_, count) in enumerate(sums) for _ in range(count)]
-    found = compare_paired([1 - one for one in wins], wins, clusters, confidence=confidence).interval
-    return None if found is None else Interval((1 + found.low) / 2, (1 + found.high) / 2)
+    interval = compare_paired([1 - win for win in wins], wins, clusters, confidence=confidence).interval
+    return None if interval is None else Interval((1 + interval.low) / 2, (1 + interval.high) / 2)
 
 
 def mcnemar(gained: int, lost: int) -> float:
@@ -287,3 +290,52 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+@dataclass(slots=True)
+class Agreement:
+    """The verdicts of several judges, added up row by row. A judge without a verdict is left out of that row.
+
+    Alpha is 1 where they always agree and 0 where they agree no more than by chance. Its distance is the squared
+    difference, which for right and wrong is that of names.
+
+    >>> agreement = Agreement()
+    >>> for scores in ([1.0, 1.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [None, 1.0]):
+    ...     agreement.add(scores)
+    >>> told = agreement.describe()
+    >>> told['rows'], told['equal'], round(told['alpha'], 3)
+    (4, 75.0, 0.533)
+    """
+
+    rows: int = 0
+    _pairs: int = 0
+    _equal: int = 0
+    _verdicts: int = 0
+    _total: float = 0.0
+    _squares: float = 0.0
+    _apart: float = 0.0
+
+    def add(self, scores: Sequence[float | None]) -> None:
+        """Take the judges' scores of one row into account."""
+        verdicts = [score for score in scores if score is not None]
+        if len(verdicts) < 2:
+            return
+        differences = [first - other for first, other in combinations(verdicts, 2)]
+        self.rows += 1
+        self._pairs += len(differences)
+        self._equal += sum(math.isclose(difference, 0.0, abs_tol=1e-9) for difference in differences)
+        self._verdicts += len(verdicts)
+        self._total += sum(verdicts)
+        self._squares += sum(score * score for score in verdicts)
+        self._apart += sum(difference * difference for difference in differences) / (len(verdicts) - 1)
+
+    def describe(self) -> dict[str, Any]:
+        """The rows with two verdicts or more, the share of equal pairs of verdicts in percent, and alpha.
+
+        Alpha is None where all verdicts are the same: then nothing tells agreement from chance.
+        """
+        if not self.rows:
+            return {'rows': 0, 'equal': None, 'alpha': None}
+        expected = (self._verdicts * self._squares - self._total**2) / (self._verdicts - 1)
+        alpha = None if expected <= 1e-12 else 1 - self._apart / expected
+        return {'rows': self.rows, 'equal': 100 * self._equal / self._pairs, 'alpha': alpha}

@@ -23,16 +23,16 @@ def summarise_whole(metric: Metric, rows: Sequence[MarkedRow]) -> tuple[Scorecar
     answers = [answer for row in counted for answer in row.answers]
     if metric.whole is None or not answers:
         return Scorecard('', '', metric.name, None, scored=len(counted)), [()] * len(rows)
-    told = metric.whole.score(answers)
-    numbers = _read_numbers(told)
+    result = metric.whole.score(answers)
+    numbers = _read_numbers(result)
     name, value = next(iter(numbers.items()))
-    right = _read_verdicts(told.get('details'), len(answers))
-    known: list[tuple[Mark, ...]] = [(Mark(one, correct=bool(one)),) for one in right]
-    each = iter(known or [()] * len(answers))
+    right = _read_verdicts(result.get('details'), len(answers))
+    row_marks: list[tuple[Mark, ...]] = [(Mark(verdict, correct=bool(verdict)),) for verdict in right]
+    each = iter(row_marks or [()] * len(answers))
     marks = [tuple(mark for _ in row.answers for mark in next(each)) if row.marks else () for row in rows]
     rows_scored = MarkAccumulator(Metric(name, metric.mark))
-    for row, given in zip(rows, marks, strict=True):
-        rows_scored.add(MarkedRow(row.cluster, (), given))
+    for row, own in zip(rows, marks, strict=True):
+        rows_scored.add(MarkedRow(row.cluster, (), own))
     mean, _ = rows_scored.summarise()
     factor = 0.0 if mean.value is None else _find_scale(value, mean.value / 100)
     method = mean.interval.method if mean.interval and factor and mean.low is not None else ''
@@ -47,28 +47,28 @@ def summarise_whole(metric: Metric, rows: Sequence[MarkedRow]) -> tuple[Scorecar
         unit='%' if factor == 100 else '',
         interval=IntervalBasis(method, CONFIDENCE),
         further=dict(list(numbers.items())[1:]),
-        returned=_further_details(told),
+        returned=_further_details(result),
     )
     return card, marks
 
 
-def _read_numbers(told: Any) -> dict[str, float]:
+def _read_numbers(result: Any) -> dict[str, float]:
     """The numbers an evaluator returned."""
-    found = told.items() if isinstance(told, Mapping) else ()
-    numbers = {str(name): float(value) for name, value in found if isinstance(value, Real)}
+    items = result.items() if isinstance(result, Mapping) else ()
+    numbers = {str(name): float(value) for name, value in items if isinstance(value, Real)}
     if not numbers:
-        raise ScoringError(f'returned {told!r:.120}; expected a dict with a number.')
+        raise ScoringError(f'returned {result!r:.120}; expected a dict with a number.')
     return numbers
 
 
-def _further_details(told: Mapping[str, Any]) -> dict[str, Any] | None:
+def _further_details(result: Mapping[str, Any]) -> dict[str, Any] | None:
     """What an evaluator returned beyond numbers and verdicts, where it can be stored."""
-    kept = {
+    further = {
         str(name): value
-        for name, value in told.items()
+        for name, value in result.items()
         if name != 'details' and not isinstance(value, Real) and isinstance(value, (str, dict, list))
     }
-    return kept or None
+    return further or None
 
 
 def unwrap_verdict(verdict: Any) -> Any:
@@ -82,20 +82,20 @@ def _find_scale(value: float, mean: float) -> float:
     >>> _find_scale(66.67, 2 / 3), _find_scale(0.67, 2 / 3), _find_scale(41.0, 2 / 3)
     (100.0, 1.0, 0.0)
     """
-    off, factor = min((abs(value / one - mean), one) for one in (100.0, 1.0))
+    off, factor = min((abs(value / scale - mean), scale) for scale in (100.0, 1.0))
     return factor if off <= _ROUNDED else 0.0
 
 
 def _read_verdicts(details: Any, size: int) -> list[float]:
     """Each answer's `correct`, where the details have it."""
     each = list(details.values()) if isinstance(details, Mapping) else details
-    listed = [one for one in each if isinstance(one, Mapping)] if isinstance(each, (list, tuple)) else []
-    key = next((name for name in ('correct', 'is_correct') if listed and all(name in one for one in listed)), '')
-    found: list[Any] = [unwrap_verdict(one[key]) for one in listed] if key else []
-    if key == 'is_correct' and len(found) != size:
+    entries = [entry for entry in each if isinstance(entry, Mapping)] if isinstance(each, (list, tuple)) else []
+    key = next((name for name in ('correct', 'is_correct') if entries and all(name in entry for entry in entries)), '')
+    verdicts: list[Any] = [unwrap_verdict(entry[key]) for entry in entries] if key else []
+    if key == 'is_correct' and len(verdicts) != size:
         return []  # of another system, which may count otherwise
-    odd = [one for one in found if not is_boolean(one) and one not in (0, 1)]
-    if odd or len(found) not in (0, size):
-        got = f'{odd[0]!r:.60}' if odd else f'{len(found)} in all'
+    odd = [verdict for verdict in verdicts if not is_boolean(verdict) and verdict not in (0, 1)]
+    if odd or len(verdicts) not in (0, size):
+        got = f'{odd[0]!r:.60}' if odd else f'{len(verdicts)} in all'
         raise ScoringError(f"returned details whose 'correct' is not True or False for each of {size} answers: {got}.")
-    return [float(one) for one in found]
+    return [float(verdict) for verdict in verdicts]

@@ -67,8 +67,8 @@ def after_reasoning(text: str) -> str:
     >>> after_reasoning('<think>A? No.</think>B'), after_reasoning('<think>A?'), after_reasoning('A</think>')
     ('B', '<think>A?', 'A</think>')
     """
-    said = text.rpartition('</think>')[2]
-    return said if said.strip() else text
+    answer = text.rpartition('</think>')[2]
+    return answer if answer.strip() else text
 
 
 def cut_next_problem(text: str) -> str:
@@ -77,8 +77,8 @@ def cut_next_problem(text: str) -> str:
     >>> cut_next_problem('The answer is 12.\\n\\nProblem: What is 2+2?\\nThe answer is 4.')
     'The answer is 12.'
     """
-    found = _NEXT_PROBLEM.search(text, len(text) - len(text.lstrip())) if '\n' in text else None
-    return text[: found.start()].rstrip() if found else text
+    next_problem = _NEXT_PROBLEM.search(text, len(text) - len(text.lstrip())) if '\n' in text else None
+    return text[: next_problem.start()].rstrip() if next_problem else text
 
 
 def last_boxed(text: str) -> str:
@@ -154,7 +154,8 @@ def bare_words(value: Any) -> list[str]:
     >>> bare_words('The Eiffel-Tower!'), bare_words('埃菲尔')
     (['eiffeltower'], ['埃', '菲', '尔'])
     """
-    letters = ''.join(one for one in text_of(value).lower() if not unicodedata.category(one).startswith(('P', 'S')))
+    lowered = text_of(value).lower()
+    letters = ''.join(sign for sign in lowered if not unicodedata.category(sign).startswith(('P', 'S')))
     spaced = re.sub(f'([{_UNSPACED}])', r' \1 ', letters)
     return [word for word in spaced.split() if word not in ('a', 'an', 'the')]
 
@@ -204,7 +205,7 @@ def longest_common(left: Sequence[str], right: Sequence[str]) -> list[str]:
     for item in right:
         matches = rows[-1] & places.get(item, 0)
         rows.append(((rows[-1] + matches) | (rows[-1] - matches)) & full)
-    found = []
+    common = []
     at, row = len(left) - 1, len(right)
     while at >= 0 and row > 0:
         if not rows[row - 1] >> at & 1:
@@ -212,6 +213,6 @@ def longest_common(left: Sequence[str], right: Sequence[str]) -> list[str]:
         elif rows[row] >> at & 1:
             at -= 1
         else:
-            found.append(left[at])
+            common.append(left[at])
             at, row = at - 1, row - 1
-    return found[::-1]
+    return common[::-1]

@@ -102,7 +102,8 @@ def letter_sets(prediction: str, gold: Any) -> bool:
 def _share_of_questions(letters: Sequence[str], gold: Any) -> Mark:
     """The share of right letters; a reply with another number of letters answers nothing."""
     wanted = list(map(strip_text, alternatives(gold)))
-    right = [ours == one for ours, one in zip(letters, wanted, strict=False)] if len(letters) == len(wanted) else []
+    same_size = len(letters) == len(wanted)
+    right = [ours == letter for ours, letter in zip(letters, wanted, strict=True)] if same_size else []
     share = sum(right) / len(wanted) if wanted else 0.0
     return Mark(share, correct=share == 1 if len(wanted) == 1 else None, tally=(sum(right), len(wanted)))
 

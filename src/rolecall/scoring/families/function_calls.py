@@ -23,15 +23,15 @@ Call = tuple[str, Mapping[str, Any]]
 def single_turn_calls(answer: Answer, category: str = '', is_fc_model: bool = True) -> bool:
     """The share of rows whose calls have the right names and arguments, in any order where there are several."""
     calls = read_calls(answer.prediction)
-    wanted = [(name, given) for one in parse_gold(answer.gold) for name, given in one.items()]
+    wanted = [(name, allowed) for call in parse_gold(answer.gold) for name, allowed in call.items()]
     if calls is None or len(calls) != len(wanted):
         return False
     left = list(calls)
-    for name, given in wanted:
-        found = next((call for call in left if _fits(call, name, given)), None)
-        if found is None:
+    for name, allowed in wanted:
+        match = next((call for call in left if _fits(call, name, allowed)), None)
+        if match is None:
             return False
-        left.remove(found)
+        left.remove(match)
     return True
 
 
@@ -48,18 +48,18 @@ def read_calls(reply: Any) -> list[Call] | None:
     >>> read_calls('[{"f": "{\\\\"a\\\\": 1}"}]') == read_calls('[f(a=1)]') == [('f', {'a': 1})]
     True
     """
-    given = reply if isinstance(reply, (list, tuple)) else None
-    if given is None:
+    entries = reply if isinstance(reply, (list, tuple)) else None
+    if entries is None:
         text = re.sub(r'\A```\w*\s*', '', text_of(reply).strip())
         text = text[:-3].rstrip() if text.endswith('```') else text
         try:
-            given = json.loads(text)
+            entries = json.loads(text)
         except ValueError:
             return _python_calls(text)
-    if isinstance(given, Mapping):
-        given = [given]
+    if isinstance(entries, Mapping):
+        entries = [entries]
     try:
-        return [_call_of(one) for one in given]
+        return [_call_of(entry) for entry in entries]
     except (AttributeError, TypeError, ValueError):
         return None
 
@@ -71,10 +71,10 @@ def _call_of(entry: Mapping[str, Any]) -> Call:
         name, arguments = entry['name'], entry.get('arguments', entry.get('parameters'))
     else:
         ((name, arguments),) = entry.items()
-    read = json.loads(arguments) if isinstance(arguments, str) else arguments
-    if not isinstance(read, Mapping):
+    fields = json.loads(arguments) if isinstance(arguments, str) else arguments
+    if not isinstance(fields, Mapping):
         raise TypeError(name)
-    return str(name), read
+    return str(name), fields
 
 
 def _python_calls(text: str) -> list[Call] | None:
@@ -82,14 +82,14 @@ def _python_calls(text: str) -> list[Call] | None:
     try:
         tree = ast.parse(bracketed.strip(), mode='eval').body
         calls = tree.elts if isinstance(tree, ast.List) else []
-        read: list[Call] = [
-            (ast.unparse(call.func), {str(one.arg): ast.literal_eval(one.value) for one in call.keywords})
+        named: list[Call] = [
+            (ast.unparse(call.func), {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords})
             for call in calls
             if isinstance(call, ast.Call) and not call.args
         ]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return read if len(read) == len(calls) else None
+    return named if len(named) == len(calls) else None
 
 
 def _fits(call: Call, name: str, wanted: Mapping[str, Sequence[Any]]) -> bool:
@@ -97,7 +97,7 @@ def _fits(call: Call, name: str, wanted: Mapping[str, Sequence[Any]]) -> bool:
     if ours.replace('.', '_') != name.replace('.', '_') or any(argument not in wanted for argument in arguments):
         return False
     return all(
-        any(_equal(arguments[argument], one) for one in allowed) if argument in arguments else '' in allowed
+        any(_equal(arguments[argument], value) for value in allowed) if argument in arguments else '' in allowed
         for argument, allowed in wanted.items()
     )
 
@@ -109,7 +109,7 @@ def _equal(ours: Any, right: Any) -> bool:
     if isinstance(ours, (list, tuple)) and isinstance(right, (list, tuple)):
         return len(ours) == len(right) and all(map(_equal, ours, right))
     if isinstance(ours, Mapping) and isinstance(right, Mapping):
-        allowed = {key: one if isinstance(one, list) else [one] for key, one in right.items()}
+        allowed = {key: value if isinstance(value, list) else [value] for key, value in right.items()}
         return _fits(('', ours), '', allowed)
     same_kind = isinstance(ours, bool) == isinstance(right, bool)
     return same_kind and bool(ours == right)

@@ -50,7 +50,7 @@ def _mark_instructions(answer: Answer, checks: Mapping[str, Check]) -> Mark:
         raise ScoringError("needs the columns 'instruction_id_list' and 'kwargs', or a gold answer that has them.")
     reply, prompt = text_of(answer.prediction), text_of(facts.get('prompt', ''))
     strict = follow_instructions(reply, kinds, options, prompt=prompt, checks=checks)
-    tries = [follow_instructions(one, kinds, options, prompt=prompt, checks=checks) for one in _loosen(reply)]
+    tries = [follow_instructions(variant, kinds, options, prompt=prompt, checks=checks) for variant in _loosen(reply)]
     loose = [any(followed) for followed in zip(*tries, strict=True)]
     if not strict:
         return Mark(1.0, correct=True)
@@ -76,21 +76,21 @@ def follow_instructions(
     [True, False]
     """
     followed = []
-    for kind, given in zip(kinds, options, strict=True):
+    for kind, kwargs in zip(kinds, options, strict=True):
         check = (checks or INSTRUCTIONS).get(kind)
         if check is None:
             raise ScoringError(f'unknown instruction {kind!r}.')
-        known = {name: value for name, value in given.items() if value is not None}
+        arguments = {name: value for name, value in kwargs.items() if value is not None}
         if kind == 'combination:repeat_prompt':
-            known.setdefault('prompt_to_repeat', prompt)
-        followed.append(bool(reply.strip()) and check(reply, **known))
+            arguments.setdefault('prompt_to_repeat', prompt)
+        followed.append(bool(reply.strip()) and check(reply, **arguments))
     return followed
 
 
 def _loosen(reply: str) -> list[str]:
     lines = reply.split('\n')
     cut = [reply, *('\n'.join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))]
-    return [*cut, *(one.replace('*', '') for one in cut)]
+    return [*cut, *(variant.replace('*', '') for variant in cut)]
 
 
 def _reaches(count: int, wanted: int, relation: str) -> bool:
@@ -123,7 +123,7 @@ def _is_in_language(reply: str, language: str) -> bool:
 
 
 def _count_sentences(reply: str, num_sentences: int, relation: str = _LEAST) -> bool:
-    plain = _ABBREVIATION.sub(lambda found: found[0].replace('.', ''), reply)
+    plain = _ABBREVIATION.sub(lambda match: match[0].replace('.', ''), reply)
     return _reaches(len(re.findall(r'[^.!?\s][^.!?]*(?:[.!?]+(?=\S)[^.!?]*)*', plain)), num_sentences, relation)
 
 
@@ -166,8 +166,8 @@ def _is_constrained(reply: str) -> bool:
 
 
 def _count_highlights(reply: str, num_highlights: int) -> bool:
-    single = [found for found in re.findall(r'\*[^\n*]*\*', reply) if found.strip('*').strip()]
-    double = [found for found in re.findall(r'\*\*[^\n*]*\*\*', reply) if found.strip('*').strip()]
+    single = [text for text in re.findall(r'\*[^\n*]*\*', reply) if text.strip('*').strip()]
+    double = [text for text in re.findall(r'\*\*[^\n*]*\*\*', reply) if text.strip('*').strip()]
     return len(single) + len(double) >= num_highlights
 
 
@@ -194,8 +194,8 @@ def _has_title(reply: str) -> bool:
 def _are_two_responses(reply: str) -> bool:
     parts = reply.split('******')
     inner = all(part.strip() for part in parts[1:-1])
-    given = [part.strip() for part in parts if part.strip()]
-    return inner and len(given) == 2 and given[0] != given[1]
+    responses = [part.strip() for part in parts if part.strip()]
+    return inner and len(responses) == 2 and responses[0] != responses[1]
 
 
 def _repeats_prompt(reply: str, prompt_to_repeat: str) -> bool:

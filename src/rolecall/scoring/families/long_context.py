@@ -22,14 +22,14 @@ def speakers(prediction: str, gold: Any) -> bool:
 def key_values(prediction: str, gold: Any) -> bool:
     """The share of rows that name a gold value as a word."""
     words = _MARKS.sub(' ', prediction).split()
-    return any(strip_text(one) in words for one in alternatives(gold))
+    return any(strip_text(value) in words for value in alternatives(gold))
 
 
 @comparison('correct_beginning')
 def running_numbers(prediction: str, gold: Any) -> float:
     """How far a reply follows the gold numbers before it first differs, as a share of them."""
     numbers = [int(digits) for digits in re.findall(r'[0-9]+', prediction)]
-    wanted = [int(strip_text(one)) for one in alternatives(gold)]
+    wanted = [int(strip_text(number)) for number in alternatives(gold)]
     same = [ours == right for ours, right in zip(numbers, wanted, strict=False)]
     right = same.index(False) if False in same else len(same)
     return right / len(wanted) if wanted else 0.0
@@ -48,8 +48,8 @@ def recall_turn(prediction: str, gold: Any) -> float:
 
     The gold answer is a dict, or JSON, with `answer` and `prefix`.
     """
-    given = parse_gold(gold)
-    answer, prefix = str(given['answer']), str(given['prefix'])
+    facts = parse_gold(gold)
+    answer, prefix = str(facts['answer']), str(facts['prefix'])
     if not prediction.startswith(prefix):
         return 0.0
     return SequenceMatcher(None, prediction.removeprefix(prefix), answer.removeprefix(prefix)).ratio()
@@ -61,5 +61,5 @@ def bare_number(text: str) -> str:
     >>> bare_number('It is -12.50, not 7')
     '12.50'
     """
-    found = re.search(r'\d+(?:\.\d+)?', text)
-    return found[0] if found else ''
+    number = re.search(r'\d+(?:\.\d+)?', text)
+    return number[0] if number else ''

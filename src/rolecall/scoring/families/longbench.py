@@ -18,7 +18,7 @@ Language = Literal['en', 'zh']
 @comparison('f1')
 def words_f1(prediction: str, gold: Any, language: Language = 'en') -> float:
     """F1 of the words shared with the closest gold answer, without case, articles and punctuation."""
-    return _best(gold, lambda one: f1_of_words(words_of(prediction, language), words_of(one, language)))
+    return _best(gold, lambda answer: f1_of_words(words_of(prediction, language), words_of(answer, language)))
 
 
 @comparison('rouge_l')
@@ -29,17 +29,18 @@ def rouge_l(prediction: str, gold: Any, language: Language = 'en') -> float:
         return ' '.join(chinese_words(text)) if language == 'zh' else text
 
     ours = spaced(prediction)
-    return _best(gold, lambda one: rouge_l_of(ours, spaced(one)))
+    return _best(gold, lambda answer: rouge_l_of(ours, spaced(answer)))
 
 
 @comparison('edit_similarity')
 def code_similarity(prediction: str, gold: Any) -> float:
     """How alike the first line of code and the gold line are (edit ratio); comments and fences are skipped."""
     lines = prediction.lstrip('\n').split('\n')
-    line = next((one for one in lines if not any(mark in one for mark in ('`', '#', '//'))), '')
+    code = [line for line in lines if not any(mark in line for mark in ('`', '#', '//'))]
+    line = code[0] if code else ''
 
-    def ratio(one: str) -> float:
-        return 2 * len(longest_common(one, line)) / (len(line) + len(one)) if line or one else 1.0
+    def ratio(answer: str) -> float:
+        return 2 * len(longest_common(answer, line)) / (len(line) + len(answer)) if line or answer else 1.0
 
     return _best(gold, ratio)
 
@@ -50,11 +51,12 @@ def classes(prediction: str, gold: Any) -> float:
 
     The gold answer is a dict with `answers` and `all_classes`.
     """
-    known = gold.get('all_classes', ()) if isinstance(gold, Mapping) else ()
+    all_classes = gold.get('all_classes', ()) if isinstance(gold, Mapping) else ()
     answers = alternatives(gold['answers'] if isinstance(gold, Mapping) else gold)
     best = 0.0
     for answer in answers:
-        named = [one for one in known or answers if one in prediction and (one == answer or one not in answer)]
+        counted = [name for name in all_classes or answers if name == answer or name not in answer]
+        named = [name for name in counted if name in prediction]
         best = max(best, 1 / len(named) if answer in named else 0.0)
     return best
 
@@ -63,7 +65,7 @@ def classes(prediction: str, gold: Any) -> float:
 def counts(prediction: str, gold: Any) -> float:
     """The share of the numbers in a reply that are the gold number."""
     numbers = re.findall(r'\d+', prediction)
-    return _best(gold, lambda one: numbers.count(one.strip()) / len(numbers) if numbers else 0.0)
+    return _best(gold, lambda answer: numbers.count(answer.strip()) / len(numbers) if numbers else 0.0)
 
 
 @comparison('share_of_numbers')
@@ -71,8 +73,8 @@ def paragraphs(prediction: str, gold: Any, language: Language = 'en') -> float:
     """The share of the numbers in a reply that are the number of the gold paragraph (`Paragraph 7`, `段落7`)."""
     numbers = re.findall(r'\d+', prediction)
 
-    def share(one: str) -> float:
-        wanted = re.search(r'段落\s*(\d+)' if language == 'zh' else r'Paragraph\s+(\d+)', one)
+    def share(answer: str) -> float:
+        wanted = re.search(r'段落\s*(\d+)' if language == 'zh' else r'Paragraph\s+(\d+)', answer)
         return numbers.count(wanted[1]) / len(numbers) if wanted and numbers else 0.0
 
     return _best(gold, share)
@@ -106,8 +108,8 @@ def words_of(text: str, language: Language) -> list[str]:
 def rouge_l_of(ours: str, right: str) -> float:
     """ROUGE-L of whole summaries: F1 of the distinct words in common subsequences of sentences (split at `.`)."""
     left, wanted = _sentences(ours), _sentences(right)
-    shared = {word for one in wanted for other in left for word in longest_common(one, other)}
-    sizes = len({word for one in left for word in one}) + len({word for one in wanted for word in one})
+    shared = {word for sentence in wanted for other in left for word in longest_common(sentence, other)}
+    sizes = sum(len({word for sentence in text for word in sentence}) for text in (left, wanted))
     return 2 * len(shared) / sizes if sizes else 0.0
 
 
@@ -116,4 +118,4 @@ def _sentences(text: str) -> list[list[str]]:
 
 
 def _best(gold: Any, score: Callable[[str], float]) -> float:
-    return max((score(strip_text(one)) for one in alternatives(gold)), default=0.0)
+    return max((score(strip_text(answer)) for answer in alternatives(gold)), default=0.0)

@@ -41,8 +41,8 @@ def keyword_f1(prediction: str, gold: Any, language: Language = 'en') -> float:
     if not keywords and language == 'zh':
         keywords = words_of(first_answer(gold), language)
     shared = Counter(ours) & Counter(keywords)
-    known = sum(count for word, count in shared.items() if word not in _COMMON[language])
-    if keywords and known / len(keywords) < _LEAST_RECALL[language]:
+    recalled = sum(count for word, count in shared.items() if word not in _COMMON[language])
+    if keywords and recalled / len(keywords) < _LEAST_RECALL[language]:
         return 0.0
     return f1_of_words(ours, words_of(first_answer(gold), language))
 

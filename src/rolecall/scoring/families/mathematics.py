@@ -70,9 +70,9 @@ def theorem_answers(answer: Answer) -> bool:
     """The share of rows with the gold answer: an option, a truth value, or numbers (within 4 %)."""
     reply, gold = strip_text(answer.prediction), strip_text(answer.gold)
     if option := _OPTION.fullmatch(gold.lower()):
-        said = _OPTION.findall(reply.lower()) or re.findall(r'\b([a-f])\b', reply.lower())
-        return bool(said) and said[-1] == option[1]
-    reply, gold = (_BRACKETED.sub(r'\1', one) for one in (reply, gold))
+        options = _OPTION.findall(reply.lower()) or re.findall(r'\b([a-f])\b', reply.lower())
+        return bool(options) and options[-1] == option[1]
+    reply, gold = (_BRACKETED.sub(r'\1', text) for text in (reply, gold))
     if reply.lower() == gold.lower():
         return bool(reply)
     left, right = _numbers_in(reply), _numbers_in(gold)
@@ -80,7 +80,7 @@ def theorem_answers(answer: Answer) -> bool:
         return False
     whole = '.' not in gold and '/' not in gold
     pairs = zip(sorted(left), sorted(right), strict=True)
-    return all(round(ours) == one if whole else math.isclose(ours, one, rel_tol=_CLOSE) for ours, one in pairs)
+    return all(round(ours) == right if whole else math.isclose(ours, right, rel_tol=_CLOSE) for ours, right in pairs)
 
 
 @row_comparison('accuracy')
@@ -94,7 +94,7 @@ def rule_answers(answer: Answer) -> bool:
     if str(answer.values.get('category', '')) == 'logic':
         return _bare(ours) == _bare(gold)
     wanted = [gold, *re.split(r'\s+or\s+', gold)] if ' or ' in gold else [gold]
-    return any(_bare(ours) == _bare(one) or equal_expressions(ours, one) for one in wanted)
+    return any(_bare(ours) == _bare(answer) or equal_expressions(ours, answer) for answer in wanted)
 
 
 def read_number_after_statement(text: str, name: str = '') -> str:
@@ -115,8 +115,8 @@ def read_after_statement(text: str) -> str:
     >>> read_after_statement('So the answer is 3.5.'), read_after_statement(' 7 ')
     ('3.5', '7')
     """
-    found = re.search(r'answer is (\S+)', text)
-    return found[1].strip('.,?!"\';:') if found else text.strip()
+    statement = re.search(r'answer is (\S+)', text)
+    return statement[1].strip('.,?!"\';:') if statement else text.strip()
 
 
 def read_theorem_answer(text: str) -> str:
@@ -150,8 +150,8 @@ def read_final_statement(text: str, is_chinese: bool = False, is_deepseek: bool 
     chinese, english = (
         ('## 解题答案', 'The answer is: ') if is_deepseek else ('所以最终答案是', 'So the final answer is ')
     )
-    found = re.findall(f'{re.escape(chinese if is_chinese else english)}(.*)', text)
-    return found[-1].strip() if found else text
+    statements = re.findall(f'{re.escape(chinese if is_chinese else english)}(.*)', text)
+    return statements[-1].strip() if statements else text
 
 
 def read_minerva(text: str) -> str:

@@ -50,7 +50,7 @@ def absolute_error(prediction: str, gold: Any) -> float:
 @comparison('meteor')
 def meteor(prediction: str, gold: Any) -> float:
     """METEOR over equal words and equal stems (Porter), without synonyms: weighted F with a penalty for fragments."""
-    return max((_meteor(prediction.split(), strip_text(one).split()) for one in alternatives(gold)), default=0.0)
+    return max((_meteor(prediction.split(), strip_text(answer).split()) for answer in alternatives(gold)), default=0.0)
 
 
 @comparison('exact_match')
@@ -80,15 +80,15 @@ def read_boolean(text: str) -> str:
     >>> read_boolean('<think>no?</think>Yes, it is.')
     '<BOOLEAN> Yes </BOOLEAN>'
     """
-    found = re.search(r'\b(yes|no)\b', text.rpartition('</think>')[2].lower())
-    return f'<BOOLEAN> {found[1].capitalize()} </BOOLEAN>' if found else ''
+    verdict = re.search(r'\b(yes|no)\b', text.rpartition('</think>')[2].lower())
+    return f'<BOOLEAN> {verdict[1].capitalize()} </BOOLEAN>' if verdict else ''
 
 
 def _number_in(text: str) -> float:
     """The tagged number; else the first after the last `answer is`, or of the reply; else 0."""
     own = after_reasoning(text)
     stated = _STATED.split(cut_next_problem(own))[-1]
-    values = (_read_number(one) for one in (_tagged_number(own), stated, own))
+    values = (_read_number(text) for text in (_tagged_number(own), stated, own))
     return next((value for value in values if value is not None), 0.0)
 
 
@@ -101,8 +101,8 @@ def _gold_number(gold: Any) -> float:
 
 
 def _tagged_number(text: str) -> str:
-    found = _TAGGED_NUMBER.search(text)
-    return found[1] if found else last_boxed(text)
+    tagged = _TAGGED_NUMBER.search(text)
+    return tagged[1] if tagged else last_boxed(text)
 
 
 def _read_number(text: str) -> float | None:
@@ -116,12 +116,12 @@ def _last_tagged(text: str) -> str:
 
 def _elements(formula: str) -> Counter[str]:
     """The atoms of a formula: `C2H6O` has C 2, H 6, O 1, and `Ca(OH)2` Ca 1, O 2, H 2."""
-    written = ''
-    while written != formula and len(formula) < _LONGEST:
-        written, formula = formula, _BRACKETS.sub(lambda found: found[1] * int(found[2] or 1), formula)
-    found = re.findall(r'[A-Z][A-Za-z0-9]*', formula)
+    before = ''
+    while before != formula and len(formula) < _LONGEST:
+        before, formula = formula, _BRACKETS.sub(lambda group: group[1] * int(group[2] or 1), formula)
+    formulas = re.findall(r'[A-Z][A-Za-z0-9]*', formula)
     counted: Counter[str] = Counter()
-    for element, count in _ELEMENT.findall(found[0] if found else ''):
+    for element, count in _ELEMENT.findall(formulas[0] if formulas else ''):
         counted[element] += int(count or 1)
     return counted
 
@@ -138,7 +138,7 @@ def _auc(answers: Sequence[Answer]) -> Mapping[str, Any]:
     return {
         'auc_score': 100 * _area(positive, negative),
         'accuracy': 100 * sum(right) / len(right),
-        'details': [{'correct': one} for one in right],
+        'details': [{'correct': verdict} for verdict in right],
     }
 
 
@@ -172,12 +172,12 @@ def _align(ours: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
     wanted = [(place, word.lower()) for place, word in enumerate(right)]
     for form in (str, stem):
         for place, word in reversed(left):
-            same = next((one for one in reversed(wanted) if form(one[1]) == form(word)), None)
+            same = next((candidate for candidate in reversed(wanted) if form(candidate[1]) == form(word)), None)
             if same is not None:
                 matches.append((place, same[0]))
                 wanted.remove(same)
         used = {place for place, _ in matches}
-        left = [one for one in left if one[0] not in used]
+        left = [candidate for candidate in left if candidate[0] not in used]
     return sorted(matches)
 
 

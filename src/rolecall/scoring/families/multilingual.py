@@ -61,9 +61,9 @@ def best_lines_bleu() -> Metric:
 
     def mark(answer: Answer) -> Mark:
         lines = [_space_out(line) for line in strip_text(answer.prediction).split('\n') if line.strip()][:_MOST_LINES]
-        wanted = [_space_out(strip_text(one)) for one in alternatives(answer.gold)]
+        wanted = [_space_out(strip_text(answer_text)) for answer_text in alternatives(answer.gold)]
         parts = [' '.join(lines[start:end]) for start in range(len(lines)) for end in range(start + 1, len(lines) + 1)]
-        best = max((scorer.sentence_score(part, wanted) for part in parts or ['']), key=lambda found: found.score)
+        best = max((scorer.sentence_score(part, wanted) for part in parts or ['']), key=lambda score: score.score)
         return Mark(best.score / 100, tally=(*best.counts, *best.totals, best.sys_len, best.ref_len))
 
     return Metric('BLEU', mark, Corpus(total=corpus_bleu))
@@ -91,8 +91,8 @@ def read_final_number(text: str, lang: str = '') -> str:
     """
     labels = list(_NUMBER_LABELS.finditer(text))
     after = text[labels[-1].end() :].strip().partition('\n')[0].rpartition('=')[2] if labels else ''
-    found = re.search(r'-?\d[\d,.]*', after)
-    return last_number(found[0].rstrip('.,')) if found else last_number(text)
+    number = re.search(r'-?\d[\d,.]*', after)
+    return last_number(number[0].rstrip('.,')) if number else last_number(text)
 
 
 def read_translation(text: str, lang_fullname: str = '', lang_code: str = '') -> str:

@@ -20,9 +20,9 @@ def find_needle(prediction: str, gold: Any, use_trim: bool = False) -> bool:
 def find_needles(prediction: str, gold: Any) -> Mark:
     """The share of keywords that a reply names, also by depth; the gold answer is `keyword*…#depth*…`."""
     keywords, _, depths = strip_text(gold).partition('#')
-    found = [float(bool(keyword) and keyword in prediction) for keyword in keywords.split('*')]
-    named = {f'Depth{depth}': hit for depth, hit in zip(depths.split('*'), found, strict=False) if depth}
-    return Mark(sum(found) / len(found), parts=named)
+    hits = [float(bool(keyword) and keyword in prediction) for keyword in keywords.split('*')]
+    named = {f'Depth{depth}': hit for depth, hit in zip(depths.split('*'), hits, strict=False) if depth}
+    return Mark(sum(hits) / len(hits), parts=named)
 
 
 @comparison('word_recall')

@@ -33,11 +33,11 @@ def boxes(
 ) -> Mark:
     """The share of boxes that overlap the gold one by at least `iou_threshold` (intersection over union)."""
     facts = _facts_of(gold)
-    right = [float(one) for one in facts[reference_bbox_key]]
+    right = [float(edge) for edge in facts[reference_bbox_key]]
     width, height = float(facts[image_width_key]), float(facts[image_height_key])
     ours = _scale_box(read_box(prediction), width, height, coord_scale, smart_resize_cfg)
     if clip_to_image:
-        ours = [min(max(one, 0.0), limit) for one, limit in zip(ours, (width, height) * 2, strict=True)]
+        ours = [min(max(edge, 0.0), limit) for edge, limit in zip(ours, (width, height) * 2, strict=True)]
     overlap = _overlap(ours, right)
     return Mark(float(overlap >= iou_threshold), correct=overlap >= iou_threshold, parts={'iou': overlap})
 
@@ -62,8 +62,8 @@ def reasoned_options(prediction: str, gold: Any) -> Mark:
 @comparison('accuracy')
 def stated_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose answer after `ANSWER:` is the gold one, in any case."""
-    found = re.search(r'ANSWER:\s*(.*)', prediction)
-    return found is not None and found[1].strip().lower() == _answer_of(gold).lower()
+    stated = re.search(r'ANSWER:\s*(.*)', prediction)
+    return stated is not None and stated[1].strip().lower() == _answer_of(gold).lower()
 
 
 @comparison('accuracy')
@@ -81,12 +81,12 @@ def sounds(prediction: str, gold: Any) -> bool:
 @comparison('accuracy')
 def vqa_accuracy(prediction: str, gold: Any) -> float:
     """The share of people's answers (ten each) that agree, as VQA counts it: three agreeing others are enough."""
-    answers = [one['answer'] if isinstance(one, Mapping) else one for one in alternatives(gold)]
-    given, ours = [_bare_answer(one) for one in answers], _bare_answer(prediction)
-    if not given:
+    answers = [answer['answer'] if isinstance(answer, Mapping) else answer for answer in alternatives(gold)]
+    accepted, ours = [_bare_answer(answer) for answer in answers], _bare_answer(prediction)
+    if not accepted:
         raise ScoringError('the row has no answers to compare with.')
-    others = [sum(one == ours for at, one in enumerate(given) if at != out) for out in range(len(given))]
-    return sum(min(1.0, count / _AGREEING) for count in others) / len(given)
+    others = [sum(answer == ours for at, answer in enumerate(accepted) if at != out) for out in range(len(accepted))]
+    return sum(min(1.0, count / _AGREEING) for count in others) / len(accepted)
 
 
 @comparison('accuracy')
@@ -94,7 +94,7 @@ def nearest_candidate(prediction: str, gold: Any) -> bool:
     """The share of rows whose reply is nearest (edit distance) to the candidate that `label` names."""
     facts = _facts_of(gold)
     distances = [
-        min(edit_distance(prediction, one) for one in ([candidate] if isinstance(candidate, str) else candidate))
+        min(edit_distance(prediction, spelling) for spelling in alternatives(candidate))
         for candidate in facts['candidates']
     ]
     return distances.index(min(distances)) == int(facts['label'])
@@ -107,8 +107,8 @@ def read_box(text: str) -> list[float]:
     ([1.0, 2.5, 30.0, 40.0], [0.0, 0.0, 0.0, 0.0])
     """
     number = r'\s*(-?\d+(?:\.\d+)?)\s*'
-    found = re.search(rf'\[{number},{number},{number},{number}\]', text)
-    return [float(one) for one in found.groups()] if found else [0.0] * 4
+    box = re.search(rf'\[{number},{number},{number},{number}\]', text)
+    return [float(edge) for edge in box.groups()] if box else [0.0] * 4
 
 
 def _bare_answer(text: Any) -> str:
@@ -143,7 +143,7 @@ def _choose(reply: str, choices: Mapping[str, Any]) -> str:
     letter = last_option_postprocess(reply, list(choices))
     if letter:
         return letter
-    named = [one for one, text in choices.items() if names_whole(reply.lower(), strip_text(text).lower())]
+    named = [name for name, text in choices.items() if names_whole(reply.lower(), strip_text(text).lower())]
     return named[0] if len(named) == 1 else ''
 
 
@@ -155,11 +155,11 @@ def _facts_of(gold: Any) -> Mapping[str, Any]:
 
 
 def _choices_of(gold: Any) -> tuple[Mapping[str, Any], str, Any]:
-    read = parse_gold(gold)
-    if isinstance(read, Mapping):
-        choices, answer, category = read['choices'], read['answer'], read.get('category')
+    facts = parse_gold(gold)
+    if isinstance(facts, Mapping):
+        choices, answer, category = facts['choices'], facts['answer'], facts.get('category')
     else:
-        choices, answer, category = read
+        choices, answer, category = facts
     return parse_gold(choices), strip_text(answer), category
 
 
@@ -172,7 +172,7 @@ def _scale_box(box: Box, width: float, height: float, scale: float, resize: Mapp
     if resize is not None:
         tall, wide = _resize(height, width, resize)
         across, down = across * wide / width, down * tall / height
-    return [one * factor for one, factor in zip(box, (across, down) * 2, strict=True)]
+    return [edge * factor for edge, factor in zip(box, (across, down) * 2, strict=True)]
 
 
 def _resize(height: float, width: float, options: Mapping[str, int]) -> tuple[int, int]:

@@ -36,10 +36,10 @@ def exact_answer(prediction: str, gold: Any) -> bool:
 def overlapping_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose answer (after `Answer:`) contains, or is part of, a gold answer; `|` separates these."""
     reply = after_reasoning(prediction)
-    found = re.search(r'Answer\s*[:：]\s*([^\n]+)', reply, re.IGNORECASE)
-    ours = ' '.join(bare_words(found[1] if found else reply))
-    wanted = [' '.join(bare_words(one)) for given in alternatives(gold) for one in strip_text(given).split('|')]
-    return any(ours in one or one in ours if ours and one else ours == one for one in wanted)
+    stated = re.search(r'Answer\s*[:：]\s*([^\n]+)', reply, re.IGNORECASE)
+    ours = ' '.join(bare_words(stated[1] if stated else reply))
+    wanted = [' '.join(bare_words(text)) for answer in alternatives(gold) for text in strip_text(answer).split('|')]
+    return any(ours in text or text in ours if ours and text else ours == text for text in wanted)
 
 
 @comparison('accuracy')
@@ -47,10 +47,10 @@ def recall_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose reply contains a gold answer (after `[not]`: does not) and admits no ignorance."""
     if any(phrase in prediction for phrase in _IGNORANCE):
         return False
-    wanted = [strip_text(one) for one in alternatives(gold)]
+    wanted = [strip_text(answer) for answer in alternatives(gold)]
     if len(wanted) == 1 and wanted[0].startswith('[not]'):
         return wanted[0].removeprefix('[not]') not in prediction
-    return any(one in prediction for one in wanted if one)
+    return any(answer in prediction for answer in wanted if answer)
 
 
 @comparison('accuracy')
@@ -58,7 +58,7 @@ def first_word(prediction: str, gold: Any) -> bool:
     """The share of rows whose first word is the gold one."""
     word = (prediction.split() or [''])[0].lstrip('"\'“‘*')
     leading = re.split(r'[!-/:-@\[-`{-~]', word, maxsplit=1)[0]
-    return general_postprocess(strip_text(gold)) in {general_postprocess(one) for one in (leading, word) if one}
+    return general_postprocess(strip_text(gold)) in {general_postprocess(form) for form in (leading, word) if form}
 
 
 @comparison('contains_answer')
@@ -66,7 +66,7 @@ def contain_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose first phrase names the gold answer."""
     ours = general_postprocess(prediction)
     wanted = list(map(strip_text, alternatives(gold)))
-    return any(names_whole(ours, one) or names_whole(ours, general_postprocess(one)) for one in wanted)
+    return any(names_whole(ours, answer) or names_whole(ours, general_postprocess(answer)) for answer in wanted)
 
 
 @comparison('accuracy')
@@ -222,8 +222,8 @@ def read_yes_or_no(text: str) -> str:
     own = cut_next_problem(after_reasoning(text).strip()).lower()
     first = own.partition('\n\n')[0]
     for part in (own,) if 'answer is ' not in first and 'answer is ' in own else (first, own):
-        if found := re.search(r'\b(yes|no)\b', part.rpartition('answer is ')[2]):
-            return found[1]
+        if verdict := re.search(r'\b(yes|no)\b', part.rpartition('answer is ')[2]):
+            return verdict[1]
     return ''
 
 
@@ -253,5 +253,5 @@ def read_labelled_letter(text: str) -> str:
     >>> [read_labelled_letter(text) for text in ('Because.\\nanswer: C', '**Answer:** $C$', 'C')]
     ['C', 'C', '']
     """
-    found = re.search(r'answer\W{0,4}?:(?:\\(?:boxed|text)|[^\w\\]){0,8}([A-D])', text, re.IGNORECASE)
-    return found[1].upper() if found else ''
+    letter = re.search(r'answer\W{0,4}?:(?:\\(?:boxed|text)|[^\w\\]){0,8}([A-D])', text, re.IGNORECASE)
+    return letter[1].upper() if letter else ''

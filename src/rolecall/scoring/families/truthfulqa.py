@@ -18,8 +18,8 @@ def more_true_than_false(
 ) -> Metric:
     """How much more a reply resembles a true answer than a false one, by `rouge` (ROUGE-1) or `bleu`."""
     chosen = [metrics] if isinstance(metrics, str) else list(metrics)
-    known: dict[str, Callable[[str, str], float]] = {'rouge': _rouge, 'bleu': _bleu}
-    if unknown := [name for name in chosen if name not in known]:
+    measures: dict[str, Callable[[str, str], float]] = {'rouge': _rouge, 'bleu': _bleu}
+    if unknown := [name for name in chosen if name not in measures]:
         what = f'{unknown[0]!r} needs a trained model and is not supported.'
         raise ConfigError(Problem('metrics', what, "Use metrics='rouge' or 'bleu', or a judge (GenericLLMEvaluator)."))
 
@@ -27,8 +27,8 @@ def more_true_than_false(
         true, false = _answers_of(answer.gold)
         parts: dict[str, float] = {}
         for name in chosen:
-            best = max(known[name](strip_text(answer.prediction), one) for one in true)
-            worst = max((known[name](strip_text(answer.prediction), one) for one in false), default=0.0)
+            best = max(measures[name](strip_text(answer.prediction), reference) for reference in true)
+            worst = max((measures[name](strip_text(answer.prediction), reference) for reference in false), default=0.0)
             parts |= {f'{name}_diff': best - worst, f'{name}_max': best, f'{name}_acc': float(best > worst)}
         return Mark(next(iter(parts.values())), parts=parts)
 
@@ -39,8 +39,8 @@ def _answers_of(gold: Any) -> tuple[list[str], list[str]]:
     facts = gold.get('answers', gold) if isinstance(gold, Mapping) else None
     if not isinstance(facts, Mapping) or 'correct_answers' not in facts:
         raise ScoringError("needs a gold answer with 'correct_answers' and 'incorrect_answers'.")
-    true = [one for one in facts['correct_answers'] if one]
-    return list(dict.fromkeys([*true, _NO_COMMENT])), [one for one in facts.get('incorrect_answers', ()) if one]
+    true = [text for text in facts['correct_answers'] if text]
+    return list(dict.fromkeys([*true, _NO_COMMENT])), [text for text in facts.get('incorrect_answers', ()) if text]
 
 
 def _rouge(reply: str, answer: str) -> float:

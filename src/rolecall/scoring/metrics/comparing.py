@@ -25,15 +25,15 @@ def tabulate_comparisons(rows: Sequence[tuple[str | None, Sequence[Mark]]]) -> d
     A row that is shown in both orders is won if it is won in both, or won once and tied once; one win and one loss are
     a tie. `first` is how often the answer shown first won, of the verdicts that were not ties.
     """
-    found: dict[str, list[tuple[str | None, list[Mark]]]] = defaultdict(list)
+    compared: dict[str, list[tuple[str | None, list[Mark]]]] = defaultdict(list)
     for cluster, marks in rows:
         by_rival: dict[str, list[Mark]] = defaultdict(list)
         for mark in marks:
             if mark.rival is not None:
                 by_rival[mark.rival.name].append(mark)
         for name, own in by_rival.items():
-            found[name].append((cluster, own))
-    return {name: _count(rows) for name, rows in found.items()}
+            compared[name].append((cluster, own))
+    return {name: _count(rows) for name, rows in compared.items()}
 
 
 def _count(clustered: Sequence[tuple[str | None, Sequence[Mark]]]) -> HeadToHead:

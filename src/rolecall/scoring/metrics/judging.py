@@ -36,8 +36,8 @@ def _configured_by_the_run(make: Callable[..., Metric]) -> Callable[..., Metric]
     """A judge's metric that also takes the options by which the run asks the judge; the metric does not need them."""
 
     @wraps(make)
-    def build(*given: Any, **options: Any) -> Metric:
-        return make(*given, **{name: value for name, value in options.items() if name not in _FOR_THE_RUN})
+    def build(*arguments: Any, **options: Any) -> Metric:
+        return make(*arguments, **{name: value for name, value in options.items() if name not in _FOR_THE_RUN})
 
     own = inspect.signature(make)
     others = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _FOR_THE_RUN]
@@ -93,11 +93,11 @@ def judge_values(answer: Answer) -> dict[str, Any]:
     >>> judge_values(answer)
     {'history': (), 'q': 'Hm?', 'prediction': 'No.', 'prediction2': 'Yes.', 'obj_gold': None}
     """
-    shown: list[tuple[Any, tuple[Mapping[str, Any], ...]]] = [(answer.prediction, answer.turns)]
+    answers: list[tuple[Any, tuple[Mapping[str, Any], ...]]] = [(answer.prediction, answer.turns)]
     if (rival := answer.rival) is not None:
-        shown.insert(0 if rival.stands_first else 1, (rival.prediction, rival.turns))
+        answers.insert(0 if rival.stands_first else 1, (rival.prediction, rival.turns))
     fields: dict[str, Any] = {'history': answer.history, **answer.values}
-    for name, (prediction, turns) in zip(('prediction', 'prediction2'), shown, strict=False):
+    for name, (prediction, turns) in zip(('prediction', 'prediction2'), answers, strict=False):
         fields[name] = turns or prediction
         for number, turn in enumerate(turns, start=1):
             fields[f'{name}_r{number}'] = turn['prediction']
@@ -107,15 +107,14 @@ def judge_values(answer: Answer) -> dict[str, Any]:
 
 
 def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str, compares: bool = False) -> Metric:
-    found = find_entry(dict_postprocessor, READINGS, where='dict_postprocessor')
-    if not found.builtin and str(getattr(found.kind, '__module__', '')).partition('.')[0] in REFERENCE_SYSTEMS:
-        package_metric: Metric = load_object(_PACKAGE_JUDGING)(found, unit='')
+    part = find_entry(dict_postprocessor, READINGS, where='dict_postprocessor')
+    if not part.builtin and str(getattr(part.kind, '__module__', '')).partition('.')[0] in REFERENCE_SYSTEMS:
+        package_metric: Metric = load_object(_PACKAGE_JUDGING)(part, unit='')
         return package_metric
     reading = read_dict_postprocessor(dict_postprocessor, compares=compares)
 
     def mark(answer: Answer) -> Mark | None:
-        found: Mark | None = None if answer.opinion is None else reading.read(answer.opinion, answer)
-        return found
+        return None if answer.opinion is None else reading.read(answer.opinion, answer)
 
     return Metric(
         reading.metric or name,

@@ -59,7 +59,7 @@ def exact_match(ignore_case: bool = False) -> Metric:
     """The share of rows whose first phrase is a gold answer, ignoring articles and punctuation."""
 
     def same(prediction: Any, gold: Any) -> bool:
-        return _phrase(prediction, ignore_case) in [_phrase(one, ignore_case) for one in alternatives(gold)]
+        return _phrase(prediction, ignore_case) in [_phrase(answer, ignore_case) for answer in alternatives(gold)]
 
     return Metric('exact_match', mark_by(same))
 
@@ -134,7 +134,7 @@ def bbh_freeform() -> Metric:
 
     def same(prediction: Any, gold: Any) -> bool:
         phrase = bbh_freeform_postprocess(strip_text(prediction)).casefold()
-        return any(phrase == strip_text(one).rstrip('.').casefold() for one in alternatives(gold))
+        return any(phrase == strip_text(answer).rstrip('.').casefold() for answer in alternatives(gold))
 
     return Metric('accuracy', mark_by(same))
 
@@ -145,7 +145,7 @@ def contains_an_answer() -> Metric:
     def contains(prediction: Any, gold: Any) -> bool:
         reply = after_reasoning(strip_text(prediction)).strip()
         line = _COMMAND.sub(' ', reply.partition('\n')[0])
-        return any(_names(line, strip_text(one)) for one in alternatives(gold))
+        return any(_names(line, strip_text(answer)) for answer in alternatives(gold))
 
     return Metric('contains_answer', mark_by(contains))
 
@@ -154,7 +154,7 @@ def _names(line: str, wanted: str) -> bool:
     """Whether the line has the wanted words; `Spider-Man` is `Spiderman` and `Spider Man`."""
     if _within(_words_of(wanted), _words_of(line)):
         return True
-    apart = [re.sub(r'(?<=\w)-(?=\w)', ' ', one) for one in (wanted, line)]
+    apart = [re.sub(r'(?<=\w)-(?=\w)', ' ', text) for text in (wanted, line)]
     return apart != [wanted, line] and _within(*map(_words_of, apart))
 
 
@@ -165,7 +165,7 @@ def _words_of(text: str) -> list[str]:
     ['jk', 'rowling', 'beyonce', '1point8']
     """
     joined = _INITIALS.sub(
-        lambda found: re.sub(r'[.\s]', '', found[0]) + ' ', _MINUS.sub('minus', _POINT.sub('point', text))
+        lambda initials: re.sub(r'[.\s]', '', initials[0]) + ' ', _MINUS.sub('minus', _POINT.sub('point', text))
     )
     return bare_words(joined if joined.isascii() else _ACCENT.sub('', normalize('NFKD', joined)))
 
@@ -176,8 +176,8 @@ def _plain_words(text: str, ignore_case: bool) -> list[str]:
     >>> _plain_words('The **U.S.A.** has (about) 1,000 C++ users.', False), _plain_words('.5 vitamin A', True)
     (['USA', 'has', 'about', '1000', 'C++', 'users'], ['.5', 'vitamin', 'a'])
     """
-    text = _THOUSANDS.sub(lambda found: found[0].replace(',', ''), text)
-    text = _INITIALS.sub(lambda found: re.sub(r'[.\s]', '', found[0]) + ' ', text)
+    text = _THOUSANDS.sub(lambda match: match[0].replace(',', ''), text)
+    text = _INITIALS.sub(lambda match: re.sub(r'[.\s]', '', match[0]) + ' ', text)
     words = []
     for word in (text.casefold() if ignore_case else text).split():
         bare = word.strip(_AROUND)

@@ -29,9 +29,9 @@ def word_f1(language: str = 'en') -> Metric:
 
     def compare(prediction: Any, gold: Any) -> Mapping[str, float]:
         ours = bare_words(_own(prediction))
-        right = [bare_words(one) for one in alternatives(gold)] or [[]]
+        right = [bare_words(answer) for answer in alternatives(gold)] or [[]]
         return {
-            'f1': max(f1_of_words(ours, one) if ours and one else float(ours == one) for one in right),
+            'f1': max(f1_of_words(ours, answer) if ours and answer else float(ours == answer) for answer in right),
             'exact': float(ours in right),
         }
 
@@ -51,16 +51,19 @@ def jieba_rouge() -> Metric:
 def bleu(tokenize: str | None = None, lowercase: bool = False) -> Metric:
     """Corpus BLEU by `sacrebleu`, with its options `tokenize` and `lowercase`."""
     library = _sacrebleu()
-    known = (*library.BLEU.TOKENIZERS,)
-    if tokenize is not None and tokenize not in known:
+    tokenizers = (*library.BLEU.TOKENIZERS,)
+    if tokenize is not None and tokenize not in tokenizers:
         raise ConfigError(
-            Problem('tokenize', f'sacrebleu has no tokenizer {tokenize!r}.', did_you_mean(tokenize, known))
+            Problem('tokenize', f'sacrebleu has no tokenizer {tokenize!r}.', did_you_mean(tokenize, tokenizers))
         )
     scorer = library.BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True)
 
     def mark(answer: Answer) -> Mark:
-        found = scorer.sentence_score(_own(answer.prediction), _references(answer))
-        return Mark(found.score / 100, tally=(*found.counts, *found.totals, found.sys_len, found.ref_len))
+        result = scorer.sentence_score(_own(answer.prediction), _references(answer))
+        return Mark(
+            result.score / 100,
+            tally=(*result.counts, *result.totals, result.sys_len, result.ref_len),
+        )
 
     return Metric('bleu', mark, Corpus(total=corpus_bleu))
 
@@ -68,14 +71,14 @@ def bleu(tokenize: str | None = None, lowercase: bool = False) -> Metric:
 def corpus_bleu(tally: Sequence[float]) -> float:
     """BLEU of the summed counts, with `sacrebleu`'s default smoothing for a corpus."""
     *counts, sys_len, ref_len = map(int, tally)
-    found = _sacrebleu().BLEU.compute_bleu(
+    result = _sacrebleu().BLEU.compute_bleu(
         correct=counts[:_BLEU_ORDERS],
         total=counts[_BLEU_ORDERS:],
         sys_len=sys_len,
         ref_len=ref_len,
         smooth_method=_BLEU_SMOOTHING,
     )
-    return float(found.score) / 100
+    return float(result.score) / 100
 
 
 def _own(prediction: Any) -> str:

@@ -98,17 +98,19 @@ def _rotation(answer: Answer) -> tuple[str | None, str, str]:
 
 def _by_rotation(rows: Sequence[tuple[Answer, Mark]]) -> Mapping[str, float]:
     """Accuracy over all rotations and over the unrotated rows, the majority of rotations, and the letters' shares."""
-    read = [(answer, mark, *_rotation(answer)) for answer, mark in rows]
-    unmoved = [mark.score for _, mark, _, _, pattern in read if pattern == ''.join(sorted(pattern))]
+    rotations = [(answer, mark, *_rotation(answer)) for answer, mark in rows]
+    unmoved = [mark.score for _, mark, _, _, pattern in rotations if pattern == ''.join(sorted(pattern))]
     votes: dict[str, Counter[str]] = defaultdict(Counter)
     originals: dict[str, str] = {}
-    for answer, _, question, gold, pattern in read:
+    for answer, _, question, gold, pattern in rotations:
         if question is not None:
             votes[question][_original(strip_text(answer.prediction), pattern)] += 1
             originals[question] = _original(gold, pattern)
     won = [float(votes[question].most_common(1)[0][0] == gold) for question, gold in originals.items()]
-    letters = Counter(strip_text(answer.prediction) for answer, *_ in read)
-    shares = {f'prior_{letter}': count / len(read) for letter, count in sorted(letters.items()) if len(letter) == 1}
+    letters = Counter(strip_text(answer.prediction) for answer, *_ in rotations)
+    shares = {
+        f'prior_{letter}': count / len(rotations) for letter, count in sorted(letters.items()) if len(letter) == 1
+    }
     means = {'acc_all': [mark.score for _, mark in rows], 'acc_origin': unmoved, 'vote_circular': won}
     return {name: sum(scores) / len(scores) for name, scores in means.items() if scores} | shares
 

@@ -60,7 +60,7 @@ def same_expression(version: str = 'v2') -> Metric:
 
 def equals_a_gold_expression(prediction: Any, gold: Any) -> bool:
     """Whether an expression equals one of the accepted ones."""
-    return any(equal_expressions(prediction, one) for one in alternatives(gold))
+    return any(equal_expressions(prediction, answer) for answer in alternatives(gold))
 
 
 def equal_expressions(prediction: Any, gold: Any) -> bool:
@@ -77,16 +77,16 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
         return bool(ours)
     if (number := number_of(ours.replace(r'\%', '%'))) is not None and number == number_of(right.replace(r'\%', '%')):
         return True
-    bases = [found[1] for text in (ours, right) if (found := _BASE.search(text))]
+    bases = [base[1] for text in (ours, right) if (base := _BASE.search(text))]
     if len(set(bases)) > 1:
         return False
     if any(len(text) > _LONGEST or _EXPLOSIVE.search(text) for text in (ours, right)):
         return False
     if {_bracket_of(ours), _bracket_of(right)} == {'set', 'tuple'}:
         return False
-    golds, found = _read(right), _read(ours)
+    golds, answers = _read(right), _read(ours)
     with _limit_work():  # `x > 3` is the interval from 3 on
-        return bool(_library().verify(golds, found, allow_set_relation_comp=True, timeout_seconds=None))
+        return bool(_library().verify(golds, answers, allow_set_relation_comp=True, timeout_seconds=None))
     return False
 
 
@@ -98,9 +98,9 @@ def value_of(text: str) -> float | None:
     """
     if len(text) > _LONGEST or _EXPLOSIVE.search(text):
         return None
-    for found in _read(text):
+    for value in _read(text):
         try:
-            return float(found)
+            return float(value)
         except (TypeError, ValueError, AttributeError):
             continue
     return None
@@ -122,8 +122,8 @@ def _write_fraction(decimal: re.Match[str]) -> str:
 
 def _drop_unit(text: str) -> str:
     """The number of `5 dollars`; any other text as it is."""
-    found = _UNIT.fullmatch(text)
-    return found['number'] if found else text
+    amount = _UNIT.fullmatch(text)
+    return amount['number'] if amount else text
 
 
 def _bracket_of(text: str) -> str:

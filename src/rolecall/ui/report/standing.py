@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rolecall.scoring.model_ranking import ModelPair, PairedRow, Ranking, rank_models
+from rolecall.scoring.paired_ranking import ModelPair, PairedRow, Ranking, rank_models
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 from rolecall.ui.report.counts import UNFINISHED, RunCounts, mean_in_percent

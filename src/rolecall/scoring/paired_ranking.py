@@ -119,4 +119,4 @@ def _adjust(pairs: Sequence[ModelPair]) -> list[ModelPair]:
     for rank, place in enumerate(order):
         least = max(least, min(1.0, (len(pairs) - rank) * pairs[place].p))
         adjusted[place] = least
-    return [replace(pair, adjusted=one) for pair, one in zip(pairs, adjusted, strict=True)]
+    return [replace(pair, adjusted=p) for pair, p in zip(pairs, adjusted, strict=True)]

@@ -40,7 +40,7 @@ def rate_models(won: Mapping[tuple[str, str], tuple[float, int]]) -> list[Rating
     for _ in range(_STEPS):
         gradient, information = _differentiate(strengths, games)
         step = _solve(information, [gradient])[0]
-        strengths = [one + change for one, change in zip(strengths, step, strict=True)]
+        strengths = [strength + change for strength, change in zip(strengths, step, strict=True)]
         if max(map(abs, step)) < 1e-9:
             break
     covariance = _solve(information, _identity(len(names)))
@@ -50,7 +50,7 @@ def rate_models(won: Mapping[tuple[str, str], tuple[float, int]]) -> list[Rating
         reach = _Z * _SCALE * math.sqrt(_variance_from_mean(covariance, at))
         points = 1000 + _SCALE * (strengths[at] - mean)
         rated.append(Rating(name, points, points - reach, points + reach))
-    return sorted(rated, key=lambda one: -one.points)
+    return sorted(rated, key=lambda rating: -rating.points)
 
 
 def _differentiate(
@@ -58,7 +58,7 @@ def _differentiate(
 ) -> tuple[list[float], list[list[float]]]:
     """The gradient of the likelihood, and its information."""
     size = len(strengths)
-    chances = [_chance(one) for one in strengths]  # against an average model
+    chances = [_chance(strength) for strength in strengths]  # against an average model
     gradient = [0.5 - chance for chance in chances]
     information = [[chances[i] * (1 - chances[i]) if i == j else 0.0 for j in range(size)] for i in range(size)]
     for i, j, wins, rows in games:
