@@ -144,8 +144,6 @@ def test_turns_need_a_round(given: Any) -> None:
 # Where the model finds its place.
 
 OUTSIDE_THE_ROUND = [
-    (['{q}', bot('{a}')], '1<B>R</B>2<B>', 'user:1 assistant:R user:2'),
-    (['{q}'], '1<B>R</B>2<E>End.</E><B>', 'user:1 assistant:R user:2\nEnd.'),
     ([system('{q}'), bot('{a}')], '<S>1</S><B>R</B><S>2</S><B>', 'system:1 assistant:R system:2'),
     ([system('{q}')], '<S>1</S><B>R</B><S>2</S><E>End.</E><B>', 'system:1 assistant:R system:2 user:End.'),
 ]
@@ -172,15 +170,13 @@ def test_a_question_that_stands_after_the_answer_in_the_models_round_is_asked_af
         assert request == '<L>1</L><B>R</B><L>2</L><B>'
 
 
-def test_words_that_no_role_speaks_do_not_move_past_an_answer() -> None:
-    written = {'round': [human('{q}'), 'hint', bot('{a}')]}
-    assert told(dialogue(side=ApiRenderer(), **written)(ROW, 1, ['R'])) == 'user:1\nhint assistant:R user:2\nhint'
-    program = compile(
-        Wording(PromptTemplate({'round': [human('{q}'), 'hint', bot('A:{a}')]}), output_column='a'),
-        ApiRenderer(),
-        prefill=True,
-    )
-    assert told(program({'q': '1', 'a': 'x'})) == 'user:1\nhint assistant:A:'
+def test_words_that_no_role_speaks_stand_in_begin_or_end() -> None:
+    with pytest.raises(TemplateError, match=r"round\[1\]\n  expected a speech, got str 'hint'"):
+        PromptTemplate({'round': [human('{q}'), 'hint', bot('{a}')]})
+    written = {'begin': ['hint'], 'round': [human('{q}'), bot('A:{a}')]}
+    assert told(dialogue(side=ApiRenderer(), **written)(ROW, 1, ['R'])) == 'user:hint\n1 assistant:R user:2'
+    program = compile(Wording(PromptTemplate(written), output_column='a'), ApiRenderer(), prefill=True)
+    assert told(program({'q': '1', 'a': 'x'})) == 'user:hint\n1 assistant:A:'
 
 
 # How the answer is begun.
@@ -273,7 +269,6 @@ def test_the_answer_asked_for_is_never_shown(side: str, output: str | None, pref
         {'round': [human('{q}')], 'end': [human('END')]},
         {'round': [human('{q}'), bot('A:{a}.', begin='<MY>', end='</MY>')], 'end': ['END', bot('END')]},
         {'begin': [system('s')], 'round': [system('{q}'), bot('{a}')]},
-        {'round': ['{q}', bot('A:{a}')]},
     ],
 )
 def test_one_turn_is_asked_as_a_prompt_without_turns_is(written: Any, side: str, prefill: bool) -> None:
@@ -287,7 +282,9 @@ def test_one_turn_is_asked_as_a_prompt_without_turns_is(written: Any, side: str,
 @pytest.mark.parametrize('infer_mode', ['every', 'every_with_gt'])
 @pytest.mark.parametrize('prefill', [False, True])
 @pytest.mark.parametrize('side', ['lines', 'text', 'chat'])
-@pytest.mark.parametrize('round_', [BEGUN, ['{q}', bot('A:{a}')], [human('{q}'), bot('A:{a}', begin='<', end='>')]])
+@pytest.mark.parametrize(
+    'round_', [BEGUN, [system('{q}'), bot('A:{a}')], [human('{q}'), bot('A:{a}', begin='<', end='>')]]
+)
 def test_every_turn_is_trained_with_the_answer_begun_as_it_is_asked(
     round_: Any, side: str, prefill: bool, infer_mode: Any
 ) -> None:

@@ -213,7 +213,7 @@ def test_a_reserved_role_that_generates_answers_without_the_defaults_of_the_roun
         'round': [{'role': 'HUMAN', 'begin': '<H>', 'end': '</H>', 'prompt': 'hello'}],
         'reserved_roles': [{'role': 'BOT', 'begin': '<B>', 'end': '</B>', 'generate': True}],
     }
-    assert text({'round': ['{question}']}, side) == 'q<B>'
+    assert text({'begin': ['{question}'], 'round': []}, side) == 'q<B>'
     assert text({'round': [QUESTION]}, side) == '<H>q</H><B>'
 
 

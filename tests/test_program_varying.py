@@ -61,12 +61,16 @@ def text(meta: Any = None) -> TextRenderer:
         pytest.param(prompt(begin='Solve:</E>', round=ROUND), ICE, text(), id='words beside the token'),
         pytest.param(prompt(begin='</E></E>', round=ROUND), ICE, text(), id='the token twice'),
         pytest.param(prompt(begin='Solve:</E>~', round=ROUND), ICE, text(MARKS), id='words beside it, with roles'),
-        pytest.param(prompt(round=[human('{q}'), '</E>', bot('{a}')]), ICE, text(MARKS), id='the token in the round'),
+        pytest.param(
+            prompt(begin=[human('{q}'), '</E>'], round=[bot('{a}')]), ICE, text(MARKS), id='the token after a speech'
+        ),
         pytest.param(prompt(round=[human('{q}')], end=[bot('x'), '</E>', bot('y')]), ICE, text(MARKS), id='at the end'),
         pytest.param(prompt(begin='</E>', round=[human('{q}')]), TEXT, ApiRenderer(), id='strings for an API'),
         pytest.param(
             prompt(begin='</E>', round=ROUND),
-            PromptTemplate({'A': {'round': ROUND}, 'B': {'round': ['Mind this.', *ROUND]}, '': {'round': ROUND}}),
+            PromptTemplate(
+                {'A': {'round': ROUND}, 'B': {'begin': ['Mind this.'], 'round': ROUND}, '': {'round': ROUND}}
+            ),
             ApiRenderer(),
             id='one label has a bare string',
         ),

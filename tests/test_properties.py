@@ -95,7 +95,7 @@ def dialogues(draw: st.DrawFn, *, ice: bool = False, media: bool = False) -> dic
     if ice:
         place = draw(places)
         told: Any = {'role': 'HUMAN', 'prompt': place} if draw(st.integers(0, 4)) == 0 else place
-        _put(draw, dialogue[draw(st.sampled_from(['begin', 'begin', *dialogue]))], told)
+        _put(draw, dialogue[draw(st.sampled_from(['begin', *(key for key in dialogue if key != 'round')]))], told)
     return dialogue
 
 

@@ -84,12 +84,15 @@ def _read_section(
         return []
     items: list[Item] = []
     for i, entry in enumerate(source):
-        if isinstance(entry, str):
+        if isinstance(entry, str) and section != 'round':
             items.append(BareText(parse_text(problems.text(f'{where}[{i}]', entry)), section))
         elif isinstance(entry, Mapping):
             items.append(_read_speech(entry, section, parse_text, problems, f'{where}[{i}]', media))
         else:
-            problems.add(f'{where}[{i}]', f'expected a speech or a string, got {describe_value(entry)}.')
+            expected, remedy = 'a speech or a string', ''
+            if section == 'round':
+                expected, remedy = 'a speech', "Write dict(role='HUMAN', prompt=…); bare strings go into begin or end."
+            problems.add(f'{where}[{i}]', f'expected {expected}, got {describe_value(entry)}.', remedy)
     return items
 
 
