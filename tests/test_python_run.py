@@ -77,6 +77,32 @@ def test_several_models_overrides_and_settings_are_noted(tmp_path: Path) -> None
         run.scores.value('rows')
 
 
+@pytest.mark.parametrize('kind', ['list', 'iterator', 'frame', 'file'])
+def test_a_task_is_shown_checked_and_run_as_the_same_rows_with_options(kind: str, tmp_path: Path) -> None:
+    rows: Any = [{'q': '1+1=?', 'a': '2'}, {'q': '2+2=?', 'a': '4'}]
+    stated = {'template': 'Add: {q}', 'answer': 'a', 'metric': 'number'}
+    file = tmp_path / 'sums.csv'
+    pandas.DataFrame(rows).to_csv(file, index=False)
+    make = {'list': lambda: rows, 'iterator': lambda: iter(rows), 'frame': lambda: pandas.DataFrame(rows)}
+    source = make.get(kind, lambda: file)
+    shown = [preview.request for preview in rolecall.preview(rolecall.Task(source(), **stated), model='openai/gpt-4o')]
+    assert shown == [[{'role': 'user', 'content': f'Add: {row["q"]}'}] for row in rows]
+    assert not [one for one in rolecall.lint_config(rolecall.Task(source(), **stated)) if one.severity == 'error']
+    task = rolecall.Task(source(), **stated, name='sums')
+    of_task = rolecall.run(task, model=lambda prompt: '2', out=tmp_path / 'task', quiet=True)
+    of_rows = rolecall.run(source(), model=lambda prompt: '2', out=tmp_path / 'rows', quiet=True, **stated)
+    assert of_task.scores.value() == of_rows.scores.value() == 50.0
+    assert {result.dataset for result in of_task.results()} == {'sums'}
+
+
+def test_options_of_rows_stand_in_the_task_alone(tmp_path: Path) -> None:
+    task = rolecall.Task([{'q': '1', 'a': '2'}], template='{q}', answer='a')
+    with pytest.raises(ConfigError, match='--metric does not apply: a Task defines its own'):
+        rolecall.run(task, model=len, metric='f1', out=tmp_path)
+    with pytest.raises(ConfigError, match='names a choice twice'):
+        rolecall.Task([{'q': '1', 'a': 'A'}], answer='a', choices='A,A')
+
+
 def test_a_metric_may_be_a_function(tmp_path: Path) -> None:
     assert asked(tmp_path, metric=lambda prediction, gold: True).scores.value() == 100.0
 

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from rolecall.experiment.lint.finding import Finding
     from rolecall.experiment.lint.linter import lint_config
     from rolecall.experiment.opening.loading import load_config
+    from rolecall.experiment.opening.rows_config import Task
     from rolecall.experiment.pairs.pair import Preview
     from rolecall.insight.gate import gate
     from rolecall.models.model_names import resolve_model
@@ -162,6 +163,7 @@ _HOMES = {
     'rolecall.ui.notebook.finished_run': ('FinishedRun', 'ScoreTable'),
     'rolecall.ui.notebook.quick_run': ('run',),
     'rolecall.experiment.experiment': ('Experiment', 'preview'),
+    'rolecall.experiment.opening.rows_config': ('Task',),
     'rolecall.experiment.pairs.pair': ('Preview',),
     'rolecall.errors': (
         'ConfigError',
@@ -288,6 +290,7 @@ __all__ = [
     'Spent',
     'Stream',
     'StreamPiece',
+    'Task',
     'TemplateError',
     'TextRenderer',
     'Tool',

@@ -7,19 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.opening.entries import build_edited_entries, build_entries, media_folders
 from rolecall.experiment.opening.loading import Source, SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.source import SourceOptions, assemble
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.rows_config import Task
+from rolecall.experiment.opening.source import SourceOptions, assemble, list_models
+from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair, Picking, Preview
 from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset
 
-_Named = TypeVar('_Named', Task, ModelEntry)
+if TYPE_CHECKING:
+    from rolecall.models.model_names import ModelName
+
+_Named = TypeVar('_Named', TaskEntry, ModelEntry)
 Files = Mapping[str, str] | Mapping[str, Mapping[str, str]]
 """Files of rows by split; for all datasets, or by the dataset's abbr or a pattern of it."""
 
@@ -36,11 +40,13 @@ class Experiment:
     """
 
     source: Source
+    name: str
+    """What a run of it is called, if nothing else is said."""
     config: Mapping[str, Any]
     """The config with all overrides."""
-    tasks: tuple[Task, ...]
+    tasks: tuple[TaskEntry, ...]
     models: tuple[ModelEntry, ...]
-    all_tasks: tuple[Task, ...]
+    all_tasks: tuple[TaskEntry, ...]
     """Every dataset of the config, selected or not."""
     all_models: tuple[ModelEntry, ...]
     """Every model of the config; judges are found among them."""
@@ -61,7 +67,17 @@ class Experiment:
         if isinstance(source, Experiment):
             return source
         options = options or SourceOptions()
-        recognised = Source.recognise(source)
+        if isinstance(source, Task):
+            if options.rows.given:
+                raise ConfigError(
+                    Problem(
+                        'source',
+                        f'{options.rows.given[0]} does not apply: a Task defines its own.',
+                        'Put it into the Task.',
+                    )
+                )
+            options = replace(options, rows=source)
+        recognised = Source.recognise(source.rows if isinstance(source, Task) else source)
         notes: list[str] = []
         config, selected = assemble(recognised, options, notes)
         skipped: list[Problem] | None = [] if options.collects_problems else None
@@ -69,6 +85,7 @@ class Experiment:
         in_entry = recognised.kind == 'rows' and isinstance(recognised.value, Path) and options.train_only
         opened = cls(
             source=recognised,
+            name=options.rows.name or recognised.run_name,
             config=config,
             tasks=tasks,
             models=models,
@@ -80,6 +97,21 @@ class Experiment:
             problems=tuple(skipped or ()),
         )
         return opened.select(model=selected)
+
+    @classmethod
+    def choose(
+        cls,
+        source: Experiment | SourceLike,
+        *,
+        dataset: str | Sequence[str] | None,
+        model: ModelName | Sequence[ModelName] | None,
+        data: Files | None,
+    ) -> Experiment:
+        """Open a source, with datasets by abbr, and models by abbr or name."""
+        if isinstance(source, Experiment):
+            return source.select(dataset=dataset, model=[str(name) for name in list_models(model)] or None)
+        options = SourceOptions(models=list_models(model), data=data or {})
+        return cls.open(source, options).select(dataset=dataset)
 
     @property
     def base(self) -> Path | None:
@@ -107,7 +139,7 @@ class Experiment:
 
     def edit(
         self,
-        task: Task,
+        task: TaskEntry,
         model: ModelEntry | None,
         *,
         dataset_entry: Mapping[str, Any],
@@ -121,13 +153,13 @@ class Experiment:
         tasks, models = build_edited_entries(dataset_entry, task.where, model_entry or model, where)
         return replace(self, tasks=tasks, models=models, all_tasks=tasks, all_models=models, _pairs={})
 
-    def dataset(self, task: Task) -> Dataset:
+    def dataset(self, task: TaskEntry) -> Dataset:
         """The rows of a dataset, opened when first needed."""
         if task.where not in self._datasets:
             self._datasets[task.where] = self._open(task)
         return self._datasets[task.where]
 
-    def pair(self, task: Task, model: ModelEntry | None) -> Pair:
+    def pair(self, task: TaskEntry, model: ModelEntry | None) -> Pair:
         """One dataset × model, compiled when first needed. Without a model, prompts are as the dataset words them."""
         key = (task.where, model.where if model is not None else None)
         if key not in self._pairs:
@@ -147,7 +179,7 @@ class Experiment:
         for task in chosen.tasks:
             yield from chosen.pairs_of(task, split=split)
 
-    def pairs_of(self, task: Task, *, split: Literal['test', 'train'] = 'test') -> Iterator[Pair]:
+    def pairs_of(self, task: TaskEntry, *, split: Literal['test', 'train'] = 'test') -> Iterator[Pair]:
         """One dataset with each model. Every model is shown the same examples."""
         data = self._datasets.get(task.where) or self._open(task)
         rows = replace(data, test=data.train) if split == 'train' else data
@@ -161,7 +193,7 @@ class Experiment:
             for number, row, picked in pair.rows(limit):
                 yield from pair.previews(number, row, picked, replies=replies)
 
-    def _open(self, task: Task) -> Dataset:
+    def _open(self, task: TaskEntry) -> Dataset:
         return task.open(base=self.base, data=_files_of(task.abbr, self.files))
 
 
@@ -173,7 +205,7 @@ def _files_of(abbr: str, files: Files) -> Mapping[str, str] | None:
     return by_abbr.get(abbr) or next(iter(fits), None) or for_all or None
 
 
-def _compile(task: Task, model: ModelEntry | None, picking: Picking) -> Pair:
+def _compile(task: TaskEntry, model: ModelEntry | None, picking: Picking) -> Pair:
     return Pair(task, model, picking.data, picking=picking)
 
 
@@ -199,14 +231,15 @@ def preview(
     source: Experiment | SourceLike,
     *,
     dataset: str | None = None,
-    model: str | Sequence[str] | None = None,
+    model: ModelName | Sequence[ModelName] | None = None,
     limit: int | None = None,
     replies: Sequence[str] | None = None,
     data: Files | None = None,
 ) -> Iterator[Preview]:
     """Yield every request that a config leads to, with the origin of every character.
 
-    `dataset` and `model` pick by abbr (patterns such as `gsm8k*` work), `limit` bounds the rows of each dataset,
+    `dataset` and `model` pick by abbr (patterns such as `gsm8k*` work); a model may also be given by name, as an entry
+    or as a function. `limit` bounds the rows of each dataset,
     `replies` stand for what the model says in the turns of a dialogue, and `data` supplies rows for datasets whose
     loader is not ours: `{'train': file, 'test': file}`.
 
@@ -221,5 +254,5 @@ def preview(
     >>> next(preview(config)).request
     '<H>1+1=?</H><B>'
     """
-    experiment = Experiment.open(source, SourceOptions(data=data or {})).select(dataset=dataset, model=model)
+    experiment = Experiment.choose(source, dataset=dataset, model=model, data=data)
     return experiment.previews(limit=limit, replies=replies)

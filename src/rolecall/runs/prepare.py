@@ -15,7 +15,7 @@ from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import check_repeats, check_sampling, check_stops
 from rolecall.experiment.opening.source import SourceOptions
-from rolecall.experiment.opening.tasks import Task, build_task
+from rolecall.experiment.opening.tasks import TaskEntry, build_task
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.experiment.pairs.shared_prefix import find_shared_prefix
 from rolecall.models.protocol import Model
@@ -91,7 +91,7 @@ def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) 
     return prepared
 
 
-def _find_stand_ins(experiment: Experiment) -> Iterator[Task]:
+def _find_stand_ins(experiment: Experiment) -> Iterator[TaskEntry]:
     """Datasets with problems, worded anew, so that their rows and scoring are checked in the same round."""
     config = experiment.config
     built = {task.where for task in experiment.all_tasks}
@@ -134,7 +134,7 @@ def _merge_same(problems: Sequence[Problem]) -> list[Problem]:
     return merged
 
 
-def _same_names(entries: Sequence[Task] | Sequence[ModelEntry], what: str) -> Iterator[Problem]:
+def _same_names(entries: Sequence[TaskEntry] | Sequence[ModelEntry], what: str) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for entry in entries:
         if entry.abbr in seen:
@@ -177,7 +177,7 @@ def _place_in_pair(pair: Pair, where: str, problem: Problem) -> Problem:
     return replace(problem, where=f'{where}: {problem.where}' if problem.where else where)
 
 
-def _open(experiment: Experiment, task: Task, problems: list[Problem]) -> Dataset | None:
+def _open(experiment: Experiment, task: TaskEntry, problems: list[Problem]) -> Dataset | None:
     try:
         return experiment.dataset(task)
     except ConfigError as error:
@@ -187,7 +187,7 @@ def _open(experiment: Experiment, task: Task, problems: list[Problem]) -> Datase
     return None
 
 
-def _find_scoring_problems(task: Task, entry: ModelEntry, entries: Sequence[ModelEntry]) -> list[Problem]:
+def _find_scoring_problems(task: TaskEntry, entry: ModelEntry, entries: Sequence[ModelEntry]) -> list[Problem]:
     """What is wrong with the scoring of a dataset whose rows, or whose model, cannot be used either."""
     try:
         read_scoring(task, entry, entries)
@@ -198,7 +198,7 @@ def _find_scoring_problems(task: Task, entry: ModelEntry, entries: Sequence[Mode
     return []
 
 
-def _find_inferencer_problems(task: Task, entry: ModelEntry) -> list[Problem]:
+def _find_inferencer_problems(task: TaskEntry, entry: ModelEntry) -> list[Problem]:
     """What is wrong with the inferencer's own options; those of the model are reported with the model."""
     inferencer = task.inferencer
     try:
@@ -251,7 +251,7 @@ def _prepare_pair(
         yield PairRun(pair, model_entry, model, inferencer, *scoring, cluster_column(pair))
 
 
-def _repeats(task: Task) -> int | None:
+def _repeats(task: TaskEntry) -> int | None:
     """How often each row is asked, where the dataset says so (`n`)."""
     repeats = task.entry.get('n')
     return repeats if isinstance(repeats, int) and repeats > 1 else None

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from rolecall._version import __version__
 from rolecall.experiment.inferencers.inferencer import Inferencer
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Model
 from rolecall.sources.config.reference import Reference
@@ -61,7 +61,7 @@ def digest_asking(one: _Asking, known: dict[int, str | None]) -> str | None:
     return _digest([dataset, entry, identity, sampling and sampling.as_dict(), digests])
 
 
-def digest_scoring(task: Task, model_entry: ModelEntry) -> str | None:
+def digest_scoring(task: TaskEntry, model_entry: ModelEntry) -> str | None:
     """A digest of everything that decides how rows are scored; None where that cannot be told."""
     entry = model_entry.entry
     parts = [entry.get('pred_postprocessor'), entry.get('meta_template')]

@@ -13,7 +13,7 @@ from rolecall.core.render.families import meta_template
 from rolecall.errors import ConfigError, Problem, RenderError
 from rolecall.experiment.opening.judges import JudgeEntry, describe_scoring, find_judges
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 
 
@@ -25,7 +25,7 @@ class Scoring(NamedTuple):
     is_baseline: bool
 
 
-def read_scoring(task: Task, model_entry: ModelEntry, model_entries: Sequence[ModelEntry]) -> Scoring:
+def read_scoring(task: TaskEntry, model_entry: ModelEntry, model_entries: Sequence[ModelEntry]) -> Scoring:
     """The scoring that a dataset's `eval_cfg` describes, for one model."""
     section = task.entry.get('eval_cfg')
     if section is not None and not isinstance(section, Mapping):
@@ -79,7 +79,7 @@ def _find_further_problems(evaluation: Mapping[str, Any], output_column: str | N
     return []
 
 
-def _word_prompt(task: Task, row: Row) -> Any:
+def _word_prompt(task: TaskEntry, row: Row) -> Any:
     """The prompt of a row as OpenCompass records it: without examples, and before the model's own template.
 
     Where labels have a prompt each, it is a dict of them; nothing for a row that cannot be worded.

@@ -10,7 +10,7 @@ from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.lint.finding import Rule
 from rolecall.experiment.lint.rules import collect_rules
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import TaskEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ChosenRules:
     def read(
         cls,
         config: Mapping[str, Any],
-        tasks: Sequence[Task],
+        tasks: Sequence[TaskEntry],
         model_entries: Sequence[ModelEntry],
         silence: Collection[str],
     ) -> ChosenRules:
@@ -34,13 +34,13 @@ class ChosenRules:
         problems: list[Problem] = []
         silenced = _check_rule_names(silence, 'silence', problems, rules)
         silenced |= _find_silenced_rules(config, 'lint', problems, rules, ('silence', 'rules'))
-        entries: list[Task | ModelEntry] = [*tasks, *model_entries]
+        entries: list[TaskEntry | ModelEntry] = [*tasks, *model_entries]
         by_place = {one.where: _find_silenced_rules(one.entry, f'{one.where}.lint', problems, rules) for one in entries}
         if problems:
             raise ConfigError(problems)
         return cls(rules, silenced, by_place)
 
-    def for_entries(self, *entries: Task | ModelEntry) -> list[Rule]:
+    def for_entries(self, *entries: TaskEntry | ModelEntry) -> list[Rule]:
         """The rules that none of these entries silences."""
         silenced = self.silenced.union(*(self.silenced_by_place[entry.where] for entry in entries))
         return [rule for rule in self.rules.values() if rule.name not in silenced]

@@ -12,7 +12,7 @@ from rolecall.experiment.lint.subject import Postprocessor, Subject
 from rolecall.experiment.opening.judges import JudgeEntry, describe_scoring
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import check_sampling, check_stops, find_option, sampling_of
-from rolecall.experiment.opening.tasks import MISPLACED_OPTIONS, Task
+from rolecall.experiment.opening.tasks import MISPLACED_OPTIONS, TaskEntry
 from rolecall.experiment.opening.unknown_keys import foreign_keys, unknown_dataset_keys, unknown_model_keys
 from rolecall.models.backends import find_type_problems
 from rolecall.registry import part_name
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def describe_dataset(
-    task: Task, opened: Dataset | str, tasks: Sequence[Task], *, judge: JudgeEntry | None, judge_missing: str
+    task: TaskEntry, opened: Dataset | str, tasks: Sequence[TaskEntry], *, judge: JudgeEntry | None, judge_missing: str
 ) -> Subject:
     """A dataset among those of its config. `opened` is the dataset, or why it cannot be opened."""
     reader = task.reader
@@ -69,7 +69,7 @@ def describe_model(model_entry: ModelEntry, model_entries: Sequence[ModelEntry])
     )
 
 
-def describe_pair(dataset: Subject, model: Subject, task: Task, model_entry: ModelEntry) -> Subject:
+def describe_pair(dataset: Subject, model: Subject, task: TaskEntry, model_entry: ModelEntry) -> Subject:
     """A dataset with a model: what each is, and the lengths they agree on (the dataset's setting wins)."""
     return replace(
         dataset,
@@ -107,7 +107,7 @@ def _find_tokenizer(entry: Mapping[str, Any]) -> tuple[Tokenizer | None, str]:
         return None, str(missing)
 
 
-def _draws_alike(task: Task, model_entry: ModelEntry) -> bool:
+def _draws_alike(task: TaskEntry, model_entry: ModelEntry) -> bool:
     """Whether several answers are drawn to one prompt without a temperature, so that they may all be the same."""
     options, entry = task.inferencer.options, model_entry.entry
     samples = find_option('sc_size', options) or find_option('num_return_sequences', options, entry) or 1
@@ -115,7 +115,7 @@ def _draws_alike(task: Task, model_entry: ModelEntry) -> bool:
     return several and not sampling_of(options, entry).temperature
 
 
-def _find_scoring_problems(task: Task, judge: JudgeEntry | None) -> tuple[Problem, ...]:
+def _find_scoring_problems(task: TaskEntry, judge: JudgeEntry | None) -> tuple[Problem, ...]:
     written = task.entry.get('eval_cfg')
     if not isinstance(written, Mapping):
         return () if not written else (Problem('', f'expected a dict, got {written!r:.60}.'),)
@@ -134,7 +134,7 @@ def _find_scoring_problems(task: Task, judge: JudgeEntry | None) -> tuple[Proble
     return ()
 
 
-def _find_namesakes(one: Task | ModelEntry, all_of_them: Sequence[Task | ModelEntry]) -> tuple[str, ...]:
+def _find_namesakes(one: TaskEntry | ModelEntry, all_of_them: Sequence[TaskEntry | ModelEntry]) -> tuple[str, ...]:
     """Every place where the abbr is used, if it is used more than once and this is the first."""
     places = tuple(other.where for other in all_of_them if other.abbr == one.abbr)
     return places if len(places) > 1 and places[0] == one.where else ()

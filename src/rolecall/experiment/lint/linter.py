@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
 from rolecall.experiment.experiment import Experiment, Files
@@ -16,13 +16,15 @@ from rolecall.experiment.lint.tally import FindingTally, worst_first
 from rolecall.experiment.opening.judges import JudgeEntry, find_judge
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.source import SourceOptions
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.sources.datasets import Dataset
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.sources.retrievers import Picked
+
+if TYPE_CHECKING:
+    from rolecall.models.model_names import ModelName
 
 _SAME = 4
 """From this many on, findings of one kind are one finding, with their number."""
@@ -35,7 +37,7 @@ def lint_config(
     source: Experiment | SourceLike,
     *,
     dataset: str | None = None,
-    model: str | Sequence[str] | None = None,
+    model: ModelName | Sequence[ModelName] | None = None,
     limit: int | None = 200,
     silence: Collection[str] = (),
     data: Files | None = None,
@@ -55,7 +57,7 @@ def lint_config(
     ...     print(finding.severity, finding.rule, finding.where, finding.remedy[:28])
     error unfilled-field demo Did you mean {question}? Nam
     """
-    experiment = Experiment.open(source, SourceOptions(data=data or {})).select(dataset=dataset, model=model)
+    experiment = Experiment.choose(source, dataset=dataset, model=model, data=data)
     tasks, model_entries = experiment.tasks, experiment.models
     rules = ChosenRules.read(
         experiment.config, tasks, model_entries, {silence} if isinstance(silence, str) else silence
@@ -150,7 +152,7 @@ def _look_at_rows(
     )
 
 
-def _left_out(task: Task, data: Dataset) -> dict[str, int]:
+def _left_out(task: TaskEntry, data: Dataset) -> dict[str, int]:
     """How many malformed lines were passed over, among the rows asked about and those that examples come from."""
     sources = {'test': data.test}
     if task.retriever.ice_num and data.train is not data.test:
@@ -175,7 +177,7 @@ def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Aske
     return replace(asked, sent=found)
 
 
-def _find_judge(task: Task, model_entries: Sequence[ModelEntry]) -> tuple[JudgeEntry | None, str]:
+def _find_judge(task: TaskEntry, model_entries: Sequence[ModelEntry]) -> tuple[JudgeEntry | None, str]:
     """The dataset's judge, or why it cannot be asked."""
     if not model_entries:  # the judge may be named where the models are
         return None, ''
@@ -207,7 +209,7 @@ class _Count:
             self._progress(self._done, self._total)
 
 
-def _open(experiment: Experiment, task: Task) -> Dataset | str:
+def _open(experiment: Experiment, task: TaskEntry) -> Dataset | str:
     """The dataset, or why it cannot be opened."""
     try:
         return experiment.dataset(task)

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.registry import part_name
 from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Rival
@@ -67,7 +67,7 @@ class Comparison:
 
 
 def find_comparison(
-    evaluator: Mapping[str, Any], task: Task, model_entries: Sequence[ModelEntry], *, named: bool
+    evaluator: Mapping[str, Any], task: TaskEntry, model_entries: Sequence[ModelEntry], *, named: bool
 ) -> Comparison | None:
     """How an evaluator compares two answers; None if it judges one. `named`: its prompt names `{prediction2}`."""
     entry = task.entry

@@ -14,14 +14,14 @@ from rolecall.checking import Problems
 from rolecall.core.program import compile
 from rolecall.errors import Problem
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
-from rolecall.experiment.opening.tasks import Task, build_task, collect
+from rolecall.experiment.opening.tasks import TaskEntry, build_task, collect
 from rolecall.registry import part_name
 from rolecall.sources.config.files import Config, misspelt_lists
 
 JUDGING_EVALUATORS = ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator')
 
 
-Entries = tuple[tuple[Task, ...], tuple[ModelEntry, ...]]
+Entries = tuple[tuple[TaskEntry, ...], tuple[ModelEntry, ...]]
 
 
 def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = None) -> Entries:
@@ -36,7 +36,7 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     """
     problems = Problems()
     problems.found += misspelt_lists(config)
-    tasks: list[Task] = []
+    tasks: list[TaskEntry] = []
     judges = _find_default_judges(config, problems)
     for key in dataset_keys(config):
         tasks += collect(_add_judges(config[key], judges), key, problems, build_task)
@@ -137,14 +137,14 @@ def _resolve_name(name: str) -> Mapping[str, Any]:
     return resolve_model(name, where='')
 
 
-def _check_pair(task: Task, model_entry: ModelEntry) -> None:
+def _check_pair(task: TaskEntry, model_entry: ModelEntry) -> None:
     """Compile without examples: roles without a home, media for a text model, and the like show here."""
     for label in task.prompt_labels:
         compile(task.wording, model_entry.renderer, mode=task.mode, label=label)
 
 
 def media_folders(
-    tasks: Iterable[Task], *, base: Path | None, allowed: Any = (), data: Mapping[str, str] | None = None
+    tasks: Iterable[TaskEntry], *, base: Path | None, allowed: Any = (), data: Mapping[str, str] | None = None
 ) -> tuple[Path, ...]:
     """The folders whose files a row may name: those of the datasets, and what the config's `media_folders` allows.
 

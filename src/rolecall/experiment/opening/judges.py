@@ -27,7 +27,7 @@ from rolecall.experiment.opening.comparisons import Comparison, find_comparison
 from rolecall.experiment.opening.fitting import Step, TokenBudget, fit
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
 from rolecall.experiment.opening.sampling import sampling_of
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.models.model_names import resolve_model
 from rolecall.registry import part_name
 
@@ -165,12 +165,12 @@ def describe_scoring(evaluation: Mapping[str, Any], judge: JudgeEntry | None) ->
     return {**evaluation, 'evaluator': {**options, 'type': 'PairwiseEvaluator'}}
 
 
-def find_judge(task: Task, model_entries: Sequence[ModelEntry]) -> JudgeEntry | None:
+def find_judge(task: TaskEntry, model_entries: Sequence[ModelEntry]) -> JudgeEntry | None:
     """The first judge of a dataset, whose verdicts are those of its rows; None if it has none."""
     return next(iter(find_judges(task, model_entries)), None)
 
 
-def find_judges(task: Task, model_entries: Sequence[ModelEntry]) -> tuple[JudgeEntry, ...]:
+def find_judges(task: TaskEntry, model_entries: Sequence[ModelEntry]) -> tuple[JudgeEntry, ...]:
     """The judges that a dataset's evaluator describes: the same prompt for each of its models.
 
     `judge_cfg` is a model entry, the abbr of a model of the config, a model by name (`openai/gpt-4.1`), or a list of
@@ -261,14 +261,14 @@ def _read_template(written: Mapping[str, Any]) -> Template:
         raise type(error)(problem.inside(f'{_WHERE}.prompt_template') for problem in error.problems) from error
 
 
-def _find_question_columns(task: Task) -> tuple[str, ...]:
+def _find_question_columns(task: TaskEntry) -> tuple[str, ...]:
     """The columns that word a question: those that the dataset's template names, if it names its input columns."""
     named = task.wording.prompt.script(task.prompt_labels[0]).columns - {task.wording.output_column}
     listed = tuple(column for column in task.reader.input_columns if column in named)
     return listed or task.reader.input_columns or tuple(sorted(column for column in named if column is not None))
 
 
-def _word_template(evaluator: Mapping[str, Any], task: Task, comparison: Comparison | None) -> Template:
+def _word_template(evaluator: Mapping[str, Any], task: TaskEntry, comparison: Comparison | None) -> Template:
     """The prompt of a judge for whom the config has none."""
     columns = task.reader.input_columns or tuple(sorted(task.wording.prompt.script(task.prompt_labels[0]).columns))
     asked = '\n'.join(f'{{{column}}}' for column in columns if column != task.wording.output_column)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rolecall.compat.benchmarks import is_benchmark_name
 from rolecall.compat.benchmarks.catalogues import CATALOGUES, find_catalogue_file
@@ -16,7 +16,10 @@ from rolecall.sources.config.names import resolve
 from rolecall.sources.config.plain_configs import is_plain_config
 from rolecall.sources.config.reference import Resolve
 
-SourceLike = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+if TYPE_CHECKING:
+    from rolecall.experiment.opening.rows_config import Task
+
+SourceLike: TypeAlias = 'str | Path | Task | Mapping[str, Any] | Iterable[Mapping[str, Any]]'
 SourceKind = Literal['benchmark', 'catalogue', 'task', 'rows', 'config']
 """Benchmarks by name, a file of a package's catalogue (`opencompass:NAME`), task files of lm-evaluation-harness, rows
 or a file of them, a config file or a mapping."""
@@ -39,7 +42,7 @@ class Source:
         if isinstance(value, Mapping):
             return cls('config', value)
         if not isinstance(value, str | Path):
-            return cls('rows', value)
+            return cls('rows', _list_rows(value))
         if Path(value).suffix != '.py':
             from rolecall.sources.datasets.formats import is_data_file  # not for every config
 
@@ -63,6 +66,19 @@ class Source:
 
     def __str__(self) -> str:
         return str(self.value) if isinstance(self.value, str | Path) else self.kind
+
+
+def _list_rows(rows: Any) -> list[Mapping[str, Any]]:
+    """Rows, an iterator of them or a frame, as a list."""
+    listed: list[Any] = [None]
+    if hasattr(rows, 'to_dict'):
+        listed = rows.to_dict('records')
+    elif isinstance(rows, Iterable):
+        listed = list(rows)
+    if not all(isinstance(row, Mapping) for row in listed):
+        what = f'expected a path, a config, or rows (dicts), got {type(rows).__name__}.'
+        raise ConfigError(Problem('source', what))
+    return listed
 
 
 def load_config(

@@ -48,7 +48,8 @@ class RowsOptions:
     template: str | None = None
     answer: str | None = None
     """The column of the answer."""
-    choices: tuple[str, ...] = ()
+    choices: Sequence[str] = ()
+    """The answers to choose from; a text has commas between them."""
     metric: str | Mapping[str, Any] | Callable[..., Any] | None = None
     extract: str | Mapping[str, Any] | Callable[..., Any] | None = None
     """A postprocessor: how the answer is read from a reply."""
@@ -57,6 +58,12 @@ class RowsOptions:
     on_error: OnError | None = None
     question: str | None = None
     """The column of the question, where its name does not tell."""
+    name: str | None = None
+    """What the dataset is called; otherwise as its file, or `rows`."""
+
+    def __post_init__(self) -> None:
+        choices = read_choices(self.choices) if isinstance(self.choices, str) else tuple(map(str, self.choices))
+        object.__setattr__(self, 'choices', choices)
 
     @property
     def file(self) -> dict[str, Any]:
@@ -78,6 +85,21 @@ class RowsOptions:
             '--on-error': self.on_error,
         }
         return [name for name, value in named.items() if value is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Task(RowsOptions):
+    """Rows, how they are asked and how answers are scored: a dataset without a nested config.
+
+    `rows` are dicts, a pandas frame or a file. `run`, `preview` and `lint` take a task as they take a config:
+
+    >>> task = Task([{'q': '1+1=?', 'a': '2'}], template='Add: {q}', answer='a', metric='number')
+    >>> import rolecall
+    >>> next(rolecall.preview(task, model='openai/gpt-4o')).request
+    [{'role': 'user', 'content': 'Add: 1+1=?'}]
+    """
+
+    rows: Any
 
 
 def read_choices(text: str) -> tuple[str, ...]:
@@ -125,7 +147,6 @@ def dataset_for_rows(
     *,
     dialogue: bool,
     perplexity: bool,
-    name: str = 'rows',
     notes: list[str] | None = None,
 ) -> dict[str, Any]:
     """The dataset entry of a file of rows, or of rows themselves.
@@ -148,6 +169,7 @@ def dataset_for_rows(
     if listed is not None:
         known = [spread_choices(row, listed, options.answer) for row in known]
     columns = columns_of(known)
+    name = options.name or (rows.name.split('.')[0] if isinstance(rows, Path) else 'rows')
     where = str(rows) if isinstance(rows, Path) else name
     if not known:
         what = 'the file is empty or has only a header' if isinstance(rows, Path) else 'the list is empty'
@@ -178,7 +200,7 @@ def dataset_for_rows(
     if perplexity:
         inferencer = {'type': 'PPLInferencer', 'labels': list(options.choices)}
     return {
-        'abbr': rows.name.split('.')[0] if isinstance(rows, Path) else name,
+        'abbr': name,
         **source,
         **options.file,
         **({'flatten': True} if nested and '.' in f'{fields} {options.answer} {listed}' else {}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +81,14 @@ class SourceOptions:
         values = {name: getattr(self.rows, name) for name in names}
         rows = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return {**rows, **self.overrides.as_dict()}
+
+
+def list_models(model: Any) -> tuple[ModelName, ...]:
+    """A model, several, or none, as they may be given in Python."""
+    if model is None:
+        return ()
+    alone = isinstance(model, str | Mapping) or callable(model) or not isinstance(model, Iterable)
+    return (model,) if alone else tuple(model)
 
 
 def assemble(

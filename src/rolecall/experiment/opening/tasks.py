@@ -35,7 +35,7 @@ def locate_problems(where: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskEntry:
     """One dataset of a config, ready to be compiled for a model."""
 
     abbr: str
@@ -86,7 +86,7 @@ class Task:
         return labels if self.inferencer.scores_whole_text and len(labels) == 1 else (None,)
 
 
-def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task | None:
+def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> TaskEntry | None:
     """Understand one dataset entry; None if it has problems (which are taken down)."""
     before = len(problems.found)
     problems.misspelt_keys(where, entry, ('reader_cfg', 'infer_cfg', 'eval_cfg'))
@@ -117,7 +117,7 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
             return None
     joints = Joints(retriever.ice_separator, retriever.ice_eos_token)
     wording = Wording(prompt, ice, reader.output_column, inferencer.replacement, joints, reader.input_columns)
-    task = Task(dataset_abbr(entry), entry, where, reader, wording, retriever, inferencer)
+    task = TaskEntry(dataset_abbr(entry), entry, where, reader, wording, retriever, inferencer)
     _check_task(task, at, problems)
     return task if len(problems.found) == before else None
 
@@ -158,7 +158,7 @@ def _build_inferencer(written: object, where: str, problems: Problems) -> Infere
     return None
 
 
-def _check_task(task: Task, at: str, problems: Problems) -> None:
+def _check_task(task: TaskEntry, at: str, problems: Problems) -> None:
     """What can be said about a dataset before a model is known."""
     asks = task.inferencer
     template = task.wording.prompt

@@ -21,7 +21,7 @@ from rolecall.errors import DataError, RenderError
 from rolecall.experiment.opening.fitting import CutSide, Step, TokenBudget, fit
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
-from rolecall.experiment.opening.tasks import Task, locate_problems
+from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
 from rolecall.experiment.pairs.programs import build_program
 from rolecall.registry import load_object
 from rolecall.sources.datasets import Dataset, Row, Rows, first
@@ -68,7 +68,7 @@ class Preview:
 class Picking:
     """The examples for the rows of one dataset. Every model is shown the same, so `keeps` saves picking them again."""
 
-    def __init__(self, task: Task, data: Dataset, *, keeps: bool) -> None:
+    def __init__(self, task: TaskEntry, data: Dataset, *, keeps: bool) -> None:
         self._task = task
         self.data = data
         self._keeps = keeps and not task.retriever.fixed
@@ -155,7 +155,7 @@ class Pair:
     """One dataset × one model, compiled. Everything that shows, exports or sends requests takes them from here."""
 
     def __init__(
-        self, task: Task, model_entry: ModelEntry | None, data: Dataset, *, picking: Picking | None = None
+        self, task: TaskEntry, model_entry: ModelEntry | None, data: Dataset, *, picking: Picking | None = None
     ) -> None:
         self.task = task
         self.model_entry = model_entry
@@ -308,7 +308,7 @@ class Pair:
         return [column for column in self._needed if column not in row]
 
 
-def _find_budget(task: Task, model_entry: ModelEntry, weighs: bool) -> TokenBudget:
+def _find_budget(task: TaskEntry, model_entry: ModelEntry, weighs: bool) -> TokenBudget:
     """The shorter of the dataset's and the model's context limit, less the length of the answer."""
     options = task.inferencer.options
     stated, truncate = options.get('max_seq_len'), options.get('truncate')

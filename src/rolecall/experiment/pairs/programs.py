@@ -20,7 +20,7 @@ from rolecall.core.render.renderers import Renderer
 from rolecall.core.render.spans import Span
 from rolecall.errors import RenderError
 from rolecall.experiment.opening.fitting import Labelled
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.sources.datasets import Dataset
 
 _KEPT = 64
@@ -50,7 +50,7 @@ class RowProgram(Protocol):
         """The same requests, with the origin of every character."""
 
 
-def build_program(task: Task, renderer: Renderer, data: Dataset) -> RowProgram:
+def build_program(task: TaskEntry, renderer: Renderer, data: Dataset) -> RowProgram:
     """The program of a dataset for a model side. A template may have one of its own."""
     own = getattr(task.wording.prompt, 'build_program', None)
     if own is not None:
@@ -79,7 +79,7 @@ class _Prompts:
     waits = False
     complete = False
 
-    def __init__(self, task: Task, renderer: Renderer, train: Indexed) -> None:
+    def __init__(self, task: TaskEntry, renderer: Renderer, train: Indexed) -> None:
         asks = task.inferencer
         self.weighs = task.mode == 'ppl'
         self._labels = task.prompt_labels
@@ -125,7 +125,7 @@ class _Choices(_Prompts):
 
     column = 'choices'
 
-    def __init__(self, task: Task, renderer: Renderer, train: Indexed) -> None:
+    def __init__(self, task: TaskEntry, renderer: Renderer, train: Indexed) -> None:
         super().__init__(task, renderer, train)
         self.weighs = True
 
@@ -158,7 +158,7 @@ class _Turns:
     weighs = False
     complete = False
 
-    def __init__(self, task: Task, renderer: Renderer, train: Indexed) -> None:
+    def __init__(self, task: TaskEntry, renderer: Renderer, train: Indexed) -> None:
         asks = task.inferencer
         self.waits = asks.infer_mode == 'every'
         self._train = train
@@ -192,7 +192,7 @@ class _Messages(_Turns):
     A column that holds one question for each turn is worded as any other multi-turn prompt.
     """
 
-    def __init__(self, task: Task, renderer: Renderer, train: Indexed, column: str) -> None:
+    def __init__(self, task: TaskEntry, renderer: Renderer, train: Indexed, column: str) -> None:
         self._column, self._answer, self._system = column, f'{column}.assistant', f'{column}.system'
         if task.wording.prompt.script().plain:
             asked = PromptTemplate({'round': [self._speak('HUMAN', column)]}, ice_token=task.wording.prompt.ice_token)

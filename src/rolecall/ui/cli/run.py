@@ -118,7 +118,7 @@ def _run(arguments: argparse.Namespace) -> int:
     experiment = open_experiment(arguments, arguments.config, asks_models=True)
     if arguments.save_config:
         _save(arguments, experiment)
-    out = shared_out = Path(arguments.out or Path('runs') / experiment.source.run_name)
+    out = shared_out = Path(arguments.out or Path('runs') / experiment.name)
     if options.share is not None:
         out = out / f'rank-{options.share.rank}-of-{options.share.of}'
     progress = progress_for(quiet=arguments.quiet, translate=translate_message)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rolecall.errors import ConfigError, DataError, Problem, RolecallError, did_you_mean
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.strings import count_noun, printable
@@ -22,7 +22,7 @@ from rolecall.ui.views.tokens import count_tokens
 if TYPE_CHECKING:
     from rolecall.models.tokenizers.tokenizer import Tokenizer
 
-_Named = TypeVar('_Named', Task, ModelEntry)
+_Named = TypeVar('_Named', TaskEntry, ModelEntry)
 Ask = Callable[[str], str]
 Say = Callable[[str], object]
 Complain = Callable[[str], object]
@@ -61,7 +61,7 @@ def _match_answer(named: Sequence[_Named], answer: str) -> list[_Named]:
     return [one for one in named if fnmatch.fnmatchcase(one.abbr, answer)]
 
 
-def open_pairs(experiment: Experiment, *, on_failure: Callable[[Task, RolecallError], None]) -> Iterator[Pair]:
+def open_pairs(experiment: Experiment, *, on_failure: Callable[[TaskEntry, RolecallError], None]) -> Iterator[Pair]:
     """Each dataset × model, compiled one after the other. Datasets that cannot be opened go to `on_failure`."""
     for task in experiment.tasks:
         try:
@@ -163,7 +163,7 @@ class _Complaints:
 
 
 def _open_selected(experiment: Experiment, query: PreviewQuery, complain: Complain) -> Iterator[Pair]:
-    def on_failure(task: Task, error: RolecallError) -> None:
+    def on_failure(task: TaskEntry, error: RolecallError) -> None:
         complain(str(error) if isinstance(error, ConfigError) else f'{task.abbr}: {error}')
 
     pairs = open_pairs(experiment, on_failure=on_failure)

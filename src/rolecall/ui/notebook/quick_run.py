@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
+from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.overrides import Overrides
-from rolecall.experiment.opening.rows_config import RowsOptions, read_choices
-from rolecall.experiment.opening.source import SourceOptions
+from rolecall.experiment.opening.rows_config import RowsOptions
+from rolecall.experiment.opening.source import SourceOptions, list_models
 from rolecall.models.model_names import ModelName
 from rolecall.runs import RunOptions, run_config
 from rolecall.ui.notebook.finished_run import FinishedRun
@@ -18,7 +19,7 @@ from rolecall.ui.notebook.notebook_progress import choose_progress
 
 
 def run(
-    source: str | Path | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+    source: Experiment | SourceLike,
     *,
     model: ModelName | Sequence[ModelName] = (),
     model_name: str | None = None,
@@ -52,7 +53,7 @@ def run(
 ) -> FinishedRun:
     """Ask models about rows and score the answers, with the words of `rolecall run`.
 
-    `source` is a config (a file or a dict), a file of rows, a list of rows, or a pandas frame; `model` a name
+    `source` is a config (a file or a dict), a file of rows, a list of rows, a pandas frame or a `Task`; `model` a name
     (`'smollm2'`, `'openai/gpt-4.1-mini'`), a model entry, a function, or several of these. `settings` changes any value
     of a config by its place: `{'datasets.*.infer_cfg.inferencer.max_out_len': 64}`; `silence` names lint rules to leave
     out. Started again with the same `out`
@@ -70,12 +71,12 @@ def run(
     if limit is not None and limit < 1:
         raise ConfigError(Problem('limit', f'limit must be at least 1, got {limit}.'))
     options = SourceOptions(
-        models=_list_models(model),
+        models=list_models(model),
         model_name=model_name,
         rows=RowsOptions(
             template=template,
             answer=answer,
-            choices=read_choices(choices) if isinstance(choices, str) else tuple(map(str, choices)),
+            choices=choices,
             metric=metric,
             extract=extract,
             ask=ask,
@@ -99,12 +100,12 @@ def run(
         asks_models=True,
         collects_problems=True,
     )
-    experiment = Experiment.open(_read_source(source), options)
+    experiment = Experiment.open(source, options)
     progress = choose_progress(quiet=quiet)
     for note in experiment.notes:
         progress.on_message(note)
     run_options = RunOptions(
-        out=Path('runs') / experiment.source.run_name if out is None else out,
+        out=Path('runs') / experiment.name if out is None else out,
         limit=limit,
         dataset=dataset,
         rerun=rerun,
@@ -112,23 +113,3 @@ def run(
         force=force,
     )
     return FinishedRun(run_config(experiment, run_options, progress=progress))
-
-
-def _list_models(model: Any) -> tuple[ModelName, ...]:
-    one = isinstance(model, str | Mapping) or callable(model) or not isinstance(model, Iterable)
-    return (model,) if one else tuple(model)
-
-
-def _read_source(source: Any) -> Any:
-    """A path or a config as it is; a frame or an iterator as a list of rows."""
-    if isinstance(source, str | Path | Mapping):
-        return source
-    rows: Any = [None]
-    if hasattr(source, 'to_dict'):
-        rows = source.to_dict('records')
-    elif isinstance(source, Iterable):
-        rows = list(source)
-    if not all(isinstance(row, Mapping) for row in rows):
-        what = f'expected a path, a config, or rows (dicts), got {type(source).__name__}.'
-        raise ConfigError(Problem('source', what))
-    return rows

@@ -15,7 +15,7 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint.linter import lint_config
 from rolecall.experiment.opening.judges import find_judge
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.tasks import Task
+from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.experiment.previews.differences import align_lines, request_lines
@@ -165,7 +165,7 @@ class ConfigDocument:
             self._findings[key] = [asdict(finding) for finding in lint_config(chosen, limit=_LINT_ROWS)]
         return self._findings[key]
 
-    def task(self, dataset: str) -> Task:
+    def task(self, dataset: str) -> TaskEntry:
         """A dataset of the config by its abbr."""
         dataset = replace_lone_surrogates(dataset)
         if dataset not in self._tasks:
@@ -208,7 +208,7 @@ class ConfigDocument:
         return self._pairs[key]
 
 
-def _summarise_row(row: Row, task: Task) -> str:
+def _summarise_row(row: Row, task: TaskEntry) -> str:
     """The text of a row's input columns (of all columns, if none are named) on one line."""
     columns = [column for column in task.reader.input_columns if column in row] or list(row)
     return ' · '.join(' '.join(str(row[column]).split()) for column in columns)

@@ -18,7 +18,7 @@ from rolecall.ui.cli.options import (
 if TYPE_CHECKING:
     from rolecall.errors import RolecallError
     from rolecall.experiment.experiment import Experiment
-    from rolecall.experiment.opening.tasks import Task
+    from rolecall.experiment.opening.tasks import TaskEntry
 
 
 def add_requests(exports: Any) -> None:
@@ -71,7 +71,7 @@ def _entries(experiment: Experiment, limit: int | None) -> Iterator[dict[str, An
                 print_note(note)
 
 
-def _refuse(task: Task, error: RolecallError) -> None:
+def _refuse(task: TaskEntry, error: RolecallError) -> None:
     raise error
 
 
