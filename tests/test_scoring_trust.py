@@ -19,7 +19,7 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.group_scores import student_t, summarise_groups
 from rolecall.scoring.groups import read_groups
-from rolecall.scoring.metrics.metric import Answer, Corpus, Mark, Metric, Problems
+from rolecall.scoring.metrics.metric import Answer, Corpus, Mark, Metric, PassRate
 from rolecall.scoring.paired_ranking import PairedRow, rank_models
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
 from rolecall.scoring.scorecard import ReplyCount, Scorecard
@@ -668,7 +668,7 @@ def test_rows_that_are_samples_of_one_problem_count_together() -> None:
     metric = Metric(
         'right',
         lambda answer: Mark(float(answer.prediction == 'A'), correct=answer.prediction == 'A'),
-        Problems(problem=lambda answer: answer.values['task'], k=(1, 2)),
+        PassRate(problem=lambda answer: answer.values['task'], k=(1, 2)),
     )
     rows = [Scorable(n, 'ok', said, 'A', {'task': task}) for n, (said, task) in enumerate(['Ax', 'Bx', 'By', 'By'])]
     run = build_scorer({'evaluator': metric}).score(rows)

@@ -17,7 +17,7 @@ from rolecall.insight.run_source import StoredRun
 from rolecall.runs.plan import plan_run
 from rolecall.runs.run import run_config
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.scoring.statistics import Agreement
+from rolecall.scoring.statistics import AgreementCounter
 from rolecall.ui.cli.main import main
 from rolecall.ui.report.page import report_html
 from rolecall.ui.report.terminal_report import report_terminal
@@ -156,7 +156,7 @@ def test_view_shows_the_prompt_of_each_judge(tmp_path: Path, capsys: pytest.Capt
 )
 def test_agreement(rows: list[list[float | None]], equal: float | None, alpha: float | None) -> None:
     """The last alpha was computed with the package krippendorff 0.9 (interval)."""
-    agreement = Agreement()
+    agreement = AgreementCounter()
     for scores in rows:
         agreement.add(scores)
     told = agreement.describe()

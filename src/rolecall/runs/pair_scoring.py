@@ -20,7 +20,7 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Rival
 from rolecall.scoring.scorecard import JudgeAgreement, Judging, Scorecard, Verdict
 from rolecall.scoring.session import Opinions, ScoringSession
-from rolecall.scoring.statistics import Agreement
+from rolecall.scoring.statistics import AgreementCounter
 from rolecall.sources.datasets.rows import Rows
 
 FindOpponents = Callable[[int, Row], Sequence[Rival]]
@@ -156,7 +156,7 @@ class _OtherJudges:
     """The judges after the first: the same rows scored by each, and how far all agree."""
 
     sessions: Sequence[ScoringSession]
-    agreement: Agreement = field(default_factory=Agreement)
+    agreement: AgreementCounter = field(default_factory=AgreementCounter)
 
     def add(self, rows: Sequence[Scorable], opinions: Sequence[Opinions], first: Sequence[Verdict]) -> None:
         """Score some rows by each judge's replies; `first` has the verdicts of the first judge."""

@@ -1,6 +1,6 @@
-"""Add up marks row by row: a few numbers are kept of each row, never the row.
+"""Aggregate marks row by row, keeping a few numbers of each row and not the row itself.
 
-Metrics over groups of rows are the exception: they hold rows until their groups are complete.
+Metrics over groups of rows are the exception: they keep rows until all groups are complete.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
-from rolecall.scoring.metrics.metric import Answer, Corpus, Groups, Mark, Metric, Problems, WinRate
+from rolecall.scoring.metrics.metric import Answer, Corpus, Groups, Mark, Metric, PassRate, WinRate
 from rolecall.scoring.scorecard import IntervalBasis, Scorecard
 from rolecall.scoring.statistics import (
     Interval,
@@ -124,7 +124,7 @@ class MarkAccumulator:
         self._how = metric.aggregation
         self._holds_rows = isinstance(self._how, Groups | WinRate) or self._how.breakdown is not None
         self._total = self._how.total if isinstance(self._how, Corpus) else None
-        self._problem = self._how.problem if isinstance(self._how, Problems) else None
+        self._problem = self._how.problem if isinstance(self._how, PassRate) else None
         self._k = k
         self._rows = 0
         self._scores = ClusterSums()
@@ -139,14 +139,14 @@ class MarkAccumulator:
         self._held: list[MarkedRow] = []
 
     def add(self, row: MarkedRow) -> None:
-        """Take a row into account; one without marks only breaks its group."""
+        """Add a row. One without marks counts only as a gap in its group."""
         if self._holds_rows:
             self._held.append(row)
         elif row.marks:
             self._count(row)
 
     def add_plain(self, scores: Sequence[float], correct: Sequence[int | None]) -> None:
-        """Take rows with one mark each, no parts and no cluster into account."""
+        """Add rows with one mark each, no parts and no cluster."""
         self._rows += len(scores)
         self._scores.add_alone(scores)
         if None in correct:
@@ -298,7 +298,7 @@ class MarkAccumulator:
         return numbers, intervals, short
 
     def _whole_groups(self) -> list[MarkedRow]:
-        """The rows that count; groups with an unmarked row do not, because they can no longer be right."""
+        """The rows of complete groups. A group with an unmarked row cannot be right, so it is left out."""
         return [row for group in self._groups(self._held) if all(row.marks for row in group) for row in group]
 
     def _groups(self, rows: Sequence[MarkedRow]) -> list[list[MarkedRow]]:
@@ -315,7 +315,7 @@ class MarkAccumulator:
 
 
 def _sum_from(total: float, numbers: Sequence[float]) -> float:
-    """The sum, added one by one, so that it is the same in however many parts the numbers come."""
+    """The sum, added one at a time, so that it does not depend on how the numbers are split into batches."""
     for number in numbers:
         total += number
     return total
@@ -327,12 +327,12 @@ def _add(*tallies: Sequence[float]) -> tuple[float, ...]:
 
 
 def _is_right(mark: Mark) -> bool | None:
-    """Whether a mark says right or wrong; None if it says how good."""
+    """Whether a mark is right or wrong; None for a graded one."""
     return mark.correct if mark.correct is not None else bool(mark.score) if mark.score in (0, 1) else None
 
 
 def _interval_of_chances(chances: Sequence[tuple[float, int]]) -> Interval:
-    """The interval of a mean of chances, each with how many rows have it."""
+    """The interval of a mean of probabilities, each given with its number of rows."""
     if all(chance in (0.0, 1.0) for chance, _ in chances):
         right = sum(chance * times for chance, times in chances)
         return wilson(right, sum(times for _, times in chances), confidence=CONFIDENCE)

@@ -1,4 +1,4 @@
-"""Score one dataset × model: extract answers, mark them, and summarise the marks with an interval.
+"""Score one dataset × model: read the answers, mark them, and aggregate the marks into a score with an interval.
 
 Every row has exactly one outcome. A reply without an extractable answer is `unparsed` and counts as wrong, unless
 `unparsed='exclude'`; a row without a reply is left out of the denominator, unless `failures='wrong'`.
@@ -22,7 +22,7 @@ from rolecall.scoring.answers import (
 from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.judging import Judge, judge_values
-from rolecall.scoring.metrics.metric import Answer, Metric, Problems
+from rolecall.scoring.metrics.metric import Answer, Metric, PassRate
 from rolecall.scoring.metrics.several import turn_mean
 from rolecall.scoring.postprocess.freeform import extract_role
 from rolecall.scoring.postprocessors import Extract, read_postprocessor
@@ -92,7 +92,7 @@ class DatasetScorer:
         return self.score(rows, opinions=await self.ask_judge(rows))
 
     async def ask_judge(self, rows: Sequence[Scorable], judge: Judge | None = None) -> Opinions:
-        """A judge's replies by row and sample; None where it was not asked or did not answer."""
+        """The judge's replies by row and sample; None where there is no reply."""
         judge = judge or self.judge
         answered = [row for row in map(self._reader.read, rows) if row.outcome == 'ok']
         asking = (self._ask_about(answer, judge) for row in answered for answer in row.answers)
@@ -226,7 +226,7 @@ def build_scorer(
         judge=judge,
         failures=config.get('failures') or 'exclude',
         unparsed=config.get('unparsed') or 'wrong',
-        k=counts or (metric.aggregation.k if metric and isinstance(metric.aggregation, Problems) else ()),
+        k=counts or (metric.aggregation.k if metric and isinstance(metric.aggregation, PassRate) else ()),
     )
 
 
@@ -253,7 +253,7 @@ def _read_k(k: Any) -> tuple[tuple[int, ...], list[Problem]]:
 
 
 def _score_synchronously(scorer: DatasetScorer, rows: Sequence[Scorable]) -> Scorecard:
-    """Ask and score from synchronous code."""
+    """Ask the judge and score, from synchronous code."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -83,7 +83,7 @@ def judge_entry(entry: Any) -> Mapping[str, Any] | None:
 
 
 def _runs_in_a_service(entry: Entry) -> bool:
-    """Whether a class of another system is at hand that has programs in other languages run by a service."""
+    """Whether this is an installed class that sends programs in languages other than Python to a service."""
     other = entry.options.get('language', 'python') not in _RUN_HERE
     return other and 'scoring.code.' in str(METRICS.declared(entry.name)) and is_reference_class(entry.kind)
 
@@ -131,7 +131,7 @@ def _adapt(entry: Entry) -> Metric:
 
 
 def make_evaluator(entry: Entry) -> Any:
-    """An object with `score(predictions, references)`: the one that is given, or made from a class or a function."""
+    """An object with `score(predictions, references)`: the one in the config, or made from its class or function."""
     makes = inspect.isclass(entry.kind) or is_reference_function(entry.kind)
     if problems := option_problems(entry.kind, entry, skip=0) if makes else []:
         raise ConfigError(problems)
@@ -185,7 +185,7 @@ def score_whole(
 
 
 def _name_losses(answers: Sequence[Answer]) -> dict[str, list[Any]]:
-    """What OpenCompass calls the losses of texts, and what they are divided by. Each row has all characters' number."""
+    """Losses of texts and their divisors under OpenCompass' names. `total_chr_num` is the total of all rows."""
     losses = [answer.prediction if isinstance(answer.prediction, Mapping) else {} for answer in answers]
     characters = sum(loss.get('characters', 0) for loss in losses)
     return {

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist, harmonic_mean, pstdev
 
 from rolecall.scoring.accumulate import CONFIDENCE
-from rolecall.scoring.groups import Group
+from rolecall.scoring.groups import DatasetGroup
 from rolecall.scoring.scorecard import IntervalBasis, Judging, Members, ReplyCount, Scorecard
 from rolecall.scoring.statistics import Interval
 
@@ -36,10 +36,11 @@ class _Summary:
     leaves: Mapping[str, _Leaf]
 
 
-def summarise_groups(groups: Sequence[Group], cards: Iterable[Scorecard]) -> list[Scorecard]:
+def summarise_groups(groups: Sequence[DatasetGroup], cards: Iterable[Scorecard]) -> list[Scorecard]:
     """The groups' scores for every model, and for every extractor that all members have.
 
-    A group that lacks a member has no value, and says which. One that is called like a dataset is told apart from it.
+    A group that lacks a member has no value and names the member. Where a dataset has the same name, the group is
+    called `name (group)`.
 
     >>> from rolecall.scoring.groups import read_groups
     >>> cards = [Scorecard('a', 'm', 'accuracy', 40.0, scored=10), Scorecard('b', 'm', 'accuracy', 60.0, scored=30)]
@@ -64,28 +65,28 @@ def summarise_groups(groups: Sequence[Group], cards: Iterable[Scorecard]) -> lis
 
 
 def _find_extractors(members: Iterable[Sequence[Scorecard]]) -> list[str]:
-    """The extractors that all members with several have; if there are none, each member's first (`''`)."""
+    """The extractors that all members have in common; if there are none, each member's first (`''`)."""
     named = [[card.extractor for card in cards if card.extractor] for cards in members]
     several = [names for names in named if names]
     return [name for name in several[0] if all(name in names for names in several)] or [''] if several else ['']
 
 
 def _keep_extractor(cards: Sequence[Scorecard], extractor: str) -> Sequence[Scorecard]:
-    """The scores by this extractor; all of them where it is not one of theirs."""
+    """The scores by this extractor; all scores of a dataset that does not use it."""
     return [card for card in cards if card.extractor == extractor] or cards
 
 
-def _leaves(group: Group, by_name: Mapping[str, Group]) -> set[str]:
+def _leaves(group: DatasetGroup, by_name: Mapping[str, DatasetGroup]) -> set[str]:
     """The datasets of a group and of the groups in it."""
     names = [member.name for member in group.members]
     return {leaf for name in names for leaf in (_leaves(by_name[name], by_name) if name in by_name else {name})}
 
 
 def _summarise_group(
-    group: Group,
+    group: DatasetGroup,
     model: str,
     datasets: Mapping[str, Sequence[Scorecard]],
-    by_name: Mapping[str, Group],
+    by_name: Mapping[str, DatasetGroup],
     done: dict[str, _Summary],
 ) -> _Summary:
     if group.name in done:
@@ -111,11 +112,11 @@ def _summarise_group(
 
 
 def _spread_weights(
-    group: Group, scored: Mapping[str, Scorecard], inner: Mapping[str, Mapping[str, _Leaf]]
+    group: DatasetGroup, scored: Mapping[str, Scorecard], inner: Mapping[str, Mapping[str, _Leaf]]
 ) -> dict[str, _Leaf]:
-    """The datasets in a group with their weights, through the groups in it; a dataset may be in several of them.
+    """The datasets of a group and of its nested groups, with their weights; a dataset may be in several groups.
 
-    What is not a mean (a sum, a standard deviation) counts as one.
+    A nested sum or standard deviation counts as a single dataset.
     """
     weights = _weights_of(group, scored)
     spread: dict[str, _Leaf] = {}
@@ -127,7 +128,7 @@ def _spread_weights(
 
 
 def _pick_card(cards: Sequence[Scorecard], metric: str) -> Scorecard | None:
-    """The scorecard of a metric, or one made from the further numbers of another."""
+    """The scorecard of a metric, or one built from another card's further numbers."""
     if not metric:
         return cards[0] if cards else None
     for card in cards:
@@ -149,14 +150,14 @@ def _plain_metric(card: Scorecard) -> str:
 
 
 def _make_card(
-    group: Group,
+    group: DatasetGroup,
     model: str,
     scored: Mapping[str, Scorecard],
     missing: Sequence[str],
     without: Sequence[Scorecard],
     parts: Mapping[str, _Leaf],
 ) -> Scorecard:
-    """The group's scorecard. Its rows are those of all members, also of those without a value."""
+    """The group's scorecard. Its rows are those of all members, including members without a value."""
     metrics = {_plain_metric(card) for card in scored.values()}
     extractors = {card.extractor for card in scored.values() if card.extractor}
     metric = group.metric or (metrics.pop() if len(metrics) == 1 else 'mean')
@@ -191,7 +192,7 @@ def _make_card(
 
 
 def _add_value(
-    result: Scorecard, group: Group, scored: Mapping[str, Scorecard], parts: Mapping[str, _Leaf]
+    result: Scorecard, group: DatasetGroup, scored: Mapping[str, Scorecard], parts: Mapping[str, _Leaf]
 ) -> Scorecard:
     """The group's scorecard with its value and interval."""
     cards, weights = list(scored.values()), _weights_of(group, scored)
@@ -266,7 +267,7 @@ _SPECIAL: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-def _weights_of(group: Group, scored: Mapping[str, Scorecard]) -> list[float]:
+def _weights_of(group: DatasetGroup, scored: Mapping[str, Scorecard]) -> list[float]:
     if group.by_rows:
         weights = [float(card.scored) for card in scored.values()]
     elif isinstance(group.weights, Mapping) and group.weights:
@@ -277,7 +278,7 @@ def _weights_of(group: Group, scored: Mapping[str, Scorecard]) -> list[float]:
 
 
 def _mean_of_finished(cards: Sequence[Scorecard], weights: Sequence[float]) -> float | None:
-    """The mean of the members' scores of finished replies; None where one has none."""
+    """The mean of the members' scores over finished replies; None if a member has no such score."""
     scores = [card.cut.finished if card.cut else card.value for card in cards]
     finished = [float(score) for score in scores if score is not None]
     if len(finished) < len(cards):
@@ -293,7 +294,7 @@ def _sum_replies(cards: Sequence[Scorecard], kind: str, finished: float | None =
 
 
 def _count_replies(card: Scorecard) -> int:
-    """The rows that have a reply, whether or not an answer was found in it."""
+    """The number of rows with a reply, parsed or not."""
     return card.outcomes.get('ok', 0) + card.outcomes.get('unparsed', 0) if card.outcomes else card.total
 
 

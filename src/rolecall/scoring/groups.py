@@ -29,7 +29,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DatasetGroup:
     """A named average. `weights` are by member, or `rows`: as many as a member has scored rows."""
 
     name: str
@@ -47,7 +47,7 @@ class Group:
         return self.weights == _BY_ROWS
 
 
-def read_groups(config: Mapping[str, Any]) -> tuple[Group, ...]:
+def read_groups(config: Mapping[str, Any]) -> tuple[DatasetGroup, ...]:
     """The groups of a config: `groups`, `summary_groups` and `summarizer.summary_groups`; all problems at once.
 
     >>> [group] = read_groups({'groups': {'stem': ['physics', 'maths']}})
@@ -61,7 +61,7 @@ def read_groups(config: Mapping[str, Any]) -> tuple[Group, ...]:
         'summarizer.summary_groups': summarizer.get('summary_groups') if isinstance(summarizer, Mapping) else None,
     }
     problems: list[Problem] = []
-    groups: dict[str, Group] = {}
+    groups: dict[str, DatasetGroup] = {}
     for where, declared in places.items():
         for place, entry in _entries(declared, where, problems):
             group = _read_group(entry, place, problems)
@@ -73,7 +73,7 @@ def read_groups(config: Mapping[str, Any]) -> tuple[Group, ...]:
     return tuple(replace(group, name=name) for name, group in groups.items())
 
 
-def _name_apart(group: Group, groups: Mapping[str, Group]) -> str:
+def _name_apart(group: DatasetGroup, groups: Mapping[str, DatasetGroup]) -> str:
     """The group's name; a second average of one name says which it is."""
     other = groups.get(group.name)
     return group.name if other is None or other.average == group.average else f'{group.name} ({group.average})'
@@ -93,7 +93,7 @@ def _entries(declared: Any, where: str, problems: list[Problem]) -> list[tuple[s
     return []
 
 
-def _read_group(entry: Any, where: str, problems: list[Problem]) -> Group | None:
+def _read_group(entry: Any, where: str, problems: list[Problem]) -> DatasetGroup | None:
     if not isinstance(entry, Mapping) or not entry.get('name'):
         problems.append(Problem(where, f"expected a dict with 'name' and 'subsets', got {entry!r:.60}."))
         return None
@@ -115,7 +115,7 @@ def _read_group(entry: Any, where: str, problems: list[Problem]) -> Group | None
         return None
     metric = str(entry.get('metric') or '')
     average = metric if metric in _AVERAGES else next((_SWITCHES[key] for key in _SWITCHES if entry.get(key)), '')
-    return Group(
+    return DatasetGroup(
         str(entry['name']),
         tuple(members),
         weights,
@@ -145,7 +145,7 @@ def _find_wrong_weights(weights: Any, members: Sequence[Member], where: str) -> 
     return problems
 
 
-def _find_cycles(groups: Mapping[str, Group]) -> list[Problem]:
+def _find_cycles(groups: Mapping[str, DatasetGroup]) -> list[Problem]:
     def reaches(name: str, goal: str, passed: set[str]) -> bool:
         members = groups[name].members if name in groups and name not in passed else ()
         return any(member.name == goal or reaches(member.name, goal, passed | {name}) for member in members)

@@ -1,4 +1,4 @@
-"""Rank the models of one run: paired tests on the rows that all answered, and ties where they cannot be told apart."""
+"""Rank the models of one run by paired tests on the rows that all answered. Models that do not differ tie."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Ranking:
 def rank_models(scores: Mapping[str, Mapping[_Key, PairedRow]], *, lower_is_better: bool = False) -> Ranking:
     """Rank models by their mean over the rows that all of them were scored on.
 
-    A model's best rank is one more than the number of models that are surely better; its worst counts those that are
-    surely worse from the end.
+    A model's best rank is one more than the number of significantly better models; its worst rank leaves room for the
+    significantly worse ones.
 
     >>> def model(right):
     ...     return {row: PairedRow(float(row < right), row < right) for row in range(200)}
@@ -112,7 +112,7 @@ def _compare(
 
 
 def _adjust(pairs: Sequence[ModelPair]) -> list[ModelPair]:
-    """Holm's correction: the smallest p counts as often as there are pairs, the next once less, and so on."""
+    """Holm's correction: the smallest p is multiplied by the number of pairs, the next by one less, and so on."""
     order = sorted(range(len(pairs)), key=lambda place: pairs[place].p)
     adjusted = [1.0] * len(pairs)
     least = 0.0

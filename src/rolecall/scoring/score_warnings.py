@@ -1,4 +1,4 @@
-"""What keeps scores from being trusted, in few lines: many datasets with the same trouble are one."""
+"""Warnings about scores, with the same warning of many datasets in one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = 3
 
 
 def warnings_of(cards: Iterable[Scorecard]) -> list[str]:
-    """What keeps scores from being trusted, once each; cut or empty replies of many datasets in one line for a model.
+    """The warnings of all cards, each once. Cut or empty replies of many datasets are one line for each model.
 
     >>> empty = {'a': 1, 'b': 5, 'c': 2, 'd': 1}
     >>> cards = [Scorecard(name, 'm', 'accuracy', 50.0, empty=ReplyCount(rows, 10)) for name, rows in empty.items()]
@@ -36,14 +36,14 @@ def warnings_of(cards: Iterable[Scorecard]) -> list[str]:
 
 @dataclass(slots=True)
 class WarningFilter:
-    """Tells which warnings to show as datasets finish: the first few of a kind for each model, the rest together."""
+    """Shows the first few warnings of a kind for each model as datasets finish, and the rest in one line at the end."""
 
     _cards: list[Scorecard] = field(default_factory=list)
     _seen: Counter[tuple[str, str]] = field(default_factory=Counter)
     _compared: set[tuple[str, str, str]] = field(default_factory=set)
 
     def add(self, card: Scorecard) -> tuple[str, ...]:
-        """The warnings of a dataset that are to be shown now."""
+        """The warnings to show for this dataset now."""
         distinct = _drop_mirrored(card, self._compared)
         for kind in _KINDS:
             if _warns(card, kind):
@@ -54,7 +54,7 @@ class WarningFilter:
         return distinct.warnings()
 
     def finish(self) -> list[str]:
-        """One line for each model and kind of which warnings were held back."""
+        """One line for each model and kind of warning that was held back."""
         return [
             warning
             for kind in _KINDS
@@ -64,7 +64,7 @@ class WarningFilter:
 
 
 def _drop_mirrored(card: Scorecard, compared: set[tuple[str, str, str]]) -> Scorecard:
-    """The card without comparisons that the card of the other model has; `seen` gets the others."""
+    """The card without comparisons that the other model's card has; `compared` collects the rest."""
     if not card.compared:
         return card
     dataset = f'{card.dataset} {card.metric}'  # which names the judge, where there are several
@@ -80,7 +80,7 @@ def _warns(card: Scorecard, kind: ReplyKind) -> bool:
 
 
 def _gather_replies(cards: Iterable[Scorecard], kind: ReplyKind) -> dict[str, Scorecard]:
-    """By model, one card for the datasets that warn of such replies, where they are many."""
+    """By model, one card for all datasets with this warning, if there are many."""
     warned: dict[str, dict[str, ReplyCount]] = {}
     for card in cards:
         if _warns(card, kind):

@@ -21,7 +21,7 @@ Opinions = Mapping[int, Sequence[str | None]]
 
 @dataclass(slots=True)
 class _Column:
-    """One way of reading the replies, and what its marks add up to."""
+    """One extractor, with the sums of its marks."""
 
     reader: AnswerReader
     marks: MarkAccumulator | None
@@ -83,14 +83,14 @@ class ScoringSession:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the metric is a mean over rows that are marked one by one, so that verdicts can be settled."""
+        """Whether the score is a plain mean, so that stored verdicts can be added without marking rows again."""
         metric = self.metric
         if metric is None or len(self._columns) > 1 or self.k or metric.by_turn:
             return False
         return metric.aggregation == Mean() and metric.needs_judge is None and metric.prepare is None
 
     def add_settled(self, scores: Sequence[float], correct: Sequence[int | None]) -> None:
-        """Add rows with answers by their settled scores and verdicts, without marking them again."""
+        """Add rows by their stored scores and verdicts, without marking them again."""
         if not scores:
             return
         self._outcomes['ok'] += len(scores)
@@ -101,7 +101,7 @@ class ScoringSession:
                 column.marks.add_plain(scores, correct)
 
     def finish(self, dataset: str = '', model: str = '') -> Scorecard:
-        """The score over all rows. It has `verdicts` if all rows had to be seen first; others are those `add` returned.
+        """The score over all rows. `verdicts` is filled only if the metric scores all rows at once.
 
         `outcomes` adds up to `total`; so do `scored` and `excluded`.
         """
@@ -188,7 +188,7 @@ class ScoringSession:
         return marked, row, reason
 
     def _mark_row(self, row: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, str, bool]:
-        """The row with its marks, why it has none, and whether the evaluator failed."""
+        """The marked row, the reason if it has no marks, and whether the evaluator failed."""
         cut = _is_cut(row.row)
         if opinions:
             row = replace(row, answers=_add_opinions(row.answers, opinions))
@@ -201,7 +201,7 @@ class ScoringSession:
         return MarkedRow(row.row.cluster, row.answers, marks, answered=answered, cut=cut), reason, False
 
     def _marks(self, row: ReadRow) -> tuple[tuple[Mark, ...], str]:
-        """The marks of a row's answers (none if the row is excluded), and the reason where known."""
+        """The marks of a row's answers, none if the row is excluded, and the reason if there is one."""
         metric = self.metric
         if metric is None or self._lacks_gold(row):
             return (), ''
@@ -293,7 +293,7 @@ def _mark(metric: Metric, answer: Any, row: ReadRow) -> Mark | None:
 
 
 def _mark_missing_answer(metric: Metric, row: ReadRow) -> tuple[Mark, ...]:
-    """The marks of a row that counts although it has no answer."""
+    """The marks of a row without an answer, where such rows count as wrong."""
     wrong = Mark(0.0, correct=False)
     if metric.whole is not None:
         return (wrong,) * len(row.answers)
@@ -304,7 +304,7 @@ def _mark_missing_answer(metric: Metric, row: ReadRow) -> tuple[Mark, ...]:
 
 
 def _deny(mark: Mark) -> Mark:
-    """The mark of a missing answer, which is wrong even where the gold answer is empty too."""
+    """The mark of a missing answer: wrong, even if the gold answer is empty too."""
     right = None if mark.correct is None else False
     return replace(mark, score=0.0, correct=right, parts=dict.fromkeys(mark.parts, 0.0))
 
@@ -323,7 +323,7 @@ def _is_empty_reply(prediction: Any) -> bool:
 
 
 def _says_all(marked: MarkedRow, row: ReadRow, reason: str) -> bool:
-    """Whether the row's score and verdict are all that a mean needs of it."""
+    """Whether the score and verdict of a row suffice to compute the mean."""
     if row.outcome != 'ok' or len(marked.marks) != 1 or reason or marked.cut or marked.cluster is not None:
         return False
     mark = marked.marks[0]

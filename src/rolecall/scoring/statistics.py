@@ -141,7 +141,7 @@ def compare_paired(
     *,
     confidence: float = 0.95,
 ) -> PairedTest:
-    """The one test of whether two scores of the same rows differ: comparisons, rankings and gates all use it.
+    """Test whether two scores of the same rows differ. Comparisons, rankings and gates all use this test.
 
     Right and wrong (1 and 0) are compared by McNemar's test; other scores, and rows in clusters, by their mean.
 
@@ -293,13 +293,13 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 @dataclass(slots=True)
-class Agreement:
+class AgreementCounter:
     """The verdicts of several judges, added up row by row. A judge without a verdict is left out of that row.
 
     Alpha is 1 where they always agree and 0 where they agree no more than by chance. Its distance is the squared
     difference, which for right and wrong is that of names.
 
-    >>> agreement = Agreement()
+    >>> agreement = AgreementCounter()
     >>> for scores in ([1.0, 1.0], [1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [None, 1.0]):
     ...     agreement.add(scores)
     >>> told = agreement.describe()
@@ -316,7 +316,7 @@ class Agreement:
     _apart: float = 0.0
 
     def add(self, scores: Sequence[float | None]) -> None:
-        """Take the judges' scores of one row into account."""
+        """Add the judges' scores of one row."""
         verdicts = [score for score in scores if score is not None]
         if len(verdicts) < 2:
             return

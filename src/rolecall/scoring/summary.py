@@ -62,7 +62,7 @@ def _read_numbers(result: Any) -> dict[str, float]:
 
 
 def _further_details(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What an evaluator returned beyond numbers and verdicts, where it can be stored."""
+    """What an evaluator returned besides numbers and verdicts, if it can be stored."""
     further = {
         str(name): value
         for name, value in result.items()
@@ -72,7 +72,7 @@ def _further_details(result: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def unwrap_verdict(verdict: Any) -> Any:
-    """A verdict out of its list, where it is alone there."""
+    """The verdict in a list of one; any other value as it is."""
     return verdict[0] if isinstance(verdict, (list, tuple)) and len(verdict) == 1 else verdict
 
 
@@ -87,7 +87,7 @@ def _find_scale(value: float, mean: float) -> float:
 
 
 def _read_verdicts(details: Any, size: int) -> list[float]:
-    """Each answer's `correct`, where the details have it."""
+    """The `correct` of each answer in the details; empty without them."""
     each = list(details.values()) if isinstance(details, Mapping) else details
     entries = [entry for entry in each if isinstance(entry, Mapping)] if isinstance(each, (list, tuple)) else []
     key = next((name for name in ('correct', 'is_correct') if entries and all(name in entry for entry in entries)), '')

@@ -1,4 +1,4 @@
-"""What texts are compared by: their words without case, articles and punctuation, and what two texts share."""
+"""Text comparison: words without case, articles and punctuation, and the overlap of two texts."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def after_reasoning(text: str) -> str:
 
 
 def cut_next_problem(text: str) -> str:
-    """The reply up to the point where it runs on to a next problem of its own.
+    """The reply up to where the model invents a next problem.
 
     >>> cut_next_problem('The answer is 12.\\n\\nProblem: What is 2+2?\\nThe answer is 4.')
     'The answer is 12.'
@@ -98,7 +98,7 @@ def last_boxed(text: str) -> str:
 
 
 def contents_between(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> list[str]:
-    """What stands between each opening and the next closing, without surrounding whitespace.
+    """The texts between each opening and the next closing, stripped.
 
     >>> contents_between('[[1]] [[ [[2]]', re.compile(r'\\[\\['), re.compile(r'\\]\\]'))
     ['1', '[[2']

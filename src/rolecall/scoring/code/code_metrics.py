@@ -17,7 +17,7 @@ from rolecall.scoring.code import benchmark_programs, report_progress
 from rolecall.scoring.code.execution import CodeProgram, Execution, run_programs
 from rolecall.scoring.code.sandbox import Sandbox, SandboxError, SandboxLimits
 from rolecall.scoring.code.sandbox_probe import choose_sandbox
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Problems
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, PassRate
 
 __all__: list[str] = []
 
@@ -58,7 +58,7 @@ def _code_metric(
     return Metric(
         'pass@1',
         mark,
-        Problems(problem=problem, k=(k,) if isinstance(k, int) else tuple(k), breakdown=_share_of_outcomes),
+        PassRate(problem=problem, k=(k,) if isinstance(k, int) else tuple(k), breakdown=_share_of_outcomes),
         needs_gold=False,
         prepare=prepare,
     )

@@ -1,4 +1,4 @@
-"""Comparisons of two models, counted: who wins against whom, and how much the order of the answers decides."""
+"""Counts of pairwise comparisons: wins, ties and losses, and the effect of the order of the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rolecall.scoring.statistics import Interval, cluster_sums, win_rate_interva
 
 
 def drop_half_comparisons(marks: Sequence[Mark | None], rivals: Sequence[str]) -> list[Mark]:
-    """The marks of those rivals about which the judge gave a verdict in every order; `rivals` names each mark's.
+    """The marks against rivals that the judge compared in every order; `rivals` has the rival of each mark.
 
     One order of two says as much about the order as about the answers.
     """

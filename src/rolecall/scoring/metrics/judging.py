@@ -33,7 +33,7 @@ _FOR_THE_RUN = (
 
 
 def _configured_by_the_run(make: Callable[..., Metric]) -> Callable[..., Metric]:
-    """A judge's metric that also takes the options by which the run asks the judge; the metric does not need them."""
+    """A judge's metric that accepts, and ignores, the options with which the run asks the judge."""
 
     @wraps(make)
     def build(*arguments: Any, **options: Any) -> Metric:

@@ -1,4 +1,4 @@
-"""The metric type: a function that marks one answer, and how the marks of all rows become a number."""
+"""Metrics and aggregations: a metric marks one answer, its aggregation turns the marks of all rows into the score."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Rival:
 @quick_init
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is marked: prediction and gold answer after their postprocessors."""
+    """What a metric marks: prediction and gold answer after their postprocessors."""
 
     prediction: Any
     gold: Any = None
@@ -95,7 +95,7 @@ class Groups(Mean):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problems(Mean):
+class PassRate(Mean):
     """Rows are samples of problems: pass@k is counted over problems."""
 
     problem: Callable[[Answer], str | None] | None

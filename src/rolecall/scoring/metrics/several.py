@@ -116,6 +116,6 @@ def _by_rotation(rows: Sequence[tuple[Answer, Mark]]) -> Mapping[str, float]:
 
 
 def _original(letter: str, pattern: str) -> str:
-    """The option that stands at `letter` in this rotation, by the letter it has unrotated."""
+    """The unrotated letter of the option that this rotation shows at `letter`."""
     place = ''.join(sorted(pattern)).find(letter) if len(letter) == 1 else -1
     return pattern[place] if place >= 0 else letter
