@@ -272,6 +272,12 @@ _EXPORT = {
     'Write requests, results or training data to a file.': '把请求、结果或训练数据写入文件。',
     'write every request as an OpenAI batch file': '把每个请求写成 OpenAI 批处理文件',
     'write every row of a run': '写出一次运行的每一行',
+    'log a run to MLflow': '将一次运行记录到 MLflow',
+    'Log a run to MLflow: for each model a run with scores, parameters, rows as a table, and the report.': (
+        '将一次运行记录到 MLflow：每个模型对应一个运行，包含分数、参数、以表格形式保存的数据行和报告。'
+    ),
+    "where MLflow keeps runs (default: MLflow's own setting)": 'MLflow 保存运行的位置（默认：MLflow 自身的设置）',
+    'the experiment (default: the name of the run)': '实验（默认：运行的名称）',
     'write rows as fine-tuning data': '把数据行写成微调数据',
     'Write every request as one line of an OpenAI batch file.': '把每个请求写成 OpenAI 批处理文件中的一行。',
     '.gz compresses (default: -, which is stdout)': '.gz 表示压缩（默认：-，即标准输出）',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rolecall.ui.cli.export.mlflow import add_mlflow
 from rolecall.ui.cli.export.requests import add_requests
 from rolecall.ui.cli.export.results import add_results
 from rolecall.ui.cli.export.sft import add_sft
@@ -18,3 +19,4 @@ def add_export(commands: Any) -> None:
     add_requests(exports)
     add_results(exports)
     add_sft(exports)
+    add_mlflow(exports)

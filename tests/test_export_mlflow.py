@@ -1,0 +1,72 @@
+"""A run in MLflow, by the real package, on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rolecall.errors import MissingExtraError
+from rolecall.runs.run import run_config
+from rolecall.ui.cli.main import main
+from servers import serve
+
+KEY = 'sk-not-for-mlflow-0123456789'
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp('mlflow')
+    rows = folder / 'rows.jsonl'
+    rows.write_text('{"q": "1+1", "a": "2"}\n{"q": "2+2", "a": "4"}\n')
+    dataset = {
+        'abbr': 'sums: all',
+        'path': str(rows),
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {
+            'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'},
+            'retriever': {'type': 'ZeroRetriever'},
+            'inferencer': {'type': 'GenInferencer'},
+        },
+        'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+    }
+    with serve('2') as server:
+        model = {'type': 'OpenAI', 'path': 'toy', 'openai_api_base': server.url, 'key': KEY, 'temperature': 0.5}
+        models = [{'abbr': name, **model} for name in ('first', 'second')]
+        run_config({'models': models, 'datasets': [dataset]}, out=folder / 'run')
+    return folder / 'run'
+
+
+def test_scores_rows_and_report_of_each_model_are_logged_once(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mlflow: Any = pytest.importorskip('mlflow')
+    monkeypatch.setenv('MLFLOW_ALLOW_FILE_STORE', 'true')
+    place = (tmp_path / 'mlruns').as_uri()
+    ids = []
+    for _ in range(2):
+        assert main(['export', 'mlflow', str(run), '--tracking-uri', place, '--experiment', 'nightly']) == 0
+        ids.append(capsys.readouterr().out.split())
+    assert ids[0] == ids[1]
+    assert len(ids[0]) == 2
+    client = mlflow.MlflowClient(place)
+    logged = client.get_run(ids[0][0])
+    assert logged.info.run_name == 'first'
+    assert logged.data.metrics['sums: all/accuracy'] == 50.0
+    assert logged.data.metrics['sums: all/accuracy.rows'] == 2
+    assert logged.data.metrics['sums: all/rows.ok'] == 2
+    assert logged.data.params['temperature'] == '0.5'
+    assert {artifact.path for artifact in client.list_artifacts(ids[0][0])} == {'report.html', 'results.json'}
+    table = json.loads(Path(client.download_artifacts(ids[0][0], 'results.json')).read_text())
+    assert [dict(zip(table['columns'], row, strict=True))['gold'] for row in table['data']] == ['2', '4']
+    assert all(KEY not in path.read_text('utf-8', 'replace') for path in tmp_path.rglob('*') if path.is_file())
+
+
+def test_without_the_package_the_extra_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rolecall.ui.report.mlflow_export import export_mlflow
+
+    monkeypatch.setitem(__import__('sys').modules, 'mlflow', None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'rolecall\[mlflow\]'"):
+        export_mlflow(run)
