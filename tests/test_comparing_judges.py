@@ -32,7 +32,7 @@ from rolecall.sources.retrievers import Picked
 from rolecall.ui.cli.main import main
 from rolecall.ui.report.counts import count_results
 from rolecall.ui.report.page import report_html
-from rolecall.ui.report.standing import find_standing
+from rolecall.ui.report.ranking_summary import rank_run
 from rolecall.ui.report.terminal_report import report_terminal
 from rolecall.ui.report.text_reports import report_markdown
 from servers import serve
@@ -155,9 +155,9 @@ def test_card_pair_table_and_headline_agree_on_whether_two_models_are_told_apart
     assert two.high == pytest.approx(100 - one.low)
     with RunReader(tmp_path) as reader:
         run = StoredRun(reader)
-        standing = find_standing(count_results(run.results()), run.scorecards())
-    assert standing is not None
-    [pair] = standing.ranking.pairs
+        ranked = rank_run(count_results(run.results()), run.scorecards())
+    assert ranked is not None
+    [pair] = ranked.ranking.pairs
     assert pair.told_apart == (one.low > 50)
     assert (pair.low, pair.high) == (pytest.approx(one.low / 50 - 1), pytest.approx(one.high / 50 - 1))
 

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -28,12 +29,12 @@ from rolecall.ui.report import (
     report_markdown,
     report_terminal,
 )
-from rolecall.ui.report.counts import count_results, every_card
+from rolecall.ui.report.counts import RunCounts, count_results, every_card
 from rolecall.ui.report.packing import pack
 from rolecall.ui.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
 from rolecall.ui.report.plots import fold_endings, round_ticks
+from rolecall.ui.report.ranking_summary import rank_run, word_headline
 from rolecall.ui.report.score_text import grid_of, left_out
-from rolecall.ui.report.standing import find_headline, find_standing
 from rolecall.ui.report.usage import usage_lines
 from rolecall.ui.views.looks import LOOKS
 from rolecall.ui.views.terminal import make_console
@@ -471,7 +472,7 @@ def test_a_price_comes_from_the_entry_the_users_file_or_the_table(tmp_path, entr
     file = tmp_path / 'prices.json'
     file.write_text('{"mine*": {"input": 1, "output": 2}}')
     found = find_price(entry, read_prices(file))
-    assert (found and replace(found, seen='')) == expected
+    assert (found and replace(found, as_of='')) == expected
 
 
 @pytest.mark.parametrize(
@@ -494,6 +495,10 @@ def test_a_file_of_prices_that_cannot_be_meant_is_refused(tmp_path, text):
     file.write_text(text)
     with pytest.raises(RolecallError, match='prices.json'):
         read_prices(file)
+
+
+def headline(counts: RunCounts, cards: Sequence[Scorecard]) -> str:
+    return word_headline(rank_run(counts, cards), counts, cards)
 
 
 def test_every_line_of_the_table_says_when_it_was_seen_and_cached_tokens_cost_less():
@@ -520,12 +525,12 @@ def test_every_line_of_the_table_says_when_it_was_seen_and_cached_tokens_cost_le
     ],
 )
 def test_a_run_of_one_model_has_a_headline_once_rows_are_scored(results, said):
-    assert find_headline(count_results(results), []) == said
+    assert headline(count_results(results), []) == said
 
 
 def test_the_headline_of_an_unfinished_run_says_so():
     counts = count_results([Result('quiz', 'm', row, 'ok', score=1.0, correct=True) for row in range(4)])
-    said = find_headline(counts, every_card([], counts))
+    said = headline(counts, every_card([], counts))
     assert said == 'm scores 100.0 [51.0, 100.0] on 4 rows of quiz. The run is not finished.'
     [card] = every_card([], counts)
     assert (card.metric, card.value, round(card.low), card.scored, card.total) == ('not finished', 100.0, 51, 4, 4)
@@ -545,18 +550,18 @@ def test_a_headline_leaves_out_scores_that_are_not_points(scale):
         for dataset in details
         for model in 'ab'
     ]
-    assert find_headline(count_results(rows), cards).startswith('a beats b by 100.0 points (')
-    assert find_headline(count_results(rows[40:]), cards) == ''
+    assert headline(count_results(rows), cards).startswith('a beats b by 100.0 points (')
+    assert headline(count_results(rows[40:]), cards) == ''
 
 
 def test_a_headline_says_what_the_table_says():
     rows = [Result('quiz', 'm', row, 'ok', score=score) for row, score in enumerate([0.2, 0.4, 0.6, 1.0])]
     card = Scorecard('quiz', 'm', 'rouge1', 55.0, 30.0, 70.0, 4, 4, unit='%')
-    assert find_headline(count_results(rows), [card]) == 'm scores 55.0 [30.0, 70.0] on 4 rows of quiz.'
+    assert headline(count_results(rows), [card]) == 'm scores 55.0 [30.0, 70.0] on 4 rows of quiz.'
     more = [*rows, Result('other', 'm', 0, 'ok', score=1.0)]
-    assert find_headline(count_results(more), [card]) == 'm scores 64.0 [13.6, 100.0] on 5 rows of 2 datasets.'
+    assert headline(count_results(more), [card]) == 'm scores 64.0 [13.6, 100.0] on 5 rows of 2 datasets.'
     corpus = replace(card, metric='bleu', value=17.0)
-    assert find_headline(count_results(rows), [corpus]) == ''
+    assert headline(count_results(rows), [corpus]) == ''
 
 
 def test_rows_that_count_as_one_are_ranked_as_one():
@@ -569,7 +574,7 @@ def test_rows_that_count_as_one_are_ranked_as_one():
     cards = [
         Scorecard('quiz', model, 'perf_circular', value, unit='%', groups=groups) for model, value in values.items()
     ]
-    ranking = find_standing(count_results(rows), cards).ranking
+    ranking = rank_run(count_results(rows), cards).ranking
     assert ranking.rows == 3
     assert [100 * place.value for place in ranking.places] == pytest.approx(list(values.values()))
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from aiohttp import web
 
 from rolecall.ui.web.security import AccessRules
-from rolecall.ui.web.serve import _listen
-from rolecall.ui.web.server import make_app
+from rolecall.ui.web.server import _listen, make_app
 from rolecall.ui.web.workspace import Workspace
 
 SECRET = 'sk-very-secret'

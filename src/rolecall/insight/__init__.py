@@ -1,1 +1,1 @@
-"""Questions asked of finished runs: comparisons, paired tests, gates."""
+"""Analysis of finished runs: comparisons, paired tests, gates."""

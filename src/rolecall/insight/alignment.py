@@ -20,13 +20,13 @@ from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 
 _LONG_ENOUGH, _STRETCH = 8, 32
-"""Characters of a text that a row may be recognised by, and of the stretch by which a longer one is looked up."""
+"""The fewest characters of a text that may match a row, and the length of the stretch used to look up longer ones."""
 _SHOWN = 160
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A row with what it can be recognised by."""
+    """A row with the texts it is matched by."""
 
     result: Result
     fields: Mapping[str, Any]
@@ -63,13 +63,13 @@ class AlignedRun(StoredRun):
         self._metrics = metrics
 
     def results(self) -> Iterator[Result]:
-        """The rows that were found again, as the right run numbers them."""
+        """The matched rows, under the right run's numbers."""
         return map(_renumber, self.pairs)
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One of them."""
-        found = self._by_key.get((dataset, model, row))
-        return None if found is None else _renumber(found)
+        match = self._by_key.get((dataset, model, row))
+        return None if match is None else _renumber(match)
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, int], tuple[_Row, _Row]]:
@@ -111,7 +111,7 @@ def is_imported(run: RunReader) -> bool:
 def align_runs(
     left: RunReader, right: RunReader, *, left_model: str | None = None, right_model: str | None = None
 ) -> AlignedRun:
-    """The left run, its rows found again in the right one; of one model each, where models are named."""
+    """The left run with its rows matched to the right one; of one model each, if models are named."""
     ours = _rows_by_dataset(right, right_model)
     pairs: list[tuple[_Row, _Row]] = []
     names: dict[str, str] = {}
@@ -128,13 +128,13 @@ def align_runs(
 
 
 def _rows_by_dataset(run: RunReader, model: str | None) -> dict[str, list[_Row]]:
-    found: dict[str, list[_Row]] = {}
+    rows: dict[str, list[_Row]] = {}
     for result in run.results(model=model):
         marks = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
         request: Request | None = run.request(marks[0]) if marks else None
         text = '' if request is None else '\n'.join(texts_of(request).values())
-        found.setdefault(result.dataset, []).append(_Row(result, run.fields(result.dataset, result.row), text))
-    return found
+        rows.setdefault(result.dataset, []).append(_Row(result, run.fields(result.dataset, result.row), text))
+    return rows
 
 
 def _match(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
@@ -145,21 +145,21 @@ def _match(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row
 
 
 def _rows_by_model(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
-    found: dict[str, list[_Row]] = {}
+    by_model: dict[str, list[_Row]] = {}
     for row in rows:
-        found.setdefault(row.result.model, []).append(row)
-    return found
+        by_model.setdefault(row.result.model, []).append(row)
+    return by_model
 
 
 def _match_model(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
     by_fields = {row.key: row for row in right if row.key}
     by_text = {row.text: row for row in right if row.text}
-    known = [by_fields.get(row.key) or by_text.get(row.text) for row in left]
-    by_part = _find_by_text([row for row, other in zip(left, known, strict=True) if other is None], right)
+    matches = [by_fields.get(row.key) or by_text.get(row.text) for row in left]
+    by_part = _find_by_text([row for row, other in zip(left, matches, strict=True) if other is None], right)
     taken: set[int] = set()
     pairs = []
-    for row, found in zip(left, known, strict=True):
-        other = found or by_part.get(id(row))
+    for row, match in zip(left, matches, strict=True):
+        other = match or by_part.get(id(row))
         if other is not None and other.result.row not in taken:
             taken.add(other.result.row)
             pairs.append((row, other))
@@ -167,7 +167,7 @@ def _match_model(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row
 
 
 def _find_by_text(rows: Sequence[_Row], others: Sequence[_Row]) -> dict[int, _Row]:
-    """For each row the only other whose prompt holds its longest text, or whose longest text its prompt holds."""
+    """Match each row to the only other row whose prompt contains its longest text, or vice versa."""
     if not rows:
         return {}
     own, theirs = _LongestTexts(rows), _LongestTexts(others)
@@ -175,14 +175,14 @@ def _find_by_text(rows: Sequence[_Row], others: Sequence[_Row]) -> dict[int, _Ro
     for other in others:
         for row in own.held_by(other.text):
             holding.setdefault(id(row), []).append(other)
-    found = {}
+    matches = {}
     for row in rows:
         above, below = holding.get(id(row), []), theirs.held_by(row.text)
         both = {id(other) for other in above} & {id(other) for other in below}
         candidates = (above, below, [other for other in above if id(other) in both])
-        if (only := next((one for one in candidates if len(one) == 1), None)) is not None:
-            found[id(row)] = only[0]
-    return found
+        if (only := next((same for same in candidates if len(same) == 1), None)) is not None:
+            matches[id(row)] = only[0]
+    return matches
 
 
 class _LongestTexts:
@@ -200,24 +200,26 @@ class _LongestTexts:
 
     def held_by(self, prompt: str) -> list[_Row]:
         """The rows whose longest text is in a prompt."""
-        found: dict[int, _Row] = {}
+        matches: dict[int, _Row] = {}
         for size, by_text in self._by_stretch.items():
             for at in range(len(prompt) - size + 1):
                 for text, row in by_text.get(prompt[at : at + size], ()):
-                    if id(row) not in found and text in prompt:
-                        found[id(row)] = row
-        return list(found.values())
+                    if id(row) not in matches and text in prompt:
+                        matches[id(row)] = row
+        return list(matches.values())
 
 
 def explain_differences(aligned: AlignedRun, right: RunReader) -> Iterator[str]:
     """How harness, settings, prompts and extraction differ, dataset by dataset."""
     left = aligned.reader
     for side, run in (('left', left), ('right', right)):
-        told = run.manifest().get('imported')
-        made_by = f'{told["harness"]}, version {told["version"]}' if isinstance(told, Mapping) else 'rolecall'
+        imported = run.manifest().get('imported')
+        made_by = (
+            f'{imported["harness"]}, version {imported["version"]}' if isinstance(imported, Mapping) else 'rolecall'
+        )
         yield f'{side}: made by {made_by}'
     for name in dict.fromkeys(aligned.names.values()):
-        pairs = [(one, other) for one, other in aligned.pairs if other.result.dataset == name]
+        pairs = [(row, other) for row, other in aligned.pairs if other.result.dataset == name]
         missing = aligned.right_rows[name] - len({(other.result.model, other.result.row) for _, other in pairs})
         note = f'; {missing:,} of the right run have no counterpart' if missing > 0 else ''
         yield f'{name}: {count_noun(len(pairs), "row")} found again by content{note}'
@@ -242,25 +244,28 @@ def _describe_settings(
             own = settings.get(task, settings) if isinstance(settings, Mapping) else settings
             yield side, json.dumps(own, ensure_ascii=False)[:400]
             continue
-        entries = [one for one in run.config().get('datasets') or () if isinstance(one, Mapping)]
-        entry = next((one for one in entries if one.get('abbr') == result.dataset), {})
-        asked = (entry.get('infer_cfg') or {}).get('inferencer', 'not recorded')
-        yield side, f'{len(result.shots)} examples in the first row, inferencer {json.dumps(asked, default=repr)[:300]}'
+        entries = [dataset for dataset in run.config().get('datasets') or () if isinstance(dataset, Mapping)]
+        entry = next((dataset for dataset in entries if dataset.get('abbr') == result.dataset), {})
+        inferencer = (entry.get('infer_cfg') or {}).get('inferencer', 'not recorded')
+        yield (
+            side,
+            f'{len(result.shots)} examples in the first row, inferencer {json.dumps(inferencer, default=repr)[:300]}',
+        )
 
 
 def _describe_prompts(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
-    known = [(one, other) for one, other in pairs if one.text and other.text]
-    if not known:
+    recorded = [(row, other) for row, other in pairs if row.text and other.text]
+    if not recorded:
         yield 'prompts: not recorded on one side'
         return
-    same = sum(one.text == other.text for one, other in known)
-    yield f'prompts: {same:,} of {len(known):,} equal'
-    for one, other in known:
-        if one.text != other.text:
-            at = next((i for i, (a, b) in enumerate(zip(one.text, other.text, strict=False)) if a != b), None)
-            at = min(len(one.text), len(other.text)) if at is None else at
+    same = sum(row.text == other.text for row, other in recorded)
+    yield f'prompts: {same:,} of {len(recorded):,} equal'
+    for row, other in recorded:
+        if row.text != other.text:
+            at = next((i for i, (a, b) in enumerate(zip(row.text, other.text, strict=False)) if a != b), None)
+            at = min(len(row.text), len(other.text)) if at is None else at
             start = max(0, at - _SHOWN // 4)
-            yield f'  row {other.result.row}, left:  {one.text[start : start + _SHOWN]!r}'
+            yield f'  row {other.result.row}, left:  {row.text[start : start + _SHOWN]!r}'
             yield f'  row {other.result.row}, right: {other.text[start : start + _SHOWN]!r}'
             return
 
@@ -270,12 +275,12 @@ def _describe_extraction(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
     if not any(result.replies for pair in pairs for result in (pair[0].result, pair[1].result)):
         yield 'replies: none; log-probabilities were compared, or replies are not recorded'
         return
-    same = [(one.result, other.result) for one, other in pairs if one.result.replies == other.result.replies]
-    if not any(one.replies for one, _ in same):
+    same = [(row.result, other.result) for row, other in pairs if row.result.replies == other.result.replies]
+    if not any(row.replies for row, _ in same):
         yield 'replies: none are equal, so reading cannot be told apart from the model'
         return
-    differ = [(one, other) for one, other in same if one.score != other.score]
+    differ = [(row, other) for row, other in same if row.score != other.score]
     yield f'equal replies: {len(same):,} of {len(pairs):,}; scored differently: {len(differ):,}'
-    for one, other in differ[:1]:
-        reply = one.replies[0] if one.replies else ''
-        yield f'  row {other.row}: {reply!r:.120} read as {one.extracted!r:.60} (left), {other.extracted!r:.60} (right)'
+    for row, other in differ[:1]:
+        reply = row.replies[0] if row.replies else ''
+        yield f'  row {other.row}: {reply!r:.120} read as {row.extracted!r:.60} (left), {other.extracted!r:.60} (right)'

@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 from rolecall.experiment.previews.differences import Change, Pieces, align_lines, request_lines
 from rolecall.insight.pairing import PairedScores, pair_results
-from rolecall.insight.run_source import Run, requests_sent
+from rolecall.insight.run_source import RunSource, requests_sent
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
@@ -31,10 +31,10 @@ class Flip:
 class Flips(Sequence[Flip]):
     """The rows that flipped, lost ones first; of a group, the first of its rows that did.
 
-    There may be very many: they are read when they are looked at, for which the runs must be open.
+    There may be very many, so they are read on access; the runs must stay open.
     """
 
-    def __init__(self, pair: PairedScores, groups: Sequence[Sequence[int]], left: Run, right: Run) -> None:
+    def __init__(self, pair: PairedScores, groups: Sequence[Sequence[int]], left: RunSource, right: RunSource) -> None:
         self._dataset = pair.dataset
         self._changes = (*pair.lost, *pair.gained)
         self._members = {group[0]: group for group in groups}
@@ -49,15 +49,15 @@ class Flips(Sequence[Flip]):
     def __getitem__(self, place: slice) -> list[Flip]: ...
     def __getitem__(self, place: int | slice) -> Flip | list[Flip]:
         if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
+            return [self[index] for index in range(*place.indices(len(self)))]
         first = self._changes[place].row
         rows = self._members.get(first, (first,))
         both = [Flip(*(self._read(run, model, row) for run, model in self._runs)) for row in rows]
         return next((flip for flip in both if flip.left.score != flip.right.score), both[0])
 
-    def _read(self, run: Run, model: str, row: int) -> Result:
-        found = run.result(self._dataset, model, row)
-        return found or Result(self._dataset, model, row, 'failed', 'the row can no longer be read')
+    def _read(self, run: RunSource, model: str, row: int) -> Result:
+        result = run.result(self._dataset, model, row)
+        return result or Result(self._dataset, model, row, 'failed', 'the row can no longer be read')
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +99,23 @@ class Comparison:
     only_right: Sequence[tuple[str, str]] = ()
 
 
-def compare_runs(left: Run, right: Run) -> Comparison:
+def compare_runs(left: RunSource, right: RunSource) -> Comparison:
     """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
     means = _RowMeans(), _RowMeans()
-    # The rows' scores are those of the first extractor, so its column is the one that counts.
+    # Row scores come from the first extractor, so its column is the one compared.
     cards = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (left, right)]
     groups = groups_in_cards([*cards[1].values(), *cards[0].values()])
-    found = pair_results(means[0].pass_on(left.results()), means[1].pass_on(right.results()), groups=groups)
+    pairing = pair_results(means[0].pass_on(left.results()), means[1].pass_on(right.results()), groups=groups)
     differences = []
-    for pair in found.pairs:
+    for pair in pairing.pairs:
         keys = (pair.dataset, pair.model_a), (pair.dataset, pair.model_b)
-        one, other = (
+        before, other = (
             _RunScores(side.get(key), mean.get(key)) for side, key, mean in zip(cards, keys, means, strict=True)
         )
-        differences.append(_difference_of(pair, one, other, Flips(pair, groups.get(pair.dataset, ()), left, right)))
+        differences.append(_difference_of(pair, before, other, Flips(pair, groups.get(pair.dataset, ()), left, right)))
     order = {pair: place for place, pair in enumerate((card.dataset, card.model) for card in left.scorecards())}
-    differences.sort(key=lambda one: order.get((one.dataset, one.left_model), len(order)))
-    return Comparison(differences, found.unpaired_a, found.unpaired_b)
+    differences.sort(key=lambda before: order.get((before.dataset, before.left_model), len(order)))
+    return Comparison(differences, pairing.unpaired_a, pairing.unpaired_b)
 
 
 def groups_in_cards(cards: Iterable[Scorecard]) -> dict[str, Sequence[Sequence[int]]]:
@@ -128,9 +128,9 @@ def name_models(pair: PairedScores) -> str:
     return pair.model_a if pair.model_a == pair.model_b else f'{pair.model_a} → {pair.model_b}'
 
 
-def same_metric(one: Scorecard, other: Scorecard) -> bool:
-    """Whether two scores have a difference: the same metric in the same unit."""
-    return (one.metric, one.is_percent) == (other.metric, other.is_percent)
+def same_metric(left: Scorecard, right: Scorecard) -> bool:
+    """Whether two scores are comparable: the same metric in the same unit."""
+    return (left.metric, left.is_percent) == (right.metric, right.is_percent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,41 +169,41 @@ class _RowMeans:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def pass_on(self, results: Iterable[Result]) -> Iterator[Result]:
-        for one in results:
-            if one.score is not None:
-                self._sums[one.dataset, one.model] += one.score
-                self._counts[one.dataset, one.model] += 1
-            yield one
+        for result in results:
+            if result.score is not None:
+                self._sums[result.dataset, result.model] += result.score
+                self._counts[result.dataset, result.model] += 1
+            yield result
 
     def get(self, pair: tuple[str, str]) -> float | None:
         return self._sums[pair] / self._counts[pair] if pair in self._counts else None
 
 
-def _difference_of(pair: PairedScores, one: _RunScores, other: _RunScores, flips: Sequence[Flip]) -> Difference:
-    comparable = one.card is None or other.card is None or same_metric(one.card, other.card)
-    known = one if one.card is not None else other
+def _difference_of(pair: PairedScores, left: _RunScores, right: _RunScores, flips: Sequence[Flip]) -> Difference:
+    comparable = left.card is None or right.card is None or same_metric(left.card, right.card)
+    scored = left if left.card is not None else right
     common = Difference(
         dataset=pair.dataset,
         model=name_models(pair),
-        metric=known.metric if comparable else f'{one.metric} → {other.metric}',
+        metric=scored.metric if comparable else f'{left.metric} → {right.metric}',
         only_left=pair.only_a,
         only_right=pair.only_b,
         different_gold=pair.different_gold,
         left_model=pair.model_a,
         right_model=pair.model_b,
     )
-    if not comparable or (one.mean is None and other.mean is None):
-        gap = None if one.value is None or other.value is None or not comparable else other.value - one.value
-        return replace(common, left=one.value, right=other.value, difference=gap, compared='values')
-    of_rows = not pair.grouped and not (one.is_mean_of_rows and other.is_mean_of_rows)
+    if not comparable or (left.mean is None and right.mean is None):
+        gap = None if left.value is None or right.value is None or not comparable else right.value - left.value
+        return replace(common, left=left.value, right=right.value, difference=gap, compared='values')
+    of_rows = not pair.grouped and not (left.is_mean_of_rows and right.is_mean_of_rows)
     return replace(
         common,
         metric=f'{common.metric}, mean of rows' if of_rows else common.metric,
-        left=_scale(pair.mean_a, known.factor),
-        right=_scale(pair.mean_b, known.factor),
-        difference=_scale(pair.difference, known.factor),
-        low=_scale(pair.low, known.factor),
-        high=_scale(pair.high, known.factor),
+        left=_scale(pair.mean_a, scored.factor),
+        right=_scale(pair.mean_b, scored.factor),
+        difference=_scale(pair.difference, scored.factor),
+        low=_scale(pair.low, scored.factor),
+        high=_scale(pair.high, scored.factor),
         p=pair.p,
         rows=pair.n,
         flips=flips,
@@ -216,7 +216,7 @@ def _scale(number: float | None, factor: float) -> float | None:
     return None if number is None else number * factor
 
 
-def prompt_changes(flip: Flip, left: Run, right: Run) -> Iterator[Change]:
+def prompt_changes(flip: Flip, left: RunSource, right: RunSource) -> Iterator[Change]:
     """The lines of the prompts that differ."""
     sides = [
         [line for sent in requests_sent(run, result) for line in request_lines(sent.preview)]
@@ -226,7 +226,7 @@ def prompt_changes(flip: Flip, left: Run, right: Run) -> Iterator[Change]:
         yield from (change for change in align_lines(*sides) if not change.same)
 
 
-def comparison_as_json(comparison: Comparison, *, left: Run, right: Run) -> dict[str, Any]:
+def comparison_as_json(comparison: Comparison, *, left: RunSource, right: RunSource) -> dict[str, Any]:
     """Everything in plain values: each difference, and the rows that flipped with the changes of their prompts."""
     return {
         'left': left.title,
@@ -237,17 +237,17 @@ def comparison_as_json(comparison: Comparison, *, left: Run, right: Run) -> dict
         },
         'differences': [
             {
-                **{name: getattr(one, name) for name in ('dataset', 'model', 'metric', 'left', 'right')},
-                **{name: getattr(one, name) for name in ('difference', 'low', 'high', 'p', 'rows', 'compared')},
-                **{name: getattr(one, name) for name in _LEFT_OUT},
-                'flips': [_flip_as_json(flip, left, right) for flip in one.flips],
+                **{name: getattr(difference, name) for name in ('dataset', 'model', 'metric', 'left', 'right')},
+                **{name: getattr(difference, name) for name in ('difference', 'low', 'high', 'p', 'rows', 'compared')},
+                **{name: getattr(difference, name) for name in _LEFT_OUT},
+                'flips': [_flip_as_json(flip, left, right) for flip in difference.flips],
             }
-            for one in comparison.differences
+            for difference in comparison.differences
         ],
     }
 
 
-def _flip_as_json(flip: Flip, left: Run, right: Run) -> dict[str, Any]:
+def _flip_as_json(flip: Flip, left: RunSource, right: RunSource) -> dict[str, Any]:
     changes = list(prompt_changes(flip, left, right))
     return {
         'row': flip.left.row,

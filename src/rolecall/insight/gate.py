@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from rolecall.insight.comparison import groups_in_cards, name_models, same_metric
 from rolecall.insight.pairing import PairedScores, pair_results
-from rolecall.insight.run_source import Run, StoredRun
+from rolecall.insight.run_source import RunSource, StoredRun
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import paired_difference
@@ -32,7 +32,7 @@ _Z_POWER = 0.8416
 """For 80 % power."""
 _MOST_ROWS = 10**9
 _MOST_LOST = 0.1
-"""Beyond this share of rows that were not measured, those that were may not be typical."""
+"""If a larger share of rows was not measured, the rest may not be representative."""
 _LOST_BY_MODEL = ('too_long', 'filtered', 'thinking_exhausted')
 _EXIT_CODES: Mapping[Verdict, int] = {'not worse': 0, 'worse': 1, 'too few rows to tell': 3, 'not measured': 3}
 _MARKS: Mapping[Verdict, str] = {'not worse': '✅', 'worse': '❌', 'too few rows to tell': '❔', 'not measured': '❔'}
@@ -53,7 +53,7 @@ class GatedPair:
     """The one-sided 95 % bounds of the difference."""
     high: float | None = None
     needed: int | None = None
-    """About how many rows would tell, where these are too few."""
+    """About how many rows would be enough, if these are too few."""
     not_measured: int = 0
     """Rows that failed in one of the runs."""
     why: str = ''
@@ -90,7 +90,7 @@ class GateResult:
     def verdict(self) -> Verdict:
         verdicts = [pair.verdict for pair in self.pairs]
         order: tuple[Verdict, ...] = ('worse', 'not measured', 'too few rows to tell', 'not worse')
-        return next((one for one in order if one in verdicts), 'not measured')
+        return next((verdict for verdict in order if verdict in verdicts), 'not measured')
 
     @property
     def passed(self) -> bool:
@@ -125,11 +125,11 @@ def gate(base: str | Path | Any, new: str | Path | Any, *, margin: float = 2.0) 
     """Compare two run directories, or finished runs: `assert rolecall.gate('runs/main', run).passed`."""
     from rolecall.runs.store.run_reader import RunReader
 
-    with RunReader(getattr(base, 'out', base)) as one, RunReader(getattr(new, 'out', new)) as other:
-        return gate_runs(StoredRun(one), StoredRun(other), margin=margin)
+    with RunReader(getattr(base, 'out', base)) as base_reader, RunReader(getattr(new, 'out', new)) as new_reader:
+        return gate_runs(StoredRun(base_reader), StoredRun(new_reader), margin=margin)
 
 
-def gate_runs(base: Run, new: Run, *, margin: float) -> GateResult:
+def gate_runs(base: RunSource, new: RunSource, *, margin: float) -> GateResult:
     """Whether a run is worse than its baseline by more than `margin` (percentage points, where scores are in percent).
 
     >>> from types import SimpleNamespace
@@ -155,23 +155,23 @@ def gate_runs(base: Run, new: Run, *, margin: float) -> GateResult:
 def _pass_on(
     results: Iterable[Result], cards: Mapping[tuple[str, str], Scorecard], failed: Counter[tuple[str, str]]
 ) -> Iterator[Result]:
-    """The rows, those that the model lost wrong; counts those that failed."""
-    for one in results:
-        pair = (one.dataset, one.model)
+    """Pass rows on, scoring lost answers as wrong and counting failed rows."""
+    for result in results:
+        pair = (result.dataset, result.model)
         lower = pair in cards and cards[pair].lower_is_better
-        failed[pair] += one.outcome == 'failed' and one.score is None
-        lost = one.outcome in _LOST_BY_MODEL and one.score is None and not lower
-        yield replace(one, score=0.0) if lost else one
+        failed[pair] += result.outcome == 'failed' and result.score is None
+        lost = result.outcome in _LOST_BY_MODEL and result.score is None and not lower
+        yield replace(result, score=0.0) if lost else result
 
 
 def _refuse_other_metric(
     pair: PairedScores, base: Mapping[tuple[str, str], Scorecard], new: Mapping[tuple[str, str], Scorecard]
 ) -> GatedPair | None:
     """Scores of different metrics have no difference."""
-    one, other = base.get((pair.dataset, pair.model_a)), new.get((pair.dataset, pair.model_b))
-    if one is None or other is None or same_metric(one, other):
+    before, after = base.get((pair.dataset, pair.model_a)), new.get((pair.dataset, pair.model_b))
+    if before is None or after is None or same_metric(before, after):
         return None
-    why = f'the metrics differ ({one.metric} → {other.metric})'
+    why = f'the metrics differ ({before.metric} → {after.metric})'
     return GatedPair(pair.dataset, name_models(pair), 'not measured', pair.n, why=why)
 
 
@@ -185,28 +185,28 @@ def _judge(
     card = cards.get((pair.dataset, pair.model_a)) or cards.get((pair.dataset, pair.model_b))
     factor = 100.0 if card is not None and card.is_percent else 1.0
     sign = -1.0 if card is not None and card.lower_is_better else 1.0
-    found = GatedPair(pair.dataset, name_models(pair), 'not measured', pair.n, not_measured=lost)
+    judged = GatedPair(pair.dataset, name_models(pair), 'not measured', pair.n, not_measured=lost)
     if pair.n == 0 or pair.difference is None or pair.mean_a is None or pair.mean_b is None:
-        return replace(found, why='no row has a score in both runs')
+        return replace(judged, why='no row has a score in both runs')
     difference = factor * pair.difference
-    found = replace(found, base=factor * pair.mean_a, new=factor * pair.mean_b, difference=difference)
+    judged = replace(judged, base=factor * pair.mean_a, new=factor * pair.mean_b, difference=difference)
     if pair.low is None or pair.high is None:
-        return replace(found, verdict='too few rows to tell')
-    found = replace(found, low=factor * pair.low, high=factor * pair.high)
+        return replace(judged, verdict='too few rows to tell')
+    judged = replace(judged, low=factor * pair.low, high=factor * pair.high)
     worst, best = sorted(sign * factor * bound for bound in (pair.low, pair.high))
     too_many_lost = lost > _MOST_LOST * (pair.n + lost)
     if best < 0 and sign * difference < -margin:
-        return replace(found, verdict='worse')
+        return replace(judged, verdict='worse')
     if too_many_lost:
-        return replace(found, why='too many rows failed: run it again with --rerun failed')
+        return replace(judged, why='too many rows failed: run it again with --rerun failed')
     if worst >= -margin:
-        return replace(found, verdict='not worse')
+        return replace(judged, verdict='not worse')
     needed = need_rows(pair.n, _width_of(pair, factor, best - worst), sign * difference, margin)
-    return replace(found, verdict='too few rows to tell', needed=needed)
+    return replace(judged, verdict='too few rows to tell', needed=needed)
 
 
 def need_rows(rows: int, width_at: Callable[[int], float], difference: float, margin: float) -> int | None:
-    """About how many rows tell with 80 % power, if they vary as these do; None if no number would.
+    """The number of rows needed for 80 % power, if they vary as these do; None if no number is enough.
 
     `width_at` gives the width of the interval for a number of rows.
 

@@ -19,7 +19,7 @@ Groups = Mapping[str, Sequence[Sequence[int]]]
 
 
 class Row(Protocol):
-    """What pairing needs to know of a finished row."""
+    """The fields of a finished row that pairing uses."""
 
     @property
     def dataset(self) -> str: ...
@@ -110,18 +110,18 @@ def pair_results(
     matched = _match_pairs(a, b)
     return Pairing(
         pairs=tuple(
-            _pair_scores(one, other, a[one], b[other], (groups or {}).get(one[0], ()), confidence)
-            for one, other in matched
+            _pair_scores(left, right, a[left], b[right], (groups or {}).get(left[0], ()), confidence)
+            for left, right in matched
         ),
-        unpaired_a=tuple(key for key in a if key not in {one for one, _ in matched}),
-        unpaired_b=tuple(key for key in b if key not in {other for _, other in matched}),
+        unpaired_a=tuple(key for key in a if key not in {left for left, _ in matched}),
+        unpaired_b=tuple(key for key in b if key not in {right for _, right in matched}),
     )
 
 
 class _Columns:
-    """What pairing takes of the rows of a dataset × model, in a few bytes each: there may be a million.
+    """The columns that pairing uses of a dataset × model, a few bytes per row: there may be a million.
 
-    Scores that are missing are NaN. Gold answers and requests are kept as numbers that tell whether two are equal.
+    Scores that are missing are NaN. Gold answers and requests are stored as hashes.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class _Columns:
     def find_scored(self) -> array[int]:
         """Where the rows with a score stand, in the order of their numbers."""
         scored = array('q', (place for place, score in enumerate(self.scores) if not math.isnan(score)))
-        if all(self.rows[one] <= self.rows[other] for one, other in pairwise(scored)):
+        if all(self.rows[earlier] <= self.rows[later] for earlier, later in pairwise(scored)):
             return scored
         return array('q', sorted(scored, key=self.rows.__getitem__))
 
@@ -153,29 +153,29 @@ class _Columns:
         """
         places = {row: place for place, row in enumerate(self.rows)}
         named = {row for group in groups for row in group}
-        found = _Columns()
+        columns = _Columns()
         for group in (*groups, *((row,) for row in self.rows if row not in named)):
             members = [places[row] for row in group if row in places]
             scores = [self.scores[place] for place in members]
             if not members:
                 continue
-            score = scores[0] if group[0] not in named else float(all(one == 1 for one in scores))
+            score = scores[0] if group[0] not in named else float(all(mark == 1 for mark in scores))
             if len(members) < len(group) or any(map(math.isnan, scores)):
                 score = math.nan
             golds, requests = (tuple(each[place] for place in members) for each in (self.golds, self.requests))
-            found.add(group[0], score, hash(golds), hash(requests), self.clusters[members[0]])
-        return found
+            columns.add(group[0], score, hash(golds), hash(requests), self.clusters[members[0]])
+        return columns
 
 
 _Key = tuple[str, str]
 
 
 def _by_pair(results: Iterable[Row]) -> dict[_Key, _Columns]:
-    found: dict[_Key, _Columns] = defaultdict(_Columns)
-    for one in results:
-        columns = found[one.dataset, one.model]
-        columns.add(one.row, one.score, _digest(one.gold), hash(one.fingerprint), one.cluster)
-    return dict(found)
+    by_pair: dict[_Key, _Columns] = defaultdict(_Columns)
+    for result in results:
+        columns = by_pair[result.dataset, result.model]
+        columns.add(result.row, result.score, _digest(result.gold), hash(result.fingerprint), result.cluster)
+    return dict(by_pair)
 
 
 def _digest(value: Any) -> int:
@@ -198,7 +198,7 @@ def _match_pairs(a: Iterable[_Key], b: Iterable[_Key]) -> list[tuple[_Key, _Key]
     same = [(key, key) for key in a if key in b]
     rest_a, rest_b = _find_unmatched(a, b), _find_unmatched(b, a)
     renamed = [(rest_a[name], rest_b[name]) for name in rest_a if name in rest_b]
-    pairs = dict(same) | {one[0]: other[0] for one, other in renamed if len(one) == len(other) == 1}
+    pairs = dict(same) | {ours[0]: theirs[0] for ours, theirs in renamed if len(ours) == len(theirs) == 1}
     return [(key, pairs[key]) for key in a if key in pairs]
 
 
@@ -217,16 +217,16 @@ def _pair_scores(
         a, b = a.count_together(groups), b.count_together(groups)
     scored_a, scored_b = a.find_scored(), b.find_scored()
     ours, theirs, shared = array('q'), array('q'), 0
-    for one, other in _find_shared(a.rows, scored_a, b.rows, scored_b):
+    for left, right in _find_shared(a.rows, scored_a, b.rows, scored_b):
         shared += 1
-        if a.golds[one] == b.golds[other]:
-            ours.append(one)
-            theirs.append(other)
+        if a.golds[left] == b.golds[right]:
+            ours.append(left)
+            theirs.append(right)
     before, after = (array('d', map(side.scores.__getitem__, places)) for side, places in ((a, ours), (b, theirs)))
     flips = [
-        ScoreChange(a.rows[place], one, other)
-        for place, one, other in zip(ours, before, after, strict=True)
-        if one != other
+        ScoreChange(a.rows[place], left, right)
+        for place, left, right in zip(ours, before, after, strict=True)
+        if left != right
     ]
     flips.sort(key=lambda flip: (-abs(flip.after - flip.before), flip.row))
     tested = compare_paired(before, after, [a.clusters[place] for place in ours], confidence=confidence)
@@ -248,7 +248,7 @@ def _pair_scores(
         only_a=len(scored_a) - shared,
         only_b=len(scored_b) - shared,
         different_gold=shared - len(ours),
-        different_requests=sum(a.requests[one] != b.requests[other] for one, other in zip(ours, theirs, strict=True)),
+        different_requests=sum(a.requests[left] != b.requests[right] for left, right in zip(ours, theirs, strict=True)),
         grouped=bool(groups),
     )
 
@@ -258,8 +258,8 @@ def _find_shared(
 ) -> Iterator[tuple[int, int]]:
     """The places of rows with the same number. Both sequences of places are in the order of these numbers."""
     at = 0
-    for one in places_a:
-        while at < len(places_b) and rows_b[places_b[at]] < rows_a[one]:
+    for place in places_a:
+        while at < len(places_b) and rows_b[places_b[at]] < rows_a[place]:
             at += 1
-        if at < len(places_b) and rows_b[places_b[at]] == rows_a[one]:
-            yield one, places_b[at]
+        if at < len(places_b) and rows_b[places_b[at]] == rows_a[place]:
+            yield place, places_b[at]

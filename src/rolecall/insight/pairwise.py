@@ -1,4 +1,4 @@
-"""Models that a judge compared two by two, as tables: who wins against whom, and a rating of all."""
+"""Tables of pairwise judgements: wins of each model over each other, and a rating of all."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ class PairwiseTables:
 
 
 def pairwise_tables(cards: Sequence[Scorecard]) -> PairwiseTables | None:
-    """The comparisons that cards tell of; None if none does.
+    """The comparisons recorded in scorecards; None if there are none.
 
     Two models of a run make one line, not two, unless each was shown first to the judge when it was its turn.
     """
-    found = list(_find_pairs(cards))
-    if not found:
+    pairs = list(_find_pairs(cards))
+    if not pairs:
         return None
     won: dict[str, dict[tuple[str, str], tuple[float, int]]] = {}
-    for card, rival, told in found:
-        if told.rows:
-            wins = (told.win_rate or 0.0) / 100 * told.rows
-            won.setdefault(_name_dataset(card), {})[card.model, rival] = (wins, told.rows)
+    for card, rival, outcome in pairs:
+        if outcome.rows:
+            wins = (outcome.win_rate or 0.0) / 100 * outcome.rows
+            won.setdefault(_name_dataset(card), {})[card.model, rival] = (wins, outcome.rows)
     ratings = [line for dataset, games in won.items() for line in _rate(dataset, games)]
-    return PairwiseTables(tuple(_word_pair(*one) for one in found), tuple(ratings))
+    return PairwiseTables(tuple(_word_pair(*pair) for pair in pairs), tuple(ratings))
 
 
 def _find_pairs(cards: Sequence[Scorecard]) -> Iterator[tuple[Scorecard, str, HeadToHead]]:
-    seen: dict[tuple[str, str, str], HeadToHead] = {}
+    outcomes: dict[tuple[str, str, str], HeadToHead] = {}
     for card in cards:
-        for rival, told in (card.compared or {}).items():
+        for rival, outcome in (card.compared or {}).items():
             dataset = _name_dataset(card)
-            mirrored = seen.get((dataset, rival, card.model))
-            if mirrored is None or (told.always_first and mirrored.always_first):
-                seen[dataset, card.model, rival] = told
-                yield card, rival, told
+            mirrored = outcomes.get((dataset, rival, card.model))
+            if mirrored is None or (outcome.always_first and mirrored.always_first):
+                outcomes[dataset, card.model, rival] = outcome
+                yield card, rival, outcome
 
 
 def _name_dataset(card: Scorecard) -> str:
@@ -54,19 +54,19 @@ def _name_dataset(card: Scorecard) -> str:
     return f'{card.dataset} ({card.judge})' if card.judge else card.dataset
 
 
-def _word_pair(card: Scorecard, rival: str, told: HeadToHead) -> tuple[str, ...]:
-    missing = told.missing or 0
-    if not told.rows:
+def _word_pair(card: Scorecard, rival: str, outcome: HeadToHead) -> tuple[str, ...]:
+    missing = outcome.missing or 0
+    if not outcome.rows:
         return (_name_dataset(card), card.model, rival, '–', f'{missing:,} missing', '', '')
     lacking = f', {missing:,} missing' if missing else ''
-    changed = f'{told.order_changed:,} of {told.both_orders:,}' if told.both_orders else ''
+    changed = f'{outcome.order_changed:,} of {outcome.both_orders:,}' if outcome.both_orders else ''
     return (
         _name_dataset(card),
         card.model,
         rival,
-        f'{told.win_rate:.1f} [{told.low:.1f}, {told.high:.1f}]',
-        f'{told.wins:,}–{told.ties:,}–{told.losses:,}{lacking}',
-        f'{told.first:,} of {told.decided:,}',
+        f'{outcome.win_rate:.1f} [{outcome.low:.1f}, {outcome.high:.1f}]',
+        f'{outcome.wins:,}–{outcome.ties:,}–{outcome.losses:,}{lacking}',
+        f'{outcome.first:,} of {outcome.decided:,}',
         changed,
     )
 
@@ -74,8 +74,8 @@ def _word_pair(card: Scorecard, rival: str, told: HeadToHead) -> tuple[str, ...]
 def _rate(dataset: str, games: Mapping[tuple[str, str], tuple[float, int]]) -> Iterator[tuple[str, ...]]:
     for connected in _split_connected(games):
         if len({name for pair in connected for name in pair}) >= _RATED_FROM:
-            for one in rate_models(connected):
-                yield dataset, one.model, f'{one.points:.0f}', f'[{one.low:.0f}, {one.high:.0f}]'
+            for rating in rate_models(connected):
+                yield dataset, rating.model, f'{rating.points:.0f}', f'[{rating.low:.0f}, {rating.high:.0f}]'
 
 
 def _split_connected(
@@ -90,5 +90,5 @@ def _split_connected(
     for pair in games:
         joined = [part for part in parts if not part.isdisjoint(pair)]
         parts = [part for part in parts if part.isdisjoint(pair)] + [set(pair).union(*joined)]
-    split = [{pair: told for pair, told in games.items() if pair[0] in part} for part in parts]
+    split = [{pair: result for pair, result in games.items() if pair[0] in part} for part in parts]
     return sorted(split, key=lambda part: list(games).index(next(iter(part))))

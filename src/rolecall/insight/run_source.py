@@ -1,4 +1,4 @@
-"""What a report reads: a finished (or unfinished) run, and what was sent for each of its rows.
+"""The input of a report: a finished (or unfinished) run, and what was sent for each of its rows.
 
 A prompt is shown by origin only if it equals what was sent. Otherwise what was sent is shown, without origins.
 """
@@ -32,8 +32,8 @@ Previews = Callable[[Result], Iterable[Preview]]
 """Gives the requests of a row with the origin of every character."""
 
 
-class Run(Protocol):
-    """What a report needs to know of a run."""
+class RunSource(Protocol):
+    """What a report reads from a run."""
 
     @property
     def title(self) -> str:
@@ -60,7 +60,7 @@ class Run(Protocol):
         """One finished row; None if it is damaged."""
 
     def request(self, fingerprint: str) -> Request | None:
-        """What was sent under this identity, if it was kept."""
+        """The request with this fingerprint, if it was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +73,30 @@ class SentRequest:
     """Whether the config now words this request differently."""
 
 
-def requests_sent(run: Run, result: Result, previews: Previews | None = None) -> list[SentRequest]:
+def requests_sent(run: RunSource, result: Result, previews: Previews | None = None) -> list[SentRequest]:
     """Everything that was sent for one row, in order."""
     identities = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
     stored = [run.request(identity) for identity in identities]
-    shown = list(previews(result)) if previews else []
+    drafts = list(previews(result)) if previews else []
     if not any(request is not None for request in stored):
-        return [SentRequest(one) for one in shown]
-    return [_match_preview(result, one, request) for one, request in zip_longest(shown, stored) if request is not None]
+        return [SentRequest(preview) for preview in drafts]
+    return [
+        _match_preview(result, preview, request)
+        for preview, request in zip_longest(drafts, stored)
+        if request is not None
+    ]
 
 
-def judge_requests(run: Run, result: Result) -> list[tuple[SentRequest, str]]:
-    """What judges were asked about a row, with their replies; named where there are several."""
-    judged = [one for one in result.judged if one is not None]
-    several = len({one.get('judge') for one in judged}) > 1
+def judge_requests(run: RunSource, result: Result) -> list[tuple[SentRequest, str]]:
+    """The requests to judges about a row, with their replies; judges are named if there are several."""
+    judged = [judgement for judgement in result.judged if judgement is not None]
+    several = len({judgement.get('judge') for judgement in judged}) > 1
     stored = [
-        (run.request(one['fingerprint']), f'{one["judge"]}: {one["reply"]}' if several else one['reply'])
-        for one in judged
+        (
+            run.request(judgement['fingerprint']),
+            f'{judgement["judge"]}: {judgement["reply"]}' if several else judgement['reply'],
+        )
+        for judgement in judged
     ]
     return [
         (SentRequest(stored_preview(result, request), origins=False), reply)
@@ -122,36 +129,36 @@ _AS_SENT = Origin('text')
 _FAR = 100
 
 
-def find_notices(run: Run) -> list[str]:
-    """What to know of a run before its scores: what waits in a batch, and what is damaged."""
+def find_notices(run: RunSource) -> list[str]:
+    """Notices above the scores: requests waiting in a batch, and damage."""
     waiting = run.waiting if isinstance(run, StoredRun) else []
     return [*waiting, *filter(None, [run.damage])]
 
 
-def find_batched(run: Run) -> Mapping[tuple[str, str], BatchTokens]:
-    """The tokens of a run that were paid at the price of batches, by dataset and model."""
+def find_batched(run: RunSource) -> Mapping[tuple[str, str], BatchTokens]:
+    """The tokens billed at the batch price, by dataset and model."""
     return run.batched if isinstance(run, StoredRun) else {}
 
 
 def _find_known_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None) -> Price | None:
-    """The price of a stored entry. One that would be refused today is not known, and does not stop a report."""
+    """The price of a stored entry; None if it is invalid today, so that it does not stop a report."""
     try:
         return find_price(entry, overrides)
     except ConfigError:
         return None
 
 
-def _find_judges(written: Any) -> Iterator[dict[str, Any]]:
+def _find_judges(value: Any) -> Iterator[dict[str, Any]]:
     """The entries of models that only judge, wherever datasets hold them."""
-    inner = written.values() if isinstance(written, Mapping) else written if isinstance(written, list | tuple) else ()
-    judge = written.get('judge_cfg') if isinstance(written, Mapping) else None
-    for one in judge if isinstance(judge, list | tuple) else (judge,):
-        if isinstance(one, str):
-            yield {'abbr': one, 'model': one.rpartition('/')[2]}
-        elif isinstance(one, Mapping):
-            yield {'abbr': 'judge', **one}
-    for one in inner:
-        yield from _find_judges(one)
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    judge = value.get('judge_cfg') if isinstance(value, Mapping) else None
+    for item in judge if isinstance(judge, list | tuple) else (judge,):
+        if isinstance(item, str):
+            yield {'abbr': item, 'model': item.rpartition('/')[2]}
+        elif isinstance(item, Mapping):
+            yield {'abbr': 'judge', **item}
+    for item in inner:
+        yield from _find_judges(item)
 
 
 class StoredRun:
@@ -171,8 +178,8 @@ class StoredRun:
         log = self._archive.manifest().get('imported')
         if isinstance(log, Mapping):
             return f'made by {log["harness"]} (version: {log["version"]}; time: {log["created"]})'
-        written = (self._archive.directory / FILE).stat().st_mtime
-        return datetime.fromtimestamp(written).isoformat(' ', 'minutes')
+        modified = (self._archive.directory / FILE).stat().st_mtime
+        return datetime.fromtimestamp(modified).isoformat(' ', 'minutes')
 
     @property
     def damage(self) -> str:
@@ -186,15 +193,15 @@ class StoredRun:
 
     @property
     def batched(self) -> Mapping[tuple[str, str], BatchTokens]:
-        """The tokens that were paid at the price of batches, by dataset and model."""
+        """The tokens billed at the batch price, by dataset and model."""
         return read_batch_tokens(self._archive.directory)
 
     def prices(self, overrides: Mapping[str, Price] | None = None) -> dict[str, Price | None]:
         """The price of each model, judges included, as far as it is known."""
         config = self._archive.config()
         entries = [*_find_judges(config.get('datasets')), *(config.get('models') or [])]
-        known = [entry for entry in entries if isinstance(entry, Mapping)]
-        return {str(entry.get('abbr', '')): _find_known_price(entry, overrides) for entry in known}
+        models = [entry for entry in entries if isinstance(entry, Mapping)]
+        return {str(entry.get('abbr', '')): _find_known_price(entry, overrides) for entry in models}
 
     def scorecards(self) -> list[Scorecard]:
         """The score of every dataset × model, in the order of the config; what it does not have comes last."""
@@ -226,7 +233,7 @@ class StoredRun:
         return self._archive.whole_result(dataset, model, row)
 
     def request(self, fingerprint: str) -> Request | None:
-        """What was sent under this identity, if it was kept."""
+        """The request with this fingerprint, if it was stored."""
         request: Request | None = self._archive.request(fingerprint)
         return request
 
@@ -335,11 +342,11 @@ class PairRows:
 
     def previews(self, row: int, *, replies: Sequence[str] | None = None) -> list[Preview]:
         """The requests of a row; none if there is no such row, or if it cannot be worded."""
-        found = self.find(row)
-        if found is None:
+        position = self.find(row)
+        if position is None:
             return []
         try:
-            self.pair.check_row(found[1])
+            self.pair.check_row(position[1])
         except RenderError:
             return []
-        return list(self.pair.previews(*found, replies=replies))
+        return list(self.pair.previews(*position, replies=replies))

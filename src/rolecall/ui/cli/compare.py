@@ -58,7 +58,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.comparison import compare_runs, comparison_as_json
     from rolecall.runs.store.run_reader import RunReader
-    from rolecall.ui.report import Run, StoredRun
+    from rolecall.ui.report import RunSource, StoredRun
     from rolecall.ui.report.comparison_view import print_comparison
     from rolecall.ui.views.terminal import make_console
 
@@ -69,8 +69,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     with RunReader(arguments.left) as one, RunReader(arguments.right or arguments.left) as other:
         one.refuse_if_nothing_is_whole()
         other.refuse_if_nothing_is_whole()
-        left: Run = StoredRun(one)
-        right: Run = StoredRun(other)
+        left: RunSource = StoredRun(one)
+        right: RunSource = StoredRun(other)
         if arguments.models is not None:
             left, right = (_only(run, name) for run, name in zip((one, other), arguments.models, strict=True))
         aligned = None

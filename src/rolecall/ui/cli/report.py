@@ -13,7 +13,7 @@ from rolecall.ui.cli.options import declare_command, fail, print_note
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rolecall.insight.run_source import Run
+    from rolecall.insight.run_source import RunSource
     from rolecall.models.prices import Price
 
 
@@ -65,7 +65,7 @@ def _report(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def note_damage(run: Run) -> None:
+def note_damage(run: RunSource) -> None:
     """Say on stderr what of a run could not be read, if anything."""
     if run.damage:
         print_note(f'{run.title}: {run.damage}')

@@ -35,7 +35,7 @@ def _web(arguments: argparse.Namespace) -> int:
         import aiohttp  # noqa: F401
     except ImportError:
         return fail("web needs aiohttp. Install it with: pip install 'rolecall[web]'")
-    from rolecall.ui.web.serve import serve_forever
+    from rolecall.ui.web.server import serve_forever
     from rolecall.ui.web.workspace import Workspace
 
     workspace = Workspace([Path(path) for path in arguments.paths])

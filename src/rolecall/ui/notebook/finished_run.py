@@ -50,14 +50,14 @@ class ScoreTable(Sequence[Scorecard]):
 
     def value(self, dataset: str | None = None, model: str | None = None) -> float | None:
         """The one score of a dataset and a model; either may be left out where there is only one."""
-        found = [one for one in self._cards if dataset in (None, one.dataset) and model in (None, one.model)]
-        if len(found) != 1:
+        matches = [card for card in self._cards if dataset in (None, card.dataset) and model in (None, card.model)]
+        if len(matches) != 1:
             wanted = ' × '.join(filter(None, (dataset, model))) or 'no dataset and no model'
-            known = ', '.join(f'{one.dataset} × {one.model}' for one in self._cards)
+            available = ', '.join(f'{card.dataset} × {card.model}' for card in self._cards)
             raise ConfigError(
-                Problem('scores', f'{wanted}: {count_noun(len(found), "score")}.', f'There are: {known}.')
+                Problem('scores', f'{wanted}: {count_noun(len(matches), "score")}.', f'There are: {available}.')
             )
-        return found[0].value
+        return matches[0].value
 
     def to_pandas(self) -> Any:
         """The scores as a pandas frame, one row each."""
@@ -86,7 +86,7 @@ class FinishedRun:
 
     @property
     def ok(self) -> bool:
-        """Whether every row came to something."""
+        """Whether every row has an answer."""
         return self.summary.exit_code == 0
 
     @property
@@ -102,8 +102,11 @@ class FinishedRun:
     def to_pandas(self, dataset: str | None = None, model: str | None = None) -> Any:
         """The rows as a pandas frame: outcome, prediction, gold answer, score, reply, tokens."""
         records = [
-            {**{name: getattr(one, name) for name in (*_ROW_COLUMNS, *_MORE_COLUMNS)}, 'reply': '\n'.join(one.replies)}
-            for one in self.results(dataset, model)
+            {
+                **{name: getattr(result, name) for name in (*_ROW_COLUMNS, *_MORE_COLUMNS)},
+                'reply': '\n'.join(result.replies),
+            }
+            for result in self.results(dataset, model)
         ]
         columns = [*_ROW_COLUMNS, 'reply', *_MORE_COLUMNS]
         return import_extra('pandas', **_PANDAS).DataFrame(records, columns=columns)
@@ -144,6 +147,6 @@ def _cells(card: Scorecard) -> Iterator[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterator[Iterator[str]]) -> str:
-    head = ''.join(f'<th>{escape(one)}</th>' for one in heads)
+    head = ''.join(f'<th>{escape(title)}</th>' for title in heads)
     body = ''.join(f'<tr>{"".join(f"<td>{escape(cell)}</td>" for cell in row)}</tr>' for row in rows)
     return f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'

@@ -51,7 +51,7 @@ def run(
     keep_going: bool = False,
     quiet: bool = False,
 ) -> FinishedRun:
-    """Ask models about rows and score the answers, with the words of `rolecall run`.
+    """Run models on rows and score the answers, with the options of `rolecall run`.
 
     `source` is a config (a file or a dict), a file of rows, a list of rows, a pandas frame or a `Task`; `model` a name
     (`'smollm2'`, `'openai/gpt-4.1-mini'`), a model entry, a function, or several of these. `settings` changes any value

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rolecall.experiment.previews.differences import Change, Pieces
 from rolecall.insight.comparison import Comparison, Difference, Flip, prompt_changes
-from rolecall.insight.run_source import Run
+from rolecall.insight.run_source import RunSource
 from rolecall.runs.store.results import Result
 from rolecall.strings import count_noun, printable
 from rolecall.ui.report.counts import verdict_of
@@ -28,7 +28,13 @@ _CERTAIN = 0.05
 
 
 def print_comparison(
-    comparison: Comparison, to: Console, *, left: Run, right: Run, flips: int = _FLIPS, all_words: bool = False
+    comparison: Comparison,
+    to: Console,
+    *,
+    left: RunSource,
+    right: RunSource,
+    flips: int = _FLIPS,
+    all_words: bool = False,
 ) -> None:
     """Print the differences, and for each pair the first changed rows (`all_words`: with every changed line)."""
     to.print(Text.assemble(('left   ', 'dim'), printable(left.title), ('\nright  ', 'dim'), printable(right.title)))
@@ -38,40 +44,41 @@ def print_comparison(
         to.print(Text('the runs have no dataset × model in common'))
     for line in _notes(comparison):
         to.print(Text(printable(line), 'dim'))
-    for one in comparison.differences:
-        if one.flips:
-            _print_flips(one, to, left, right, flips, None if all_words else _CHANGES)
+    for diff in comparison.differences:
+        if diff.flips:
+            _print_flips(diff, to, left, right, flips, None if all_words else _CHANGES)
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
     """What the table does not show: rows left out, and scores that are not the reported number."""
-    all_sent = [one for one in comparison.differences if one.rows and one.different_requests == one.rows]
+    all_sent = [diff for diff in comparison.differences if diff.rows and diff.different_requests == diff.rows]
     everywhere = len(all_sent) > 1 and len(all_sent) == len(comparison.differences)
     if everywhere:
         yield 'every row was sent differently (prompt, sampling or model)'
-    for one in comparison.differences:
-        if notes := ', '.join(_describe_left_out(replace(one, different_requests=0) if everywhere else one)):
-            yield f'{one.dataset} × {one.model}: {notes}'
+    for diff in comparison.differences:
+        if notes := ', '.join(_describe_left_out(replace(diff, different_requests=0) if everywhere else diff)):
+            yield f'{diff.dataset} × {diff.model}: {notes}'
     for side, pairs in (('left', comparison.only_left), ('right', comparison.only_right)):
         if pairs:
             yield f'only on the {side}: {", ".join(" × ".join(pair) for pair in pairs)}'
 
 
-def _describe_left_out(one: Difference) -> Iterator[str]:
-    what = _row_noun(one)
-    if one.compared == 'values':
+def _describe_left_out(diff: Difference) -> Iterator[str]:
+    what = _row_noun(diff)
+    if diff.compared == 'values':
         yield 'scores as reported, not tested: no rows have scores that can be paired'
-    for count, side in ((one.only_left, 'left'), (one.only_right, 'right')):
+    for count, side in ((diff.only_left, 'left'), (diff.only_right, 'right')):
         if count:
             yield f'{count_noun(count, what)} scored only on the {side}'
-    if one.different_gold:
-        yield f'{count_noun(one.different_gold, what)} left out because the gold answers differ'
-    if one.different_requests:
-        yield f'{one.different_requests:,} of {count_noun(one.rows, what)} sent differently (prompt, sampling or model)'
+    if diff.different_gold:
+        yield f'{count_noun(diff.different_gold, what)} left out because the gold answers differ'
+    if diff.different_requests:
+        compared = count_noun(diff.rows, what)
+        yield f'{diff.different_requests:,} of {compared} sent differently (prompt, sampling or model)'
 
 
-def _row_noun(one: Difference) -> str:
-    return 'group' if one.compared == 'groups' else 'row'
+def _row_noun(diff: Difference) -> str:
+    return 'group' if diff.compared == 'groups' else 'row'
 
 
 def _wide_table(differences: Sequence[Difference]) -> Table:
@@ -80,15 +87,15 @@ def _wide_table(differences: Sequence[Difference]) -> Table:
         table.add_column(name, overflow='fold')
     for name in ('left', 'right', 'difference', 'p', 'rows', 'flipped'):
         table.add_column(name, justify='right')
-    for one in differences:
-        digits = _digits(one)
+    for diff in differences:
+        digits = _digits(diff)
         table.add_row(
-            *(Text(printable(name)) for name in (one.dataset, one.model, one.metric)),
-            *(_number(value, digits) for value in (one.left, one.right)),
-            Text(' ').join([_difference(one, digits), Text(_interval(one, digits))]),
-            _p_value(one),
-            _rows_compared(one),
-            f'{len(one.flips):,}',
+            *(Text(printable(name)) for name in (diff.dataset, diff.model, diff.metric)),
+            *(_number(value, digits) for value in (diff.left, diff.right)),
+            Text(' ').join([_difference(diff, digits), Text(_interval(diff, digits))]),
+            _p_value(diff),
+            _rows_compared(diff),
+            f'{len(diff.flips):,}',
         )
     return table
 
@@ -101,32 +108,34 @@ def _narrow_table(differences: Sequence[Difference]) -> Table:
     table.add_column('difference', justify='right', no_wrap=True)
     table.add_column('p', justify='right', no_wrap=True)
     table.add_column('rows\nflipped', justify='right', no_wrap=True)
-    for one in differences:
-        digits = _digits(one)
+    for diff in differences:
+        digits = _digits(diff)
         table.add_row(
             Text.assemble(
-                (printable(one.dataset), 'bold'), f' × {printable(one.model)}', (f'\n{printable(one.metric)}', 'dim')
+                (printable(diff.dataset), 'bold'),
+                f' × {printable(diff.model)}',
+                (f'\n{printable(diff.metric)}', 'dim'),
             ),
-            f'{_number(one.left, digits)}\n{_number(one.right, digits)}',
-            Text('\n').join([_difference(one, digits), Text(_interval(one, digits), 'dim')]),
-            _p_value(one),
-            f'{_rows_compared(one)}\n{len(one.flips):,}',
+            f'{_number(diff.left, digits)}\n{_number(diff.right, digits)}',
+            Text('\n').join([_difference(diff, digits), Text(_interval(diff, digits), 'dim')]),
+            _p_value(diff),
+            f'{_rows_compared(diff)}\n{len(diff.flips):,}',
         )
     return table
 
 
-def _p_value(one: Difference) -> str:
-    return '–' if one.p is None else '<0.001' if one.p < 0.001 else f'{one.p:.3f}'
+def _p_value(diff: Difference) -> str:
+    return '–' if diff.p is None else '<0.001' if diff.p < 0.001 else f'{diff.p:.3f}'
 
 
-def _rows_compared(one: Difference) -> str:
-    if one.compared == 'values':
+def _rows_compared(diff: Difference) -> str:
+    if diff.compared == 'values':
         return '–'
-    return count_noun(one.rows, 'group') if one.compared == 'groups' else f'{one.rows:,}'
+    return count_noun(diff.rows, 'group') if diff.compared == 'groups' else f'{diff.rows:,}'
 
 
-def _digits(one: Difference) -> int:
-    numbers = (one.left, one.right, one.low, one.high)
+def _digits(diff: Difference) -> int:
+    numbers = (diff.left, diff.right, diff.low, diff.high)
     largest = max((abs(value) for value in numbers if value is not None), default=0.0)
     return 3 if largest <= 1 else 2 if largest <= 10 else 1
 
@@ -135,34 +144,36 @@ def _number(value: float | None, digits: int) -> str:
     return '–' if value is None else f'{value:,.{digits}f}'
 
 
-def _difference(one: Difference, digits: int) -> Text:
-    if one.difference is None:
+def _difference(diff: Difference, digits: int) -> Text:
+    if diff.difference is None:
         return Text('–')
-    certain = one.p is not None and one.p < _CERTAIN
-    return Text(f'{one.difference:+,.{digits}f}', 'bold' if certain else '')
+    certain = diff.p is not None and diff.p < _CERTAIN
+    return Text(f'{diff.difference:+,.{digits}f}', 'bold' if certain else '')
 
 
-def _interval(one: Difference, digits: int) -> str:
-    if one.low is None or one.high is None:
+def _interval(diff: Difference, digits: int) -> str:
+    if diff.low is None or diff.high is None:
         return ''
-    return f'[{one.low:+,.{digits}f}, {one.high:+,.{digits}f}]'
+    return f'[{diff.low:+,.{digits}f}, {diff.high:+,.{digits}f}]'
 
 
-def _print_flips(one: Difference, to: Console, left: Run, right: Run, most: int, changes: int | None) -> None:
-    head = f'{one.dataset} × {one.model}: {count_noun(len(one.flips), _row_noun(one))} flipped'
+def _print_flips(
+    diff: Difference, to: Console, left: RunSource, right: RunSource, most: int, changes: int | None
+) -> None:
+    head = f'{diff.dataset} × {diff.model}: {count_noun(len(diff.flips), _row_noun(diff))} flipped'
     to.rule(Text(printable(head), 'bold'), style='dim')
-    for flip in one.flips[:most]:
+    for flip in diff.flips[:most]:
         to.print(_verdicts(flip))
-        found = list(prompt_changes(flip, left, right))
-        if not found:
+        changed = list(prompt_changes(flip, left, right))
+        if not changed:
             to.print(Text('  the prompt is the same', 'dim'))
-        for change in found[:changes]:
+        for change in changed[:changes]:
             _print_change(change, to)
-        rest = len(found) - len(found[:changes])
+        rest = len(changed) - len(changed[:changes])
         if rest:
             to.print(Text(f'  and {count_noun(rest, "other change")} of the prompt', 'dim'))
-    if len(one.flips) > most:
-        to.print(Text(f'and {count_noun(len(one.flips) - most, "other row")}', 'dim'))
+    if len(diff.flips) > most:
+        to.print(Text(f'and {count_noun(len(diff.flips) - most, "other row")}', 'dim'))
 
 
 def _verdicts(flip: Flip) -> Text:
@@ -195,7 +206,7 @@ def _print_change(change: Change, to: Console) -> None:
 def _draw_pieces(pieces: Pieces, style: str) -> Text:
     text = Text(overflow='fold')
     for words, differs in pieces:
-        shown = printable(words.replace('\n', '⏎'))
-        short = shown if differs or len(shown) <= _WIDEST else f'{shown[: _WIDEST // 2]} … {shown[-_WIDEST // 2 :]}'
+        drawn = printable(words.replace('\n', '⏎'))
+        short = drawn if differs or len(drawn) <= _WIDEST else f'{drawn[: _WIDEST // 2]} … {drawn[-_WIDEST // 2 :]}'
         text.append(short, style if differs else '')
     return text

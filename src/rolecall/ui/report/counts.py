@@ -72,7 +72,7 @@ class RunCounts:
     scores_capped: bool = False
     rows: int = 0
     batched: Mapping[Pair, BatchTokens] = field(default_factory=dict)
-    """Tokens that were paid at the price of batches."""
+    """Tokens billed at the batch price."""
     judging: dict[Pair, Used] = field(default_factory=dict)
     """What judges used, by the dataset they judged and their own name; known once scorecards are."""
     measuring: bool = True
@@ -89,8 +89,8 @@ class RunCounts:
         self.endings.setdefault(pair, Counter())[verdict_of(result) if result.outcome == 'ok' else result.outcome] += 1
         if result.outcome != 'ok':
             key = (pair, result.outcome, str(result.reason)[:_REASON])
-            known = key in self.reasons or len(self.reasons) < _REASONS_KEPT
-            self.reasons[key if known else (pair, result.outcome, 'other reasons')] += 1
+            counted = key in self.reasons or len(self.reasons) < _REASONS_KEPT
+            self.reasons[key if counted else (pair, result.outcome, 'other reasons')] += 1
         if self.measuring:
             self._measure('prompt tokens', pair, result.input_tokens)
             self._measure('answer tokens', pair, result.output_tokens)
@@ -116,9 +116,9 @@ class RunCounts:
         self.usage.setdefault(pair, Used(0)).add(Used(len(rows.rows), *totals))
         if self.measuring:
             for name, amounts in zip(('prompt tokens', 'answer tokens', 'seconds'), used, strict=True):
-                known = [amount for amount in amounts if amount is not None]
-                if known:
-                    self.measures.setdefault(name, {}).setdefault(pair, array('d')).extend(known)
+                numbers = [amount for amount in amounts if amount is not None]
+                if numbers:
+                    self.measures.setdefault(name, {}).setdefault(pair, array('d')).extend(numbers)
         for row, score, right in zip(rows.rows, rows.scores, rows.correct, strict=True):
             if not self._add_score(rows.dataset, rows.model, row, score, None if right is None else bool(right), None):
                 break
@@ -143,23 +143,23 @@ class RunCounts:
 
     def reasons_by_count(self) -> list[Why]:
         """Why rows have no answer, most frequent first."""
-        found: dict[tuple[str, str], dict[Pair, int]] = {}
+        causes: dict[tuple[str, str], dict[Pair, int]] = {}
         for (pair, outcome, reason), count in self.reasons.items():
-            found.setdefault((outcome, reason), {})[pair] = count
-        whys = [Why(outcome, reason, sum(pairs.values()), tuple(pairs)) for (outcome, reason), pairs in found.items()]
+            causes.setdefault((outcome, reason), {})[pair] = count
+        whys = [Why(outcome, reason, sum(pairs.values()), tuple(pairs)) for (outcome, reason), pairs in causes.items()]
         return sorted(whys, key=lambda why: -why.rows)
 
     def measure(self, *names: str) -> tuple[str, dict[Pair, array[float]]] | None:
-        """The first of these measures that as many rows have as any other; None if no row has one."""
-        known = {name: sum(map(len, self.measures.get(name, {}).values())) for name in names}
-        best = max(names, key=lambda name: known[name])
-        return (best, self.measures[best]) if known[best] else None
+        """The measure that most rows have, the first of equals; None if no row has any."""
+        sizes = {name: sum(map(len, self.measures.get(name, {}).values())) for name in names}
+        best = max(names, key=lambda name: sizes[name])
+        return (best, self.measures[best]) if sizes[best] else None
 
     def sort_as(self, pairs: Iterable[Pair]) -> None:
         """Put datasets and models into the order of these pairs, which is that of the scores."""
-        known = list(pairs)
-        datasets = {dataset: place for place, dataset in enumerate(dict.fromkeys(pair[0] for pair in known))}
-        models = {model: place for place, model in enumerate(dict.fromkeys(pair[1] for pair in known))}
+        ordered = list(pairs)
+        datasets = {dataset: place for place, dataset in enumerate(dict.fromkeys(pair[0] for pair in ordered))}
+        models = {model: place for place, model in enumerate(dict.fromkeys(pair[1] for pair in ordered))}
 
         def place_of(pair: Pair) -> tuple[int, int]:
             return datasets.get(pair[0], len(datasets)), models.get(pair[1], len(models))
@@ -167,7 +167,8 @@ class RunCounts:
         self.endings = {pair: self.endings[pair] for pair in sorted(self.endings, key=place_of)}
         self.usage = {pair: self.usage[pair] for pair in sorted(self.usage, key=place_of)}
         self.scores = {
-            model: self.scores[model] for model in sorted(self.scores, key=lambda one: models.get(one, len(models)))
+            model: self.scores[model]
+            for model in sorted(self.scores, key=lambda model_name: models.get(model_name, len(models)))
         }
         for name, numbers in self.measures.items():
             self.measures[name] = {pair: numbers[pair] for pair in sorted(numbers, key=place_of)}
@@ -204,12 +205,12 @@ def sum_judging(cards: Iterable[Scorecard]) -> dict[Pair, Used]:
     >>> sum_judging([card, card])['qa', 'gpt'].input_tokens
     180
     """
-    found: dict[Pair, Used] = {}
+    by_pair: dict[Pair, Used] = {}
     for card in cards:
         usage = card.judging.usage if card.judging else None
         if usage is not None and not card.members:
-            found.setdefault((card.dataset, str(usage.get('model'))), Used(0)).add(Used.from_dict(usage))
-    return found
+            by_pair.setdefault((card.dataset, str(usage.get('model'))), Used(0)).add(Used.from_dict(usage))
+    return by_pair
 
 
 def _unfinished_card(dataset: str, model: str, endings: Counter[str], run_counts: RunCounts) -> Scorecard:
@@ -244,14 +245,14 @@ def unjudged_reasons(cards: Iterable[Scorecard]) -> list[Why]:
     >>> [why.rows for why in unjudged_reasons([Scorecard('d', 'm', 'accuracy', None, judging=silent)])]
     [2]
     """
-    found: list[Why] = []
+    whys: list[Why] = []
     for card in cards:
         place = ((card.dataset, card.model),)
         if card.error:
-            found.append(Why('not scored', card.error, card.total, place))
+            whys.append(Why('not scored', card.error, card.total, place))
         silent = card.judging.not_judged if card.judging else None
-        found += [Why('not judged', reason, rows, place) for reason, rows in (silent.reasons if silent else {}).items()]
-    return found
+        whys += [Why('not judged', reason, rows, place) for reason, rows in (silent.reasons if silent else {}).items()]
+    return whys
 
 
 def count_results(

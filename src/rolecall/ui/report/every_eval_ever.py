@@ -36,7 +36,7 @@ def export_every_eval_ever(
 
     `on_damage` is called once, with a sentence, if rows of the run could not be read.
     """
-    written = []
+    paths = []
     with RunReader(run) as reader:
         for model in dict.fromkeys(model for _, model in reader.pairs()):
             record = _Record(reader, model)
@@ -46,10 +46,10 @@ def export_every_eval_ever(
             count, checksum = _write_samples(samples_file, record.samples(prompts=prompts))
             with write_atomically(record_file) as part:
                 part.write_text(_dump(record.summary(count, checksum), indent=2) + '\n', encoding='utf-8')
-            written.append(record_file)
+            paths.append(record_file)
         if reader.damage and on_damage is not None:
             on_damage(str(reader.damage))
-    return written
+    return paths
 
 
 def _write_samples(file: Path, samples: Iterator[dict[str, Any]]) -> tuple[int, str]:
@@ -73,7 +73,7 @@ class _Record:
     @property
     def entry(self) -> Mapping[str, Any]:
         entries = self.reader.config().get('models') or []
-        return next((one for one in entries if isinstance(one, Mapping) and one.get('abbr') == self.model), {})
+        return next((entry for entry in entries if isinstance(entry, Mapping) and entry.get('abbr') == self.model), {})
 
     @property
     def model_id(self) -> str:
@@ -88,10 +88,10 @@ class _Record:
     @property
     def path(self) -> str:
         """Where the record lies, without its ending. The schema wants a UUID of version 4."""
-        made = bytearray(uuid.uuid5(_SPACE, self.evaluation_id).bytes)
-        made[6] = made[6] & 0x0F | 0x40
+        digest = bytearray(uuid.uuid5(_SPACE, self.evaluation_id).bytes)
+        digest[6] = digest[6] & 0x0F | 0x40
         folders = '/'.join(map(_name_folder, (self.reader.title, *self.model_id.split('/', 1))))
-        return f'data/{folders}/{uuid.UUID(bytes=bytes(made))}'
+        return f'data/{folders}/{uuid.UUID(bytes=bytes(digest))}'
 
     def _timestamp(self) -> str:
         try:
@@ -179,7 +179,7 @@ class _Record:
         else:
             sample['output'] = {
                 'raw': list(result.replies),
-                'reasoning_trace': [one for one in result.reasoning if one],
+                'reasoning_trace': [thought for thought in result.reasoning if thought],
             }
         if result.input_tokens is not None and result.output_tokens is not None:
             used = {'input_tokens': result.input_tokens, 'output_tokens': result.output_tokens}
@@ -237,7 +237,7 @@ def _describe_score(card: Scorecard) -> dict[str, Any]:
 def _as_list(gold: Any) -> list[str]:
     if gold is None:
         return []
-    return [_as_text(one) for one in gold] if isinstance(gold, list | tuple) else [_as_text(gold)]
+    return [_as_text(answer) for answer in gold] if isinstance(gold, list | tuple) else [_as_text(gold)]
 
 
 def _as_text(value: Any) -> str:

@@ -38,8 +38,8 @@ def pack(value: Any) -> str:
     >>> pack({'reply': '</script><script>'})
     '{"reply":"\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'
     """
-    written = json.dumps(value, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
-    return _UNSAFE.sub(lambda found: f'\\u{ord(found.group()):04x}', written)
+    text = json.dumps(value, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
+    return _UNSAFE.sub(lambda match: f'\\u{ord(match.group()):04x}', text)
 
 
 @dataclass(slots=True)
@@ -84,8 +84,8 @@ class Packer:
         """Take one row, and what its judge was asked and replied; the number of characters sent for it, if known."""
         pair = (result.dataset, result.model)
         self._charged = 0
-        prompts = [self._prompt(one) for one in sent]
-        judge = [[self._prompt(one)[0], _cut(reply)] for one, reply in judged]
+        prompts = [self._prompt(request) for request in sent]
+        judge = [[self._prompt(request)[0], _cut(reply)] for request, reply in judged]
         row = pack(
             [
                 self.pairs.setdefault(pair, len(self.pairs)),
@@ -165,7 +165,7 @@ def _title(preview: Preview) -> str:
 
 
 def _says_more(result: Result) -> bool:
-    """Whether the prediction says anything that neither the replies nor the extracted answer say."""
+    """Whether the prediction adds anything to the replies and the extracted answer."""
     return result.prediction not in (*result.replies, list(result.replies), result.extracted)
 
 
@@ -177,7 +177,7 @@ def _answer(value: object) -> str | None:
 
 
 def _more(result: Result) -> dict[str, Any]:
-    """What else is known of a row; unknown values are left out."""
+    """Further facts about a row; unknown values are left out."""
     losses = _table_of_losses(result.details)
     ended = _endings(result)
     dropped = (*(('labels', 'decide_by') if losses else ()), *(('ended',) if ended else ()))
@@ -205,7 +205,7 @@ def _endings(result: Result) -> list[str] | None:
     ended = result.details.get('ended')
     if not isinstance(ended, (list, tuple)) or len(ended) != len(result.replies):
         return None
-    return [str(one) for one in ended]
+    return [str(ending) for ending in ended]
 
 
 _LOSSES = {'whole': 'per token', 'sum': 'sum', 'per_token': 'per answer token', 'per_character': 'per character'}
@@ -214,15 +214,15 @@ _LOSSES = {'whole': 'per token', 'sum': 'sum', 'per_token': 'per answer token', 
 def _table_of_losses(details: Mapping[str, Any]) -> list[list[Any]] | None:
     """The labels of a row with their losses: a line of heads, of which the deciding one comes first, and the labels."""
     labels = details.get('labels')
-    if not isinstance(labels, (list, tuple)) or not labels or not all(isinstance(one, Mapping) for one in labels):
+    if not isinstance(labels, (list, tuple)) or not labels or not all(isinstance(entry, Mapping) for entry in labels):
         return None
     decide_by = str(details.get('decide_by', 'whole'))
     names = [decide_by, *(name for name in _LOSSES if name != decide_by)]
-    if not all(isinstance(one.get(decide_by), (int, float)) and 'label' in one for one in labels):
+    if not all(isinstance(entry.get(decide_by), (int, float)) and 'label' in entry for entry in labels):
         return None
-    kept = [name for name in names if all(_finite_number(one.get(name)) for one in labels)]
-    heads = [_LOSSES.get(name, name.replace('_', ' ')) for name in kept]
-    rows = [[_cut(one['label']), *(one[name] for name in kept), one.get('tokens')] for one in labels]
+    numeric = [name for name in names if all(_finite_number(entry.get(name)) for entry in labels)]
+    heads = [_LOSSES.get(name, name.replace('_', ' ')) for name in numeric]
+    rows = [[_cut(entry['label']), *(entry[name] for name in numeric), entry.get('tokens')] for entry in labels]
     return [['label', *heads, 'tokens'], *rows]
 
 
@@ -233,16 +233,16 @@ def _finite_number(value: object) -> bool:
 def _turn_golds(result: Result) -> list[str | None] | None:
     """The gold answer of each turn of a dialogue."""
     turns = isinstance(result.gold, (list, tuple)) and len(result.replies) > 1
-    return [_answer(one) for one in result.gold] if turns and len(result.gold) == len(result.replies) else None
+    return [_answer(gold) for gold in result.gold] if turns and len(result.gold) == len(result.replies) else None
 
 
 def _finite(number: float | None) -> float | None:
     return number if number is not None and abs(number) < float('inf') else None
 
 
-def _cut(said: object) -> str:
-    """A text without its middle where it is very long; it says so. What should be a text becomes one."""
-    text = said if isinstance(said, str) else str(said)
+def _cut(value: object) -> str:
+    """The value as text; a very long one has its middle cut out, with a note."""
+    text = value if isinstance(value, str) else str(value)
     if len(text) <= _LONGEST:
         return text
     half = _LONGEST // 2

@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from rolecall._version import __version__
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import Previews, Run, find_batched, find_notices, judge_requests, requests_sent
+from rolecall.insight.run_source import Previews, RunSource, find_batched, find_notices, judge_requests, requests_sent
 from rolecall.models.prices import PRICES_OF, Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
@@ -40,6 +40,7 @@ from rolecall.ui.report.plots import (
     score_plots,
     spread_plot,
 )
+from rolecall.ui.report.ranking_summary import rank_run, word_headline
 from rolecall.ui.report.row_sample import RowSample
 from rolecall.ui.report.score_text import (
     FOLD_FROM,
@@ -55,7 +56,6 @@ from rolecall.ui.report.score_text import (
     left_out,
     score,
 )
-from rolecall.ui.report.standing import find_standing, word_headline
 from rolecall.ui.report.times import TIME_HEADS, list_times
 from rolecall.ui.report.usage import usage_table
 from rolecall.ui.views.looks import LOOKS
@@ -69,7 +69,7 @@ _MEASURES = (('prompt tokens', 'prompt characters'), ('answer tokens', 'answer c
 
 
 def report_html(
-    run: Run,
+    run: RunSource,
     *,
     previews: Previews | None = None,
     most_bytes: int = _MOST_BYTES,
@@ -83,7 +83,7 @@ def report_html(
     return ''.join(build_page(run, previews=previews, most_bytes=most_bytes, most_rows=most_rows, prices=prices).parts)
 
 
-def page_parts(run: Run, *, prices: Mapping[str, Price | None] | None = None) -> Iterator[str]:
+def page_parts(run: RunSource, *, prices: Mapping[str, Price | None] | None = None) -> Iterator[str]:
     """The page in parts, for writing it to a file as it is made."""
     return build_page(run, prices=prices).parts
 
@@ -97,7 +97,7 @@ class ReportPage:
 
 
 def build_page(
-    run: Run,
+    run: RunSource,
     *,
     previews: Previews | None = None,
     most_bytes: int = _MOST_BYTES,
@@ -111,12 +111,12 @@ def build_page(
     sample = RowSample(max(_FEWEST_ROWS, most_rows // max(1, len(pairs))))
     packer.sort_as(card for card in grid_of(cards).cards_in_order())
     run_counts = RunCounts(batched=find_batched(run))
-    for one in run.light_results():
-        run_counts.add_some(one)
-        sample.add(one)
+    for light in run.light_results():
+        run_counts.add_some(light)
+        sample.add(light)
     packer.left_out.update(sample.left_out)
-    shown = (run.result(*row) for row in sample.rows()) if packer.left_out else run.results()
-    for result in filter(None, shown):
+    full = (run.result(*row) for row in sample.rows()) if packer.left_out else run.results()
+    for result in filter(None, full):
         pair = (result.dataset, result.model)
         if packer.has_room(pair):
             sent = requests_sent(run, result, previews)
@@ -126,8 +126,8 @@ def build_page(
             run_counts.measure_texts(result, None)
     cards = every_card(cards, run_counts)
     models = tuple(dict.fromkeys([model for _, model in (*pairs, *run_counts.endings)]))
-    standing = find_standing(run_counts, cards)
-    headline = word_headline(standing, run_counts, cards)
+    ranked = rank_run(run_counts, cards)
+    headline = word_headline(ranked, run_counts, cards)
     parts = (
         make_environment()
         .get_template('page.html')
@@ -136,7 +136,7 @@ def build_page(
             **_summary(cards, run_counts, models),
             **_scores(cards, models, find_notices(run)),
             **_outcomes(cards, run_counts),
-            standing=standing,
+            ranked=ranked,
             headline=headline,
             pairwise=pairwise_tables(cards),
             pairwise_heads=PAIRWISE_HEADS,
@@ -153,7 +153,7 @@ def build_page(
 
 @lru_cache(maxsize=1)
 def make_environment() -> Environment:
-    """Templates in which every value is escaped, and characters that act on a page's direction are written out."""
+    """Templates that escape every value and write out bidirectional control characters."""
     environment = Environment(
         loader=PackageLoader('rolecall.ui.report', 'templates'),
         autoescape=True,
@@ -197,7 +197,7 @@ def _digest(text: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _head(run: Run, packer: Packer) -> dict[str, Any]:
+def _head(run: RunSource, packer: Packer) -> dict[str, Any]:
     styles = _styles(packer)
     sheet = read_asset('report.css') + plot_sheet() + style_sheet(styles)
     script = read_asset('draw.js') + read_asset('report.js')
@@ -218,7 +218,9 @@ def _head(run: Run, packer: Packer) -> dict[str, Any]:
 
 def _styles(packer: Packer) -> list[str]:
     """Every way a span can look, of the legend and of this run; a style's number is its place in this list."""
-    return list(dict.fromkeys(['', *(look.style for look in LOOKS.values()), *(one[0] for one in packer.origins)]))
+    return list(
+        dict.fromkeys(['', *(look.style for look in LOOKS.values()), *(origin[0] for origin in packer.origins)])
+    )
 
 
 def _describe_page(packer: Packer, styles: Sequence[str]) -> dict[str, Any]:
@@ -259,18 +261,18 @@ def _usage(run_counts: RunCounts, prices: Mapping[str, Price | None]) -> dict[st
 
 
 def _lengths(run_counts: RunCounts, models: Sequence[str]) -> dict[str, Any]:
-    found = [measure for names in _MEASURES if (measure := run_counts.measure(*names)) is not None]
-    several = len({dataset for _, numbers in found for dataset, _ in numbers}) > 1
+    measures = [measure for names in _MEASURES if (measure := run_counts.measure(*names)) is not None]
+    several = len({dataset for _, numbers in measures for dataset, _ in numbers}) > 1
     return {
-        'measures': [measure_plot(name, merge_datasets(numbers), models) for name, numbers in found],
-        'length_plots': [spread_plot(name, numbers, models) for name, numbers in found] if several else [],
+        'measures': [measure_plot(name, merge_datasets(numbers), models) for name, numbers in measures],
+        'length_plots': [spread_plot(name, numbers, models) for name, numbers in measures] if several else [],
         'fold_from': FOLD_FROM,
     }
 
 
 def _outcomes(cards: Sequence[Scorecard], run_counts: RunCounts) -> dict[str, Any]:
     folded, members = fold_endings(run_counts.endings, grid_of(cards))
-    seen = Counter(ending for counts in run_counts.endings.values() for ending in counts)
+    endings = Counter(ending for counts in run_counts.endings.values() for ending in counts)
     reasons = [*unjudged_reasons(cards), *run_counts.reasons_by_count()][:_REASONS]
     return {
         'bars': list(outcome_bars(folded, groups={group for group, _ in folded.keys() - run_counts.endings.keys()})),
@@ -279,7 +281,7 @@ def _outcomes(cards: Sequence[Scorecard], run_counts: RunCounts) -> dict[str, An
         'endings': [
             {'name': ending.replace(' ', '_'), 'words': OUTCOMES.get(ending, ending)}
             for ending in ENDINGS
-            if ending in seen
+            if ending in endings
         ],
         'reasons': [
             {

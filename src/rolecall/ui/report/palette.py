@@ -1,4 +1,4 @@
-"""The viewer's colours on paper: each hue made darker or lighter until it can be read on a light or a dark page."""
+"""The viewer's colours on a page: each hue is made darker or lighter until it is readable on its background."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _DIM = '#808080'
 
 def style_sheet(styles: Iterable[str]) -> str:
     """Rules `.s0`, `.s1`, … for styles as rich writes them, for light and dark pages."""
-    kept = list(styles)
+    numbered = list(styles)
     light, dark = (
-        ''.join(f'.s{number}{{{css_of_style(style, paper)}}}' for number, style in enumerate(kept))
+        ''.join(f'.s{number}{{{css_of_style(style, paper)}}}' for number, style in enumerate(numbered))
         for paper in (LIGHT, DARK)
     )
     return f'{light}@media screen and (prefers-color-scheme:dark){{{dark}}}'
@@ -88,19 +88,19 @@ def _ink(paper: str) -> str:
     return max(('#000000', '#ffffff'), key=lambda ink: contrast(ink, paper))
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(colour: str, other: str) -> float:
     """The contrast ratio of two colours, from 1 to 21, as WCAG defines it.
 
     >>> contrast('#000000', '#ffffff')
     21.0
     """
-    dark, light = sorted((_luminance(one), _luminance(other)))
+    dark, light = sorted((_luminance(colour), _luminance(other)))
     return round((light + 0.05) / (dark + 0.05), 2)
 
 
-def mix_colours(one: str, other: str, share: float) -> str:
+def mix_colours(colour: str, other: str, share: float) -> str:
     """`share` of one colour and the rest of the other."""
-    pairs = zip(_channels(one), _channels(other), strict=True)
+    pairs = zip(_channels(colour), _channels(other), strict=True)
     return '#' + ''.join(f'{round(a * share + b * (1 - share)):02x}' for a, b in pairs)
 
 

@@ -143,13 +143,13 @@ def _score_plot(metric: str, cards: Sequence[Scorecard], models: Sequence[str], 
 
 
 def _band(grid: Grid, line: tuple[str, str], scale: Scale, models: Sequence[str], digits: int) -> Band:
-    found = [card for model in grid.models if (card := grid.card(line, model))]
+    cards = [card for model in grid.models if (card := grid.card(line, model))]
     whiskers = (
         _whisker(card, models.index(card.model), scale, _PAD + _STEP * (place + 0.5), digits)
-        for place, card in enumerate(found)
+        for place, card in enumerate(cards)
     )
-    title = f'{line[0]}: ' + '; '.join(_describe(card, digits) for card in found)
-    return Band(line[0], _STEP * len(found) + 2 * _PAD, title, tuple(whiskers))
+    title = f'{line[0]}: ' + '; '.join(_describe(card, digits) for card in cards)
+    return Band(line[0], _STEP * len(cards) + 2 * _PAD, title, tuple(whiskers))
 
 
 def _describe(card: Scorecard, digits: int) -> str:
@@ -297,7 +297,7 @@ def measure_plot(name: str, numbers: Mapping[str, array[float]], models: Sequenc
     own = [(models.index(model), model, sorted(numbers[model])) for model in models if numbers.get(model)]
     scale = Scale(tuple(round_ticks(0.0, max(_quantile(values, _TAIL) for _, _, values in own), about=4)))
     beyond = sum(1 for _, _, values in own for value in values if value > scale.at[-1])
-    return Measure(name, beyond, scale, tuple(_histogram(*one, scale) for one in own))
+    return Measure(name, beyond, scale, tuple(_histogram(*item, scale) for item in own))
 
 
 def merge_datasets(numbers: Mapping[Pair, array[float]]) -> dict[str, array[float]]:
@@ -326,12 +326,12 @@ def spread_plot(name: str, numbers: Mapping[Pair, array[float]], models: Sequenc
                 x=scale.x(middle),
                 low=scale.x(low),
                 high=scale.x(high),
-                title=f'{dataset} × {said}',
+                title=f'{dataset} × {description}',
                 href=link_to_rows(dataset=dataset, model=model),
             )
-            for place, ((model, (low, middle, high)), (_, said)) in enumerate(zip(own, words, strict=True))
+            for place, ((model, (low, middle, high)), (_, description)) in enumerate(zip(own, words, strict=True))
         )
-        title = f'{dataset}: ' + '; '.join(said for _, said in words)
+        title = f'{dataset}: ' + '; '.join(description for _, description in words)
         bands.append(Band(dataset, _STEP * len(own) + 2 * _PAD, title, tuple(whiskers)))
     return ScorePlot(name, scale, tuple(bands))
 

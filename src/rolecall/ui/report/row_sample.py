@@ -1,4 +1,4 @@
-"""Which rows of a large run its page shows: some of all, spread evenly, and more of those that are not right."""
+"""Samples the rows of a large run for its page: evenly over all rows, with more of the wrong ones."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class RowSample:
     @property
     def left_out(self) -> Counter[Pair]:
         """How many rows of each dataset × model are not shown."""
-        shown = Counter((dataset, model) for dataset, model, _ in self.rows())
-        return Counter({pair: total - shown[pair] for pair, total in self._totals.items() if total > shown[pair]})
+        included = Counter((dataset, model) for dataset, model, _ in self.rows())
+        return Counter({pair: total - included[pair] for pair, total in self._totals.items() if total > included[pair]})
 
     def rows(self) -> Iterator[tuple[str, str, int]]:
         """The rows to show, in order."""
@@ -60,7 +60,7 @@ class RowSample:
 
 
 class _Spread:
-    """At most so many of the numbers that it sees, evenly spread over them: every one, every second, every fourth, …"""
+    """Keeps at most `most` of the numbers it sees, evenly spread: every one, every second, every fourth, …"""
 
     def __init__(self, most: int) -> None:
         self._most = most

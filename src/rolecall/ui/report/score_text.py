@@ -40,7 +40,7 @@ class Grid:
     groups: dict[Line, str] = field(default_factory=dict)
     """The outermost group that a line is folded under."""
     depths: dict[Line, int] = field(default_factory=dict)
-    """In how many groups, one in the other, a line stands."""
+    """The nesting depth of a line in groups."""
 
     def card(self, line: Line, model: str) -> Scorecard | None:
         """The score in one cell, if there is one."""
@@ -91,9 +91,9 @@ def grid_of(cards: Iterable[Scorecard]) -> Grid:
     >>> grid_of([Scorecard('c', 'm', 'f1', 1.0), Scorecard('a', 'm', 'accuracy', 50.0), group]).lines
     (('all', 'accuracy'), ('a', 'accuracy'), ('c', 'f1'))
     """
-    kept = {(card.dataset, card.metric, card.model): card for card in cards}
-    lines = list(dict.fromkeys((dataset, metric) for dataset, metric, _ in kept))
-    members = {card.dataset: card.members for card in kept.values() if card.members}
+    by_place = {(card.dataset, card.metric, card.model): card for card in cards}
+    lines = list(dict.fromkeys((dataset, metric) for dataset, metric, _ in by_place))
+    members = {card.dataset: card.members for card in by_place.values() if card.members}
     inside = {name for names in members.values() for name in names}
     leaves = {name: _find_leaves(name, members) for name in members}
     within = {name: [other for other in members if leaves[other] < leaves[name]] for name in members}
@@ -108,7 +108,7 @@ def grid_of(cards: Iterable[Scorecard]) -> Grid:
                 depths[line] = depth
                 if outermost is not None:
                     groups[line] = outermost
-        elsewhere = {one for other in within.get(name, ()) if other not in inside for one in leaves[other]}
+        elsewhere = {leaf for other in within.get(name, ()) if other not in inside for leaf in leaves[other]}
         for member in members.get(name, ()):
             if member not in elsewhere:
                 place(member, outermost or name, depth + 1)
@@ -116,19 +116,19 @@ def grid_of(cards: Iterable[Scorecard]) -> Grid:
     outer = sorted((name for name in members if name not in inside), key=lambda name: not within[name])
     for name in [*outer, *(line[0] for line in lines)]:
         place(name, None)
-    return Grid(tuple(ordered), tuple(dict.fromkeys(model for _, _, model in kept)), kept, groups, depths)
+    return Grid(tuple(ordered), tuple(dict.fromkeys(model for _, _, model in by_place)), by_place, groups, depths)
 
 
 def _find_leaves(name: str, members: Mapping[str, Sequence[str]]) -> frozenset[str]:
     """The datasets in a group and in the groups inside it."""
-    found: dict[str, None] = {}
+    visited: dict[str, None] = {}
     waiting = [name]
     while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found[one] = None
-            waiting += members.get(one, ())
-    return frozenset(one for one in found if one not in members)
+        current = waiting.pop()
+        if current not in visited:
+            visited[current] = None
+            waiting += members.get(current, ())
+    return frozenset(current for current in visited if current not in members)
 
 
 def describe_extraction(cards: Iterable[Scorecard]) -> list[str]:
@@ -170,36 +170,36 @@ def _describe_agreement(card: Scorecard, agreement: JudgeAgreement) -> str:
 
 def _describe_readings(cards: Iterable[Scorecard]) -> list[str]:
     """How far apart the columns of a dataset × model are, and what that does to the models' order."""
-    read: dict[tuple[str, str], dict[str, Scorecard]] = {}
+    by_pair: dict[tuple[str, str], dict[str, Scorecard]] = {}
     for card in cards:
         if card.value is not None and card.extractor:
-            read.setdefault((card.dataset, card.model), {})[card.extractor] = card
-    told = _describe_leads(read)
-    for (dataset, model), columns in read.items():
+            by_pair.setdefault((card.dataset, card.model), {})[card.extractor] = card
+    lines = _describe_leads(by_pair)
+    for (dataset, model), columns in by_pair.items():
         if len(columns) > 1:
             high, low = (pick(columns.values(), key=_value_of) for pick in (max, min))
             gap = _value_of(high) - _value_of(low)
             between = f'between {_describe_reading(high)} and {_describe_reading(low)}' if gap else 'between any two'
-            told.append(f'{dataset} × {model}: {gap:,.1f} {between}.')
-    return told
+            lines.append(f'{dataset} × {model}: {gap:,.1f} {between}.')
+    return lines
 
 
-def _describe_leads(read: Mapping[tuple[str, str], Mapping[str, Scorecard]]) -> list[str]:
+def _describe_leads(by_pair: Mapping[tuple[str, str], Mapping[str, Scorecard]]) -> list[str]:
     """For each dataset, the lead of the best model by the first extractor over the second best, by each extractor."""
     by_dataset: dict[str, list[tuple[str, Mapping[str, Scorecard]]]] = {}
-    for (dataset, model), columns in read.items():
+    for (dataset, model), columns in by_pair.items():
         by_dataset.setdefault(dataset, []).append((model, columns))
-    told = []
+    lines = []
     for dataset, models in by_dataset.items():
-        models.sort(key=lambda one: -_value_of(next(iter(one[1].values()))))
+        models.sort(key=lambda ours: -_value_of(next(iter(ours[1].values()))))
         if len(models) > 1:
-            (first, one), (second, other) = models[:2]
+            (first, ours), (second, theirs) = models[:2]
             leads = [
-                f'{_value_of(one[name]) - _value_of(other[name]):+,.1f} by {name}' for name in one if name in other
+                f'{_value_of(ours[name]) - _value_of(theirs[name]):+,.1f} by {name}' for name in ours if name in theirs
             ]
             if len(leads) > 1:
-                told.append(f'{dataset}: {first} against {second}: {", ".join(leads)}.')
-    return told
+                lines.append(f'{dataset}: {first} against {second}: {", ".join(leads)}.')
+    return lines
 
 
 def _value_of(card: Scorecard) -> float:
@@ -295,13 +295,13 @@ def further_numbers(card: Scorecard, digits: int, *, most: int | None = None) ->
         return []
     elsewhere = {card.metric, *(card.further_intervals or ())}
     errors = {name: error for name, error in further.items() if '_stderr' in name}
-    shown = []
+    texts = []
     for name, value in {card.metric: card.value, **further}.items():
         metric, comma, pipeline = name.partition(',')
         error = errors.get(f'{metric}_stderr{comma}{pipeline}')
         if error is not None:
-            shown.append(f'{name} {value:,.{digits}f} ± {error:,.{digits}f} stderr')
+            texts.append(f'{name} {value:,.{digits}f} ± {error:,.{digits}f} stderr')
         elif name not in errors and name not in elsewhere:
-            shown.append(f'{name} {value:,.{digits}f}')
-    hidden = 0 if most is None else len(shown) - most
-    return [*shown[:most], f'and {hidden:,} more in --csv'] if hidden > 0 else shown
+            texts.append(f'{name} {value:,.{digits}f}')
+    hidden = 0 if most is None else len(texts) - most
+    return [*texts[:most], f'and {hidden:,} more in --csv'] if hidden > 0 else texts

@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import Run, find_batched, find_notices
+from rolecall.insight.run_source import RunSource, find_batched, find_notices
 from rolecall.models.prices import Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
 from rolecall.ui.report.counts import RunCounts, Why, count_results, every_card, unjudged_reasons
+from rolecall.ui.report.ranking_summary import RankingSummary, rank_run, word_headline
 from rolecall.ui.report.score_text import (
     FOLD_FROM,
     MOST_FURTHER,
@@ -35,7 +36,6 @@ from rolecall.ui.report.score_text import (
     left_out,
     score,
 )
-from rolecall.ui.report.standing import Standing, find_standing, word_headline
 from rolecall.ui.report.times import TIME_HEADS, TIME_TEXTS, list_times
 from rolecall.ui.report.usage import usage_table
 
@@ -50,7 +50,7 @@ _ODD = '#d55e00'
 
 
 def report_terminal(
-    run: Run, to: Console, *, everything: bool = False, prices: Mapping[str, Price | None] | None = None
+    run: RunSource, to: Console, *, everything: bool = False, prices: Mapping[str, Price | None] | None = None
 ) -> None:
     """Print the scores of a run with their intervals and denominators, and what to know about them."""
     run_counts = count_results(run.light_results(), batched=find_batched(run))
@@ -58,8 +58,8 @@ def report_terminal(
     whole = grid_of(cards)
     grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.fold()
     to.print(Text.assemble((printable(run.title), 'bold'), (f'  {printable(run.created)}', 'dim')))
-    standing = find_standing(run_counts, cards)
-    if headline := word_headline(standing, run_counts, cards):
+    ranked = rank_run(run_counts, cards)
+    if headline := word_headline(ranked, run_counts, cards):
         to.print(Text(printable(headline), 'bold'))
     if not cards:
         to.print(Text('no scores yet'))
@@ -78,10 +78,10 @@ def report_terminal(
         to.print(Text(f'warning: {printable(warning)}', _ODD))
     _print_lines('extraction', describe_extraction(grid.cards_in_order()), to)
     _print_lines('judges', describe_judges(grid.cards_in_order()), to)
-    if standing is not None and len(standing.ranking.places) > 2:
-        rows = count_noun(standing.ranking.rows, 'row')
+    if ranked is not None and len(ranked.ranking.places) > 2:
+        rows = count_noun(ranked.ranking.rows, 'row')
         to.print(Text(f'ranking on {rows} that all models have', 'bold'))
-        to.print(_ranking_table(standing))
+        to.print(_ranking_table(ranked))
     _print_pairwise(cards, to)
     _print_usage(run_counts, prices or {}, to, everything=everything)
     _print_times(run, to)
@@ -153,14 +153,14 @@ def _narrow_table(grid: Grid, digits: dict[str, int]) -> Table:
 
 def _print_remarks(grid: Grid, digits: dict[str, int], to: Console) -> None:
     """What the stars of a narrow table mean: rows without a score, replies that were cut or empty."""
-    found = [(card, _remarks(card, digits[card.metric])) for card in grid.cards_in_order()]
-    found.sort(key=lambda one: all(style != _ODD for _, style in one[1]))  # further numbers last
-    told = [
+    by_card = [(card, _remarks(card, digits[card.metric])) for card in grid.cards_in_order()]
+    by_card.sort(key=lambda entry: all(style != _ODD for _, style in entry[1]))  # further numbers last
+    lines = [
         f'{card.dataset} × {card.model}{_name_extractor(card)}: {", ".join(words.strip() for words, _ in remarks)}'
-        for card, remarks in found
+        for card, remarks in by_card
         if remarks
     ]
-    marked = list(dict.fromkeys(told))  # extractors of one dataset often have the same
+    marked = list(dict.fromkeys(lines))  # extractors of one dataset often have the same
     for remark in marked[:_NARROW_REMARKS]:
         to.print(Text(f'* {printable(remark)}', _ODD))
     if (rest := len(marked) - _NARROW_REMARKS) > 0:
@@ -214,9 +214,9 @@ def _new_table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) ->
     return table
 
 
-def _ranking_table(standing: Standing) -> Table:
+def _ranking_table(ranked: RankingSummary) -> Table:
     table = _new_table('', ('rank', 'mean'), ('model',))
-    for place in standing.ranking.places:
+    for place in ranked.ranking.places:
         table.add_row(Text(printable(place.model)), place.rank, f'{100 * place.value:.1f}')
     return table
 
@@ -262,7 +262,7 @@ def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Cons
         to.print(Text('--all shows the tokens of each dataset.', 'dim'))
 
 
-def _print_times(run: Run, to: Console) -> None:
+def _print_times(run: RunSource, to: Console) -> None:
     times = list_times(run)
     if not times:
         return

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import Run, find_batched, find_notices
+from rolecall.insight.run_source import RunSource, find_batched, find_notices
 from rolecall.models.prices import Price
 from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import ReplyCount, Scorecard
 from rolecall.strings import count_noun, printable
 from rolecall.ui.report.counts import RunCounts, count_results, every_card, unjudged_reasons
+from rolecall.ui.report.ranking_summary import RankingSummary, rank_run, word_headline
 from rolecall.ui.report.score_text import (
     OUTCOMES,
     denominator,
@@ -29,7 +30,6 @@ from rolecall.ui.report.score_text import (
     left_out,
     score,
 )
-from rolecall.ui.report.standing import Standing, find_standing, word_headline
 from rolecall.ui.report.times import TIME_HEADS, TIME_TEXTS, list_times
 from rolecall.ui.report.usage import UsageLine, usage_lines, usage_table
 
@@ -40,12 +40,12 @@ _REPLIES = ('cut', 'empty', 'value_of_finished')
 _USED = ('input_tokens', 'cached_tokens', 'cache_written_tokens', 'output_tokens', 'reasoning_tokens')
 
 
-def report_markdown(run: Run, *, prices: Mapping[str, Price | None] | None = None) -> str:
+def report_markdown(run: RunSource, *, prices: Mapping[str, Price | None] | None = None) -> str:
     """The scores of a run, the ranking of its models, tokens and money, and why rows are missing."""
     return '\n'.join(_lines(run, prices)) + '\n'
 
 
-def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]:
+def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterator[str]:
     yield f'# {_words(run.title)}'
     yield ''
     yield _words(run.created)
@@ -60,8 +60,8 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
     for warning in warnings_of(cards):
         yield f'**{_words(warning)}**'
         yield ''
-    standing = find_standing(run_counts, cards)
-    if headline := word_headline(standing, run_counts, cards):
+    ranked = rank_run(run_counts, cards)
+    if headline := word_headline(ranked, run_counts, cards):
         yield f'**{_words(headline)}**'
         yield ''
     yield from _table(
@@ -92,15 +92,15 @@ def _lines(run: Run, prices: Mapping[str, Price | None] | None) -> Iterator[str]
     )
     if numbers := [line for card in cards if (line := _further_numbers(card, digits[card.metric]))]:
         yield from ('', '## Further numbers', '', *(f'- {_words(line)}' for line in numbers))
-    if told := describe_extraction(cards):
-        yield from ('', '## Extraction', '', *(f'- {_words(line)}' for line in told))
-    if told := describe_judges(cards):
-        yield from ('', '## Judges', '', *(f'- {_words(line)}' for line in told))
+    if descriptions := describe_extraction(cards):
+        yield from ('', '## Extraction', '', *(f'- {_words(line)}' for line in descriptions))
+    if descriptions := describe_judges(cards):
+        yield from ('', '## Judges', '', *(f'- {_words(line)}' for line in descriptions))
     if tables := pairwise_tables(cards):
         yield from ('', '## Comparisons', '', *_table(PAIRWISE_HEADS, tables.pairs, numbers_from=3))
         if tables.ratings:
             yield from ('', '## Bradley-Terry ratings', '', *_table(RATING_HEADS, tables.ratings, numbers_from=2))
-    yield from _more_tables(standing, run_counts, prices or {})
+    yield from _more_tables(ranked, run_counts, prices or {})
     if times := list_times(run):
         yield from ('', '## Where time went, in seconds', '', *_table(TIME_HEADS, times, numbers_from=TIME_TEXTS))
     reasons = [*unjudged_reasons(cards), *run_counts.reasons_by_count()][:_REASONS]
@@ -119,10 +119,12 @@ def _further_numbers(card: Scorecard, digits: int) -> str:
     return f'{card.dataset} × {card.model}: {", ".join(numbers)}' if numbers else ''
 
 
-def _more_tables(standing: Standing | None, run_counts: RunCounts, prices: Mapping[str, Price | None]) -> Iterator[str]:
-    if standing is not None and len(standing.ranking.places) > 2:
-        yield from ('', f'## Ranking on {count_noun(standing.ranking.rows, "row")}', '')
-        places = standing.ranking.places
+def _more_tables(
+    ranked: RankingSummary | None, run_counts: RunCounts, prices: Mapping[str, Price | None]
+) -> Iterator[str]:
+    if ranked is not None and len(ranked.ranking.places) > 2:
+        yield from ('', f'## Ranking on {count_noun(ranked.ranking.rows, "row")}', '')
+        places = ranked.ranking.places
         yield from _table(
             ['model', 'rank', 'mean'],
             [[place.model, place.rank, f'{100 * place.value:.1f}'] for place in places],
@@ -146,11 +148,11 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers_from:
 
 
 def _words(text: str) -> str:
-    """The text on one line, with nothing in it that Markdown or HTML would act upon."""
+    """The text on one line, with Markdown and HTML escaped."""
     return _SPECIAL.sub(r'\\\1', printable(' '.join(text.split()))).replace('&', '&amp;')
 
 
-def report_csv(run: Run, *, prices: Mapping[str, Price | None] | None = None) -> str:
+def report_csv(run: RunSource, *, prices: Mapping[str, Price | None] | None = None) -> str:
     """The scores of a run, tokens and money. The outcomes add up to the rows that are finished."""
     out = io.StringIO(newline='')
     writer = csv.writer(out, lineterminator='\n')

@@ -65,9 +65,9 @@ def usage_table(counts: RunCounts, prices: Mapping[str, Price | None]) -> UsageT
     if not any(line.known for line in lines):
         return None
     cells = [line.cells for line in lines]
-    kept = [place for place in range(len(_HEADS)) if any(texts[place] != _UNKNOWN for texts in cells)]
-    rows = ((line, tuple(texts[place] for place in kept)) for line, texts in zip(lines, cells, strict=True))
-    return UsageTable(tuple(_HEADS[place] for place in kept), tuple(rows))
+    columns = [place for place in range(len(_HEADS)) if any(texts[place] != _UNKNOWN for texts in cells)]
+    rows = ((line, tuple(texts[place] for place in columns)) for line, texts in zip(lines, cells, strict=True))
+    return UsageTable(tuple(_HEADS[place] for place in columns), tuple(rows))
 
 
 def usage_lines(counts: RunCounts, prices: Mapping[str, Price | None]) -> Iterator[UsageLine]:
@@ -83,7 +83,7 @@ def _list_lines(
     usage: Mapping[Pair, Used], counts: RunCounts, prices: Mapping[str, Price | None], *, as_judge: bool = False
 ) -> Iterator[UsageLine]:
     for model in dict.fromkeys(model for _, model in usage):
-        own = {dataset: used for (dataset, one), used in usage.items() if one == model}
+        own = {dataset: used for (dataset, name), used in usage.items() if name == model}
         if len(own) > 1:
             total = Used(0)
             for used in own.values():
@@ -104,13 +104,15 @@ def _make_line(line: UsageLine, price: Price | None, batched: Sequence[BatchToke
     used = line.used
     if price is None or used.input_tokens is None or used.output_tokens is None:
         return line
-    written = used.cache_written_tokens or 0
+    stored = used.cache_written_tokens or 0
     cost = price.cost(
-        used.input_tokens, used.output_tokens, cached_tokens=used.cached_tokens or 0, written_tokens=written
+        used.input_tokens, used.output_tokens, cached_tokens=used.cached_tokens or 0, written_tokens=stored
     )
-    part = sum(one.input_tokens for one in batched) / used.input_tokens if used.input_tokens else 0.0
-    full = sum(price.cost(one.input_tokens, one.output_tokens, cached_tokens=one.cached_tokens) for one in batched)
-    full += price.cost(part * written, 0, written_tokens=part * written) - price.cost(part * written, 0)
+    part = sum(batch.input_tokens for batch in batched) / used.input_tokens if used.input_tokens else 0.0
+    full = sum(
+        price.cost(batch.input_tokens, batch.output_tokens, cached_tokens=batch.cached_tokens) for batch in batched
+    )
+    full += price.cost(part * stored, 0, written_tokens=part * stored) - price.cost(part * stored, 0)
     return replace(line, cost=cost - (1 - price.batch) * min(full, cost))
 
 

@@ -92,11 +92,11 @@ def label_of(origin: Origin) -> str:
 
 def groups_in(spans: Iterable[Span]) -> dict[str, list[str]]:
     """The groups that occur, in the legend's order, each with the names (columns, roles) that occur in it."""
-    found: dict[str, dict[str, None]] = {}
+    by_group: dict[str, dict[str, None]] = {}
     for span in spans:
         if span.text or span.token is not None:
             group = group_of(span.origin)
-            names = found.setdefault(group, {})
+            names = by_group.setdefault(group, {})
             if group in _NAMED and span.origin.name:
                 names[span.origin.name] = None
-    return {group: list(found[group]) for group in LOOKS if group in found}
+    return {group: list(by_group[group]) for group in LOOKS if group in by_group}

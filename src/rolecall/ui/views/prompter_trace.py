@@ -65,22 +65,22 @@ def _blocks(trace: PromptTrace) -> Iterator[Block]:
 def _message_block(message: Mapping[str, Any], spans: tuple[Span, ...]) -> Block:
     extra: dict[str, Any] = {key: value for key, value in message.items() if key not in ('role', 'content')}
     if isinstance(message.get('content'), list):
-        shown = {span.part for span in spans}
-        rest = [part for i, part in enumerate(message['content']) if i not in shown]
+        drawn = {span.part for span in spans}
+        rest = [part for i, part in enumerate(message['content']) if i not in drawn]
         extra |= {'content': rest} if rest else {}
     return Block(str(message['role']), spans, json.dumps(extra, ensure_ascii=False) if extra else '')
 
 
 def _legend(trace: PromptTrace) -> Text:
     """The groups that occur, each drawn as its spans are, with the names in it."""
-    found: dict[str, dict[str, None]] = {}
+    by_group: dict[str, dict[str, None]] = {}
     for span in trace.spans:
         if span.text:
-            found.setdefault(group_of(span.origin), {})[span.origin.name] = None
+            by_group.setdefault(group_of(span.origin), {})[span.origin.name] = None
     entries = []
     for group in LOOKS:
-        if group in found:
-            names = ', '.join(filter(None, found[group]))
+        if group in by_group:
+            names = ', '.join(filter(None, by_group[group]))
             words = f'{_MEANINGS.get(group, LOOKS[group].meaning)}{f" ({printable(names)})" if names else ""}'
             entries.append(Text(words, LOOKS[group].style))
     return Text('  ').join(entries)

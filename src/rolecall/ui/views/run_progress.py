@@ -41,9 +41,9 @@ def progress_for(
 ) -> RunListener:
     """The display that suits a stream: live on a terminal, plain in a pipe."""
     stream = stream or sys.stderr
-    shown = QuietProgress(stream) if quiet else LiveProgress(stream) if stream.isatty() else PlainProgress(stream)
-    shown.translate = translate
-    return shown
+    progress = QuietProgress(stream) if quiet else LiveProgress(stream) if stream.isatty() else PlainProgress(stream)
+    progress.translate = translate
+    return progress
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class PairProgress:
 
     >>> pair = PairProgress('gsm8k × gpt', 100, clock=iter([0.0, 10.0]).__next__)
     >>> for row in range(50):
-    ...     pair.add(Result('gsm8k', 'gpt', row, 'ok', input_tokens=100, output_tokens=20), asked=True)
+    ...     pair.add(Result('gsm8k', 'gpt', row, 'ok', input_tokens=100, output_tokens=20), sent=True)
     >>> print(pair.line())
     gsm8k × gpt: 50/100 rows, 5.0 rows/s, 6,000 tokens, 0:10 left
     """
@@ -62,7 +62,7 @@ class PairProgress:
     activity: Callable[[], Activity] = Activity
     clock: Callable[[], float] = time.monotonic
     done: int = 0
-    asked: int = 0
+    sent: int = 0
     tokens: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     began: float = field(init=False)
@@ -72,11 +72,11 @@ class PairProgress:
         self.began = self.clock()
         self.tokens_before = self.activity().tokens
 
-    def add(self, result: Result, *, asked: bool) -> None:
+    def add(self, result: Result, *, sent: bool) -> None:
         self.done += 1
         self.outcomes[result.outcome] += 1
-        if asked:
-            self.asked += 1
+        if sent:
+            self.sent += 1
             self.tokens += (result.input_tokens or 0) + (result.output_tokens or 0)
 
     def add_known(self, outcomes: Mapping[str, int]) -> None:
@@ -92,12 +92,12 @@ class PairProgress:
     def facts(self) -> str:
         """Rate, trouble, tokens, time left, calls in flight, and why nothing moves."""
         activity = self.activity()
-        rate = self.asked / max(self.clock() - self.began, 1e-3)
+        rate = self.sent / max(self.clock() - self.began, 1e-3)
         tokens = max(self.tokens, activity.tokens - self.tokens_before)
-        parts = [f'{rate:,.1f} rows/s'] if self.asked else []
+        parts = [f'{rate:,.1f} rows/s'] if self.sent else []
         parts += [f'{count:,} {outcome}' for outcome, count in self.outcomes.items() if outcome != 'ok']
         parts += [count_noun(tokens, 'token')] if tokens else []
-        if self.total is not None and self.asked and self.done < self.total:
+        if self.total is not None and self.sent and self.done < self.total:
             parts.append(f'{_clock((self.total - self.done) / rate)} left')
         parts += [f'{activity.in_flight} in flight'] if activity.in_flight else []
         parts += [activity.where] if activity.where else []
@@ -167,7 +167,7 @@ class PlainProgress(QuietProgress):
 
     def on_row(self, result: Result, *, asked: bool) -> None:
         """A row is on disk."""
-        self._pairs[result.dataset, result.model].add(result, asked=asked)
+        self._pairs[result.dataset, result.model].add(result, sent=asked)
 
     def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None:
         """A dataset × model is finished and scored."""
@@ -202,7 +202,7 @@ class PlainProgress(QuietProgress):
 
 
 def _shorten(lines: Sequence[str]) -> list[str]:
-    """The account of a cluster with many machines is cut.
+    """Shorten the list of machines of a large cluster.
 
     >>> _shorten(['this process', *(f'm on node {n}' for n in range(64))])[-2:]
     ['m on node 7', '… and 56 more']

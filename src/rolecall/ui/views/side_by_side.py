@@ -21,7 +21,7 @@ _RIGHT = 'bold reverse #56b4e9'
 def show_diff(left: Preview, right: Preview, to: Console, *, whitespace: bool = False) -> None:
     """Print two requests with their differences marked."""
     changes = align_lines(request_lines(left), request_lines(right))
-    titles = [Text(printable(title_of(one)), 'bold') for one in (left, right)]
+    titles = [Text(printable(title_of(preview)), 'bold') for preview in (left, right)]
     if to.width >= _NARROW:
         to.print(_table(changes, titles, whitespace))
     else:
@@ -64,6 +64,6 @@ def _print_unified(changes: list[Change], to: Console, whitespace: bool) -> None
 def _draw_pieces(pieces: Pieces | None, style: str, whitespace: bool) -> Text:
     text = Text(overflow='fold')
     for words, differs in pieces or ():
-        shown = printable(words)
-        text.append(show_blanks(shown) if whitespace else shown, style if differs else '')
+        visible = printable(words)
+        text.append(show_blanks(visible) if whitespace else visible, style if differs else '')
     return text

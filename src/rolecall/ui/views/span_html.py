@@ -27,7 +27,7 @@ _WORDS = {
 def request_html(title: str, request: Request | None, spans: Sequence[Span]) -> str:
     """One request: its messages or its text, and a legend of the origins in it."""
     legend = ' · '.join(_styled(LOOKS[group].meaning, LOOKS[group].style) for group in groups_in(spans))
-    body = ''.join(_place_html(request, place, list(found)) for place, found in groupby(spans, key=_place))
+    body = ''.join(_place_html(request, place, list(placed)) for place, placed in groupby(spans, key=_place))
     return f'<div><b>{escape(title)}</b>{body}<small>{legend}</small></div>'
 
 

@@ -58,31 +58,31 @@ Translate = Callable[[str], str]
 
 
 class _Console(Console):
-    """A console that maps our hues where a terminal has only 16 colours, and puts tables and lines into a language."""
+    """A console that maps our hues to 16 colours where necessary, and translates tables and lines."""
 
     translate_line: Translate | None = None
     translate_head: Translate = str
 
     def print(self, *objects: Any, **options: Any) -> None:
-        shown = objects if self.translate_line is None else map(self._translate, objects)
-        super().print(*shown, **options)
+        drawables = objects if self.translate_line is None else map(self._translate, objects)
+        super().print(*drawables, **options)
 
-    def _translate(self, shown: Any) -> Any:
+    def _translate(self, drawable: Any) -> Any:
         """Texts line by line; of a table, what is not a Text (heads, titles, fixed words) by its own words."""
-        if isinstance(shown, str):
-            return self.translate_head(shown)
-        if isinstance(shown, Text):
-            return Text('\n').join(map(self._translate_text, shown.split('\n')))
-        if isinstance(shown, Table | Rule):
-            shown.title = self._translate(shown.title)
-        for column in shown.columns if isinstance(shown, Table) else ():
+        if isinstance(drawable, str):
+            return self.translate_head(drawable)
+        if isinstance(drawable, Text):
+            return Text('\n').join(map(self._translate_text, drawable.split('\n')))
+        if isinstance(drawable, Table | Rule):
+            drawable.title = self._translate(drawable.title)
+        for column in drawable.columns if isinstance(drawable, Table) else ():
             column.header = self._translate(column.header) if isinstance(column.header, str) else column.header
             column._cells[:] = map(self._translate, column._cells)
-        return shown
+        return drawable
 
     def _translate_text(self, line: Text) -> Text:
-        said = self.translate_line(line.plain) if self.translate_line else line.plain
-        return line if said == line.plain else Text(said, line.spans[0].style if line.spans else line.style)
+        translated = self.translate_line(line.plain) if self.translate_line else line.plain
+        return line if translated == line.plain else Text(translated, line.spans[0].style if line.spans else line.style)
 
     def get_style(self, name: str | Style, *, default: Style | str | None = None) -> Style:
         if isinstance(name, str) and self.color_system == 'standard':
@@ -97,7 +97,7 @@ def make_console(
     width: int | None = None,
     translate: tuple[Translate, Translate] | None = None,
 ) -> Console:
-    """A console that changes nothing about the text it is given, but for its language: of lines, and of heads."""
+    """A console that prints text unchanged, except for translating lines and heads."""
     console = _Console(
         file=file, force_terminal=force or None, width=width, highlight=False, markup=False, emoji=False, tab_size=_TAB
     )
@@ -135,7 +135,7 @@ def draw_legend(preview: Preview, width: int) -> Text:
     for group, names in groups_in(preview.spans).items():
         named = f' ({printable(", ".join(names))})' if names else ''
         entry = Text(f'{LOOKS[group].meaning}{named}', LOOKS[group].style)
-        if not lines or sum(one.cell_len + len(_GAP) for one in lines[-1]) + entry.cell_len > width:
+        if not lines or sum(item.cell_len + len(_GAP) for item in lines[-1]) + entry.cell_len > width:
             lines.append([])
         lines[-1].append(entry)
     return Text('\n').join(Text(_GAP).join(line) for line in lines)

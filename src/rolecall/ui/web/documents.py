@@ -72,16 +72,16 @@ class ConfigDocument:
         task, data = self.task(dataset), self.dataset(dataset)
         rows = data.train if split == 'train' else data.test
         total = len(rows)
-        found: list[dict[str, Any]] = []
+        matches: list[dict[str, Any]] = []
         wanted = query.lower()
         deadline = time.monotonic() + _SEARCH_SECONDS
         number = max(after, -1)
-        while len(found) < _PAGE and number + 1 < total and time.monotonic() < deadline:
+        while len(matches) < _PAGE and number + 1 < total and time.monotonic() < deadline:
             number += 1
             text = _summarise_row(rows[number], task)
             if not wanted or wanted in text.lower():
-                found.append({'row': number, 'text': cut_text(text, _CELL)})
-        return {'rows': found, 'total': total, 'after': number if number + 1 < total else None}
+                matches.append({'row': number, 'text': cut_text(text, _CELL)})
+        return {'rows': matches, 'total': total, 'after': number if number + 1 < total else None}
 
     def prompts(self, dataset: str, model: str | None, row: int) -> dict[str, Any]:
         """Every request of one row, with origins and explanations; those to its judge are about stand-in replies."""
@@ -117,11 +117,11 @@ class ConfigDocument:
     ) -> list[tuple[Pair, Preview]]:
         rows = self._rows_of(dataset, model)
         judge = find_judge(rows.pair.task, self.experiment.models)
-        found = rows.find(row)
-        if judge is None or found is None:
+        position = rows.find(row)
+        if judge is None or position is None:
             return []
         pair = JudgePair(rows.pair, judge)
-        return [(pair, preview) for preview in pair.previews(*found, replies=replies)]
+        return [(pair, preview) for preview in pair.previews(*position, replies=replies)]
 
     def tokens(self, dataset: str, model: str | None, row: int, number: int) -> dict[str, Any]:
         """The tokens of one request of a row, if the model's tokenizer is on this machine."""
@@ -176,10 +176,10 @@ class ConfigDocument:
         """A model of the config by its abbr; None if the config has no models."""
         if model is None and not self._model_entries:
             return None
-        found = self._model_entries.get(replace_lone_surrogates(model or ''))
-        if found is None:
+        entry = self._model_entries.get(replace_lone_surrogates(model or ''))
+        if entry is None:
             raise ConfigError(Problem('models', f'no model named {model!r}.'))
-        return found
+        return entry
 
     def dataset(self, dataset: str) -> Dataset:
         """The rows of a dataset, opened when first needed."""
@@ -219,7 +219,8 @@ def diff_as_json(left: Preview, right: Preview) -> dict[str, Any]:
     changes = align_lines(request_lines(left), request_lines(right))
     return {
         'sides': [
-            {'dataset': one.dataset, 'model': one.model, 'row': one.row, 'mode': one.mode} for one in (left, right)
+            {'dataset': preview.dataset, 'model': preview.model, 'row': preview.row, 'mode': preview.mode}
+            for preview in (left, right)
         ],
         'same': all(change.same for change in changes),
         'changes': [[change.left, change.right] for change in changes],

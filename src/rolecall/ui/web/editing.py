@@ -73,28 +73,28 @@ class _Edited:
         )
 
     def part(self, name: str) -> Any:
-        """A part as it is written now; None if it is not."""
+        """The current source of a part; None if there is none."""
         value: Any = self.written
         for step in _PARTS[name]:
             value = value.get(step) if isinstance(value, Mapping) else None
         return value
 
     def _apply(self, path: ValuePath, value: Any) -> None:
-        found = next((name for name, root in _PARTS.items() if path[: len(root)] == root), None)
-        rest = path[len(_PARTS[found]) :] if found else ()
+        part = next((name for name, root in _PARTS.items() if path[: len(root)] == root), None)
+        rest = path[len(_PARTS[part]) :] if part else ()
         try:
-            if found is None or (path[0] == 'model' and self.model_entry is None):
+            if part is None or (path[0] == 'model' and self.model_entry is None):
                 raise KeyError
             if isinstance(value, Mapping):
                 if rest:
                     raise KeyError
-                self._replace(found, parse_source(str(value['source']), self.part(found), where=found))
+                self._replace(part, parse_source(str(value['source']), self.part(part), where=part))
             elif not isinstance(value, str):
                 raise KeyError
             elif not rest or rest == ('type',):
-                self._choose(found, value)
+                self._choose(part, value)
             else:
-                self._set(found, rest, value)
+                self._set(part, rest, value)
         except (KeyError, IndexError, TypeError) as error:
             raise ConfigError(Problem(_label(path), 'this cannot be edited.')) from error
 
@@ -116,9 +116,11 @@ class _Edited:
         chosen: Any = value or None
         if name == 'retriever' and value:
             before = self.part(name)
-            options = {key: one for key, one in before.items() if key != 'type'} if isinstance(before, Mapping) else {}
+            options = (
+                {key: option for key, option in before.items() if key != 'type'} if isinstance(before, Mapping) else {}
+            )
             unknown = {problem.where for problem in argument_problems(RETRIEVERS[value], options, name=value)}
-            chosen = {'type': value, **{key: one for key, one in options.items() if key not in unknown}}
+            chosen = {'type': value, **{key: option for key, option in options.items() if key not in unknown}}
         self._replace(name, chosen)
 
     def _set(self, name: str, rest: ValuePath, value: str) -> None:
@@ -174,8 +176,8 @@ def _fields(edited: _Edited, experiment: Experiment) -> Iterator[dict[str, Any]]
         if name in _OPTIONS:
             yield from _option_fields(name, value, experiment)
         else:
-            written = find_meta_template(value) if name == 'meta_template' else value
-            yield from _template_fields(name, root, written)
+            resolved = find_meta_template(value) if name == 'meta_template' else value
+            yield from _template_fields(name, root, resolved)
 
 
 def _choice(name: str, value: Any) -> dict[str, Any]:
@@ -211,28 +213,28 @@ def _template_fields(name: str, root: ValuePath, value: Any) -> Iterator[dict[st
 
 
 def _option_fields(name: str, value: Any, experiment: Experiment) -> Iterator[dict[str, Any]]:
-    written = value if isinstance(value, Mapping) else {}
+    options = value if isinstance(value, Mapping) else {}
     effective: Mapping[str, Any] = {}
     if name == 'inferencer':
         [task, *_], models = experiment.tasks, experiment.models
         effective = sampling_of(task.inferencer.options, models[0].entry if models else {}).as_dict()
         effective = {**effective, 'stopping_criteria': effective.get('stop')}
-    others = [key for key in written if key not in ('type', *_OPTIONS[name]) and format_source(written[key])]
+    others = [key for key in options if key not in ('type', *_OPTIONS[name]) and format_source(options[key])]
     for option in (*_OPTIONS[name], *others):
         yield {
             'path': [*_PARTS[name], option],
             'label': option,
             'group': name,
             'kind': 'option',
-            'value': '' if written.get(option) is None else repr(written[option]),
+            'value': '' if options.get(option) is None else repr(options[option]),
             'effective': '' if effective.get(option) is None else repr(effective[option]),
         }
 
 
 def _roles(experiment: Experiment) -> list[str]:
     """The roles that the model knows, for completion."""
-    known = experiment.models[0].meta if experiment.models else None
-    return list(dict.fromkeys([*(known.roles if known else ()), *_ROLES]))
+    meta = experiment.models[0].meta if experiment.models else None
+    return list(dict.fromkeys([*(meta.roles if meta else ()), *_ROLES]))
 
 
 def edited_prompts(
@@ -256,12 +258,12 @@ def edited_prompts(
         model_entry.count(preview.request) if model_entry is not None and preview.request is not None else None
         for preview in previews
     ]
-    found = lint_config(experiment, limit=_LINT_ROWS)
+    findings = lint_config(experiment, limit=_LINT_ROWS)
     return {
         'prompts': [preview_as_json(pair, preview, document.config) for preview in previews],
         'tokens': counts,
         'costs': [_cost(pair, count) for count in counts],
-        'findings': [asdict(finding) for finding in found if finding.severity != 'info'],
+        'findings': [asdict(finding) for finding in findings if finding.severity != 'info'],
         'fields': list(_fields(edited, experiment)),
         'sources': {name: format_source(edited.part(name)) or '' for name in _PARTS},
         'columns': list(data.test[0]) if len(data.test) else [],

@@ -104,18 +104,18 @@ def parse_source(text: str, before: Any, *, where: str) -> Any:
         at = f' (line {line})' if isinstance(line, int) else ''
         what = getattr(error, 'msg', None) or str(error) or type(error).__name__
         raise ConfigError(Problem(where, f'cannot be read: {what}{at}.', 'Write values and dict(…) only.')) from error
-    return _restore_types(value, {part_name(one): one for one in _types_of(before)}, where)
+    return _restore_types(value, {part_name(type_): type_ for type_ in _types_of(before)}, where)
 
 
 def _evaluate(node: ast.expr) -> Any:
     if isinstance(node, ast.Constant) and isinstance(node.value, _LITERALS):
         return node.value
     if isinstance(node, ast.List):
-        return [_evaluate(one) for one in node.elts]
+        return [_evaluate(item) for item in node.elts]
     if isinstance(node, ast.Tuple):
-        return tuple(_evaluate(one) for one in node.elts)
+        return tuple(_evaluate(item) for item in node.elts)
     if isinstance(node, ast.Dict) and None not in node.keys:
-        return {_evaluate(key): _evaluate(one) for key, one in zip(node.keys, node.values, strict=True) if key}
+        return {_evaluate(key): _evaluate(item) for key, item in zip(node.keys, node.values, strict=True) if key}
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -_evaluate(node.operand)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == 'dict' and not node.args:
@@ -134,20 +134,22 @@ def _types_of(value: Any) -> Iterator[Any]:
             yield from _types_of(inner)
 
 
-def _restore_types(value: Any, known: Mapping[str, Any], where: str) -> Any:
+def _restore_types(value: Any, types: Mapping[str, Any], where: str) -> Any:
     if isinstance(value, Mapping):
         return {
-            key: _find_type(inner, known, where) if key == 'type' else _restore_types(inner, known, where)
+            key: _find_type(inner, types, where) if key == 'type' else _restore_types(inner, types, where)
             for key, inner in value.items()
         }
-    return type(value)(_restore_types(one, known, where) for one in value) if isinstance(value, list | tuple) else value
+    return (
+        type(value)(_restore_types(item, types, where) for item in value) if isinstance(value, list | tuple) else value
+    )
 
 
-def _find_type(name: Any, known: Mapping[str, Any], where: str) -> Any:
+def _find_type(name: Any, types: Mapping[str, Any], where: str) -> Any:
     if not isinstance(name, str):
         return name
-    if part_name(name) in known and (name == part_name(name) or known[part_name(name)] == name):
-        return known[part_name(name)]
+    if part_name(name) in types and (name == part_name(name) or types[part_name(name)] == name):
+        return types[part_name(name)]
     if bare_name(name) != name:
         raise ConfigError(Problem(f'{where}.type', f'{name!r:.60} is not the name of a built-in part.'))
     return name

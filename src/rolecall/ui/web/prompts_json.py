@@ -145,31 +145,31 @@ def _origin_key(origin: Origin, place: str) -> str:
 
 
 def _explain_spans(places: _Places, preview: Preview, config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    found = {(_origin_key(span.origin, place := places.find(span))): (span.origin, place) for span in preview.spans}
-    return {key: _explain(*one, places.pair, preview, config) for key, one in found.items()}
+    origins = {(_origin_key(span.origin, place := places.find(span))): (span.origin, place) for span in preview.spans}
+    return {key: _explain(*located, places.pair, preview, config) for key, located in origins.items()}
 
 
 def _explain(origin: Origin, place: str, pair: Pair, preview: Preview, config: Mapping[str, Any]) -> dict[str, Any]:
     """Where a span comes from: its place in the config, and the value or training row behind it."""
-    found: dict[str, Any] = {'meaning': LOOKS[group_of(origin)].meaning}
+    facts: dict[str, Any] = {'meaning': LOOKS[group_of(origin)].meaning}
     if place:
-        found['place'] = place
-        found['file'] = config.locate_nearest(place) if isinstance(config, Config) else ''
+        facts['place'] = place
+        facts['file'] = config.locate_nearest(place) if isinstance(config, Config) else ''
     named = pair.model_entry.entry.get('meta_template') if pair.model_entry is not None else None
     if origin.kind in ('marker', 'default', 'message') and isinstance(named, str):
-        found['named'] = named
+        facts['named'] = named
     if origin.shot is not None and origin.shot < len(preview.shots):
         number = preview.shots[origin.shot]
-        found['shot'] = {'number': origin.shot + 1, 'row': number, 'values': row_as_json(pair.data.train[number])}
+        facts['shot'] = {'number': origin.shot + 1, 'row': number, 'values': row_as_json(pair.data.train[number])}
     elif origin.kind in ('field', 'masked') and origin.name in preview.values:
-        found['value'] = cut_text(preview.values[origin.name], _VALUE)
+        facts['value'] = cut_text(preview.values[origin.name], _VALUE)
     if origin.kind in ('field', 'masked', 'unfilled'):
-        found['column'] = origin.name
+        facts['column'] = origin.name
     if origin.kind in ('marker', 'default') and origin.name:
-        found['role'] = origin.name
+        facts['role'] = origin.name
     if origin.fallback:
-        found['fallback'] = [origin.role, origin.fallback]
-    return found
+        facts['fallback'] = [origin.role, origin.fallback]
+    return facts
 
 
 def row_as_json(row: Mapping[str, Any]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from rolecall.errors import DataError, RolecallError, RunError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.alignment import AlignedRun, align_runs, explain_differences, is_imported
 from rolecall.insight.comparison import Comparison, Difference, compare_runs
-from rolecall.insight.run_source import OneModelRun, Run, StoredRun, find_notices, judge_requests, requests_sent
+from rolecall.insight.run_source import OneModelRun, RunSource, StoredRun, find_notices, judge_requests, requests_sent
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE, is_running
 from rolecall.runs.store.labels import Labels, RowKey
@@ -80,7 +80,7 @@ class RunDocument:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._reader = RunReader(path)
-        self.run: Run = StoredRun(self._reader)
+        self.run: RunSource = StoredRun(self._reader)
         self.labels = Labels(path)
 
     def summary(self) -> dict[str, Any]:
@@ -115,8 +115,8 @@ class RunDocument:
 
     def agreement(self) -> dict[str, Any] | None:
         """How often human labels agree with the run's verdicts."""
-        found = self.labels.agreement(self._verdict_at)
-        return None if found is None else asdict(found)
+        agreement = self.labels.agreement(self._verdict_at)
+        return None if agreement is None else asdict(agreement)
 
     def _verdict_at(self, key: RowKey) -> str:
         result = self._reader.result(*key)
@@ -128,23 +128,23 @@ class RunDocument:
         `end` is the key of the last row, after which the rows of a run in progress will come.
         """
         key: RowKey = _read_key(after) if after else _START
-        found: list[dict[str, Any]] = []
+        cells: list[dict[str, Any]] = []
         deadline = time.monotonic() + _SECONDS
-        while len(found) < _PAGE:
+        while len(cells) < _PAGE:
             results = self._reader.rows_after(
                 key, dataset=wanted.dataset or None, model=wanted.model or None, first=wanted.first, limit=_CHUNK
             )
             for result in results:
                 key = (result.dataset, result.model, result.row)
                 if wanted.accepts(result) and self._accepts_label(wanted, result):
-                    found.append(row_cells(result))
-                    if len(found) == _PAGE:
-                        return {'rows': found, 'after': json.dumps(key)}
+                    cells.append(row_cells(result))
+                    if len(cells) == _PAGE:
+                        return {'rows': cells, 'after': json.dumps(key)}
             if len(results) < _CHUNK:
-                return {'rows': found, 'after': None, 'end': json.dumps(key) if key != _START else ''}
+                return {'rows': cells, 'after': None, 'end': json.dumps(key) if key != _START else ''}
             if time.monotonic() > deadline:
                 break
-        return {'rows': found, 'after': json.dumps(key)}
+        return {'rows': cells, 'after': json.dumps(key)}
 
     def row(self, dataset: str, model: str, row: int, config: ConfigDocument | None) -> dict[str, Any]:
         """One row with its requests, replies and verdict. Origins come from a config that words it the same way."""
@@ -172,7 +172,7 @@ class RunDocument:
         }
 
     def prepare_again(self, dataset: str, model: str, row: int, config: ConfigDocument) -> Callable[[], None]:
-        """What asks a model again about a row that has no answer. It may take long, and can be called in any thread.
+        """Prepare to ask a model again about a row without an answer. It may take long; any thread may call it.
 
         The config must word the row as the run did.
         """
@@ -228,12 +228,14 @@ class RunDocument:
             with suppress(RolecallError):
                 worded = config.judge_prompts(result.dataset, result.model, result.row, replies=result.replies)
         for sent, reply in judge_requests(self.run, result):
-            prompt = next((one for one in worded if one['request'] == sent.preview.request), None)
+            prompt = next(
+                (worded_prompt for worded_prompt in worded if worded_prompt['request'] == sent.preview.request), None
+            )
             prompt = prompt or {**sent_as_json(sent.preview, changed=bool(worded)), 'judge': True}
             yield {'prompt': prompt, 'reply': cut_text(reply, LONGEST_TEXT)}
 
     def _is_live(self) -> bool:
-        """Whether the run is in progress: its lock is held, or, where that cannot be told, it was just written to."""
+        """Whether the run is in progress: its lock is held or, if locks are unknown here, it was just written to."""
         running = is_running(self.path)
         if running is not None:
             return running
@@ -266,26 +268,27 @@ def compare_as_json(left: RunSide, right: RunSide) -> dict[str, Any]:
             aligned = align_runs(
                 reader_left, reader_right, left_model=left.model or None, right_model=right.model or None
             )
-        found: Comparison = compare_runs(aligned or runs[0], runs[1])
+        comparison: Comparison = compare_runs(aligned or runs[0], runs[1])
         originals = {} if aligned is None else _index_originals(aligned)
         missing = [] if aligned is None else [pair for pair in reader_left.pairs() if pair[0] not in aligned.names]
         notes = [] if aligned is None else list(explain_differences(aligned, reader_right))
         return {
             'left': runs[0].title,
             'right': runs[1].title,
-            'only_left': [*found.only_left, *(pair for pair in missing if left.model in ('', pair[1]))],
-            'only_right': list(found.only_right),
+            'only_left': [*comparison.only_left, *(pair for pair in missing if left.model in ('', pair[1]))],
+            'only_right': list(comparison.only_right),
             'aligned': None if aligned is None else _aligned_as_json(aligned),
             'notes': [cut_text(note, LONGEST_TEXT) for note in notes],
-            'differences': [_difference_as_json(one, originals) for one in found.differences],
+            'differences': [_difference_as_json(difference, originals) for difference in comparison.differences],
         }
 
 
-def _difference_as_json(one: Difference, originals: Mapping[RowKey, Result]) -> dict[str, Any]:
+def _difference_as_json(difference: Difference, originals: Mapping[RowKey, Result]) -> dict[str, Any]:
     flips = [
-        [row_cells(originals.get(_key_of(flip.left), flip.left)), row_cells(flip.right)] for flip in one.flips[:_FLIPS]
+        [row_cells(originals.get(_key_of(flip.left), flip.left)), row_cells(flip.right)]
+        for flip in difference.flips[:_FLIPS]
     ]
-    return {**{name: getattr(one, name) for name in _NUMBERS}, 'flipped': len(one.flips), 'flips': flips}
+    return {**{name: getattr(difference, name) for name in _NUMBERS}, 'flipped': len(difference.flips), 'flips': flips}
 
 
 def _key_of(result: Result) -> RowKey:
@@ -300,10 +303,12 @@ def _index_originals(aligned: AlignedRun) -> dict[RowKey, Result]:
 
 def _aligned_as_json(aligned: AlignedRun) -> dict[str, dict[str, Any]]:
     """By dataset of the left run: the right run's name of it, and its number of each row."""
-    found: dict[str, dict[str, Any]] = {name: {'dataset': other, 'rows': {}} for name, other in aligned.names.items()}
+    by_dataset: dict[str, dict[str, Any]] = {
+        name: {'dataset': other, 'rows': {}} for name, other in aligned.names.items()
+    }
     for left, right in aligned.pairs:
-        found[left.result.dataset]['rows'][left.result.row] = right.result.row
-    return found
+        by_dataset[left.result.dataset]['rows'][left.result.row] = right.result.row
+    return by_dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +322,7 @@ class RunSide:
         """A reader of its own, so that a long comparison does not keep the page waiting."""
         return RunReader(self.path)
 
-    def run_of(self, reader: RunReader) -> Run:
+    def run_of(self, reader: RunReader) -> RunSource:
         """The rows to compare."""
         return OneModelRun(reader, self.model) if self.model else StoredRun(reader)
 

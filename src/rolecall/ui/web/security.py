@@ -1,4 +1,4 @@
-"""Who may talk to the page: a token, known hosts, the same origin. And what the page itself may do: a strict policy.
+"""Access to the page (a token, known hosts, the same origin), and the page's own content security policy.
 
 The server executes configs and can spend money, so requests from other web sites (cross-origin, DNS rebinding) and from
 other users of the machine are refused, also on loopback.
@@ -61,9 +61,9 @@ class AccessRules:
         """The name of the cookie. Browsers share cookies between ports, so two pages need two names."""
         return f'rolecall_token_{self.port}'
 
-    def accepts_token(self, given: str | None) -> bool:
+    def accepts_token(self, token: str | None) -> bool:
         """Whether a token is this server's, compared in constant time."""
-        return given is not None and hmac.compare_digest(given.encode(), self.token.encode())
+        return token is not None and hmac.compare_digest(token.encode(), self.token.encode())
 
     def _is_address(self, host: str) -> bool:
         """Whether a Host header is an IP address with this port. Another site can rebind names, but not addresses."""
@@ -102,9 +102,9 @@ def make_guard(rules: AccessRules) -> Middleware:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if reason := rules.refusal(request):
             return _refuse(403, reason)
-        given = request.query.get('token')
-        if request.path == '/' and request.method == 'GET' and given is not None:
-            if not rules.accepts_token(given):
+        token = request.query.get('token')
+        if request.path == '/' and request.method == 'GET' and token is not None:
+            if not rules.accepts_token(token):
                 return _refuse(401, 'wrong token. Open the URL that `rolecall web` printed.')
             return _trade_for_cookie(rules)
         if not rules.accepts_token(request.cookies.get(rules.cookie)):

@@ -1,9 +1,12 @@
-"""The server of the page: assets, and what the page asks for as JSON. Work on configs and runs is done off the loop."""
+"""The server of the page: assets, and JSON for the page. Work on configs and runs is done off the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import socket
+import sys
+import webbrowser
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
@@ -193,8 +196,8 @@ class _Pages:
 
     async def label_(self, request: web.Request) -> web.Response:
         body = await _read_body(request)
-        given = [body.get(name) for name in ('model', 'label')]
-        if not all(isinstance(one, str) for one in given) or not isinstance(body.get('run', 0), int):
+        values = [body.get(name) for name in ('model', 'label')]
+        if not all(isinstance(value, str) for value in values) or not isinstance(body.get('run', 0), int):
             raise ConfigError(Problem('request', 'expected run, dataset, model, row and label.'))
 
         def keep() -> dict[str, Any]:
@@ -275,8 +278,8 @@ class _Pages:
         return _as_answer(await asyncio.get_running_loop().run_in_executor(self._thread, work))
 
 
-def _as_answer(found: Mapping[str, Any]) -> web.Response:
-    return web.Response(text=ascii_json(found), content_type='application/json')
+def _as_answer(value: Mapping[str, Any]) -> web.Response:
+    return web.Response(text=ascii_json(value), content_type='application/json')
 
 
 def _number(query: Mapping[str, str], key: str, default: int) -> int:
@@ -326,3 +329,39 @@ def _read_assets() -> dict[str, str]:
     own |= {f'vendor/{entry.name}': entry.read_text('utf-8') for entry in vendor.iterdir() if entry.is_file()}
     shared = {'draw.js': read_asset('draw.js'), 'report.css': read_asset('report.css')}
     return own | shared | {'origins.css': style_sheet(ALL_STYLES) + plot_sheet()}
+
+
+def serve_forever(workspace: Workspace, *, host: str, port: int, open_browser: bool) -> None:
+    """Serve the page until interrupted."""
+    listening = _listen(host, port)
+    bound: int = listening.getsockname()[1]
+    rules = AccessRules.for_address(host, bound)
+    reachable = socket.gethostname() if rules.every_address else host
+    host_in_url = f'[{reachable}]' if ':' in reachable else reachable
+    url = f'http://{host_in_url}:{bound}/?token={rules.token}'
+    print(f'rolecall is at {url}\nPress Ctrl-C to stop.', file=sys.stderr, flush=True)
+    if open_browser:
+        webbrowser.open(url)
+    asyncio.run(_serve(make_app(workspace, rules), listening))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen()
+    except OSError as error:
+        raise RolecallError(f'cannot listen on {host}:{port}: {error.strerror or error}.') from error
+    return listening
+
+
+async def _serve(app: web.Application, listening: socket.socket) -> None:
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()

@@ -1,4 +1,4 @@
-"""Sending one prompt of the page to its model, the reply piece by piece. Only models of an opened config are asked."""
+"""Sends one prompt of the page to its model and streams the reply. Only models of an opened config can be used."""
 
 from __future__ import annotations
 
@@ -75,20 +75,20 @@ async def run_trial(trial: Trial) -> AsyncGenerator[dict[str, Any], None]:
     def on_text(text: str) -> None:
         loop.call_soon_threadsafe(pieces.put_nowait, text)
 
-    asked = asyncio.ensure_future(_ask(trial, on_text))
-    asked.add_done_callback(lambda _: loop.call_soon_threadsafe(pieces.put_nowait, None))
+    call = asyncio.ensure_future(_ask(trial, on_text))
+    call.add_done_callback(lambda _: loop.call_soon_threadsafe(pieces.put_nowait, None))
     try:
         while (piece := await pieces.get()) is not None:
             yield {'text': piece}
-        reply = await asked
+        reply = await call
         yield {'reply': _reply_as_json(reply)}
         if (logprobs := await _score_reply(trial, reply)) is not None:
             yield {'scored': logprobs}
     finally:
-        if not asked.done():
-            asked.cancel()
+        if not call.done():
+            call.cancel()
             with suppress(asyncio.CancelledError, RolecallError):
-                await asked
+                await call
 
 
 async def _ask(trial: Trial, on_text: OnText) -> Reply:
@@ -160,8 +160,8 @@ def _scored_as_json(scored: Scored, request: Request, *, start: int = 0) -> dict
 
 def _logprobs_as_json(tokens: Sequence[tuple[str, float | None]]) -> dict[str, Any]:
     """Tokens with their log-probabilities, and the mean."""
-    known = [logprob for _, logprob in tokens if logprob is not None]
-    return {'tokens': tokens, 'mean': sum(known) / len(known) if known else None}
+    values = [logprob for _, logprob in tokens if logprob is not None]
+    return {'tokens': tokens, 'mean': sum(values) / len(values) if values else None}
 
 
 def keep_trial(document: ConfigDocument, dataset: str, row: int, reply: str, request: Any) -> Path:

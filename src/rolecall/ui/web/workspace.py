@@ -1,4 +1,4 @@
-"""What the page was opened with: config files and run directories, named on the command line and nowhere else."""
+"""The config files and run directories that the page was opened with. Only the command line can name them."""
 
 from __future__ import annotations
 

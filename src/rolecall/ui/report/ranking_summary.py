@@ -1,4 +1,4 @@
-"""How the models of one run stand to each other: a headline, and a ranking with ties."""
+"""The headline of a run, and the ranking of its models with ties."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROUNDED = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RankingSummary:
     """The ranking of a run's models in points of 100, and one sentence about it."""
 
     headline: str
@@ -26,7 +26,7 @@ class Standing:
 
 
 def _other_scales(cards: Iterable[Scorecard]) -> set[str]:
-    """Datasets whose scores are not percentages, or where less is better: no mean of points has them."""
+    """Datasets without percentages, or where lower is better: they are left out of mean points."""
     return {card.dataset for card in cards if card.lower_is_better or card.unit not in (None, '%')}
 
 
@@ -37,11 +37,11 @@ def _scores_in_percent(counts: RunCounts, cards: Sequence[Scorecard]) -> dict[st
     groups = {card.dataset: card.groups for card in cards if card.groups}
     scores = {model: _count_groups(rows, groups) for model, rows in counts.scores.items()}
     left_out = _other_scales(cards) | (set() if counts.scores_capped else _not_means_of_rows(scores, cards))
-    kept = {
+    percent = {
         model: {place: row for place, row in rows.items() if place[0] not in left_out} if left_out else rows
         for model, rows in scores.items()
     }
-    return {model: rows for model, rows in kept.items() if rows}
+    return {model: rows for model, rows in percent.items() if rows}
 
 
 def _count_groups(rows: _Scores, groups: Mapping[str, Sequence[Sequence[int]]]) -> _Scores:
@@ -51,15 +51,15 @@ def _count_groups(rows: _Scores, groups: Mapping[str, Sequence[Sequence[int]]]) 
     merged = {place: row for place, row in rows.items() if place[0] not in groups}
     for dataset, some in groups.items():
         for group in some:
-            known = [rows[dataset, row] for row in group if (dataset, row) in rows]
-            if known and len(known) == len(group):
-                right = all(one.score == 1 for one in known)
-                merged[dataset, group[0]] = PairedRow(float(right), right, known[0].cluster)
+            members = [rows[dataset, row] for row in group if (dataset, row) in rows]
+            if members and len(members) == len(group):
+                right = all(member.score == 1 for member in members)
+                merged[dataset, group[0]] = PairedRow(float(right), right, members[0].cluster)
     return merged
 
 
 def _not_means_of_rows(scores: Mapping[str, _Scores], cards: Iterable[Scorecard]) -> set[str]:
-    """Datasets whose number is not the mean of its rows (BLEU of a corpus), so that such a mean would contradict it."""
+    """Datasets whose score is not the mean of its rows (corpus BLEU), so a mean of rows would contradict it."""
     points: dict[tuple[str, str], list[float]] = defaultdict(list)
     for model, rows in scores.items():
         for (dataset, _), row in rows.items():
@@ -72,25 +72,20 @@ def _not_means_of_rows(scores: Mapping[str, _Scores], cards: Iterable[Scorecard]
     }
 
 
-def find_standing(counts: RunCounts, cards: Sequence[Scorecard]) -> Standing | None:
-    """The standing of the models; None if there are fewer than two with rows in common."""
+def rank_run(counts: RunCounts, cards: Sequence[Scorecard]) -> RankingSummary | None:
+    """Rank the models of a run; None if fewer than two have rows in common."""
     scores = _scores_in_percent(counts, cards)
     if len(scores) < 2:
         return None
     ranking = rank_models(scores)
     if not ranking.rows:
         return None
-    return Standing(describe_standing(ranking), ranking, not counts.scores_capped)
+    return RankingSummary(describe_ranking(ranking), ranking, not counts.scores_capped)
 
 
-def find_headline(counts: RunCounts, cards: Sequence[Scorecard]) -> str:
-    """The sentence that matters most: how the models stand, or how one model does; empty if no row is scored."""
-    return word_headline(find_standing(counts, cards), counts, cards)
-
-
-def word_headline(standing: Standing | None, counts: RunCounts, cards: Sequence[Scorecard]) -> str:
-    """The headline of a run whose standing is known already. It says if rows may be missing."""
-    headline = _describe_only_model(counts, cards) if standing is None else standing.headline
+def word_headline(ranked: RankingSummary | None, counts: RunCounts, cards: Sequence[Scorecard]) -> str:
+    """How the models of a run rank, or how its only model scores, in a sentence. Empty if none is scored."""
+    headline = _describe_only_model(counts, cards) if ranked is None else ranked.headline
     unfinished = any(card.metric == UNFINISHED for card in cards)
     return f'{headline} The run is not finished.' if headline and unfinished else headline
 
@@ -113,8 +108,8 @@ def _describe_one(model: str, points: Sequence[float | None], rows: int, where: 
     return f'{model} scores {value:.1f} [{low:.1f}, {high:.1f}] on {count_noun(rows, "row")} of {where}.'
 
 
-def describe_standing(ranking: Ranking) -> str:
-    """One sentence: who is best and by how much, or that they cannot be told apart."""
+def describe_ranking(ranking: Ranking) -> str:
+    """One sentence: the best model and its lead, or that the models cannot be told apart."""
     first = ranking.places[0].model
     ahead = [pair for pair in ranking.pairs if pair.better == first and pair.told_apart]
     rows = count_noun(ranking.rows, 'row')
