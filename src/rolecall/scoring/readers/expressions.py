@@ -1,0 +1,169 @@
+r"""The expression that a worked solution comes to: a formula, a number, or a word (`\text{Monday}`)."""
+
+from __future__ import annotations
+
+import re
+
+from rolecall.scoring.readers.cues import CUES
+from rolecall.scoring.readers.numbers import Numbers
+from rolecall.scoring.readers.ranking import unescape_field
+from rolecall.scoring.readers.reading import Candidate, Page
+
+_FORMULA = re.compile(
+    r'\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\\]|\\.)+)\$|\\\((?P<c>(?:(?!\\[()]).)+)\\\)|\\\[(?P<d>(?:(?!\\[\[\]]).)+)\\\]',
+    re.DOTALL,
+)
+_PROSE = re.compile(r'(?<![\\a-z{])[a-z]{3,}\s+[a-z]{2,}', re.IGNORECASE)
+"""Two words in a row: dollars around them are money, not a formula."""
+_TEXT = re.compile(r'\\(?:text|mathrm|textbf|mathbf|operatorname)\s?\{[^{}]*\}')
+_APPROXIMATELY = re.compile(
+    r'[\s:*"“]*(?:(?:approximately|about|around|roughly|exactly|simply|therefore|thus|equal to|given by|大?约为?)\s+|\s)*',
+    re.IGNORECASE,
+)
+_END = re.compile(
+    r'\n|[.。](?=\s|\*|$)|(?:,|\band|\bbut)\s+not\b|\s\(?(?:since|because|as|when|where|if|for all|which|so that)\s|,\s(?:which|so|and|where|since|because|as)\s|\s(?:and|so)\s(?:we|this|that|it)\b|"\s*[,}]'
+)
+"""What ends a stated expression: `1/2 and not 1/3`, `4 (since k > 0)`."""
+_NAME = r'\\[a-zA-Z]+'
+_ATOM = rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-+*/^_=(){{}}\[\],.|!°%√π∞<>≤≥±·×÷²³⁰-⁹]|(?<=\d):(?=\d)|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])|(?:sqrt|sin|cos|tan|log|ln|exp|pi|mod)(?![a-z]))'
+_BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
+_TOKENS = re.compile(
+    rf'(?<![\w\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(])|sqrt)(?:{_ATOM}|\ (?=[-+*/=^]\s?[\w(\\√-])|(?<=[-+*/=^])\ (?=[\w(\\√-]))*'
+)
+_MATRIX = re.compile(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
+_ASSIGNED = re.compile(r'\s*\\?[a-zA-Z][\w\\]{0,12}(?:\([a-z]\))?\s*=(?:[^=,]*=)*\s*(?P<value>[^=,]+?)\s*')
+_EQUATION = re.compile(r'[^=]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)\s*')
+_WORD = re.compile(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
+_CONDITION = re.compile(r'\s(?:when|where|if|since|because|for)\s(?=[^.\n]{0,200}\.?\Z)')
+_UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
+_NUMBERS = Numbers()
+
+
+class Expressions:
+    """Formulas, numbers and words. A `Family`."""
+
+    chooses = False
+
+    def declared(self, page: Page, start: int, end: int) -> Candidate | None:
+        begin, stop = page.strip_raw(start, end)
+        inner = page.raw[begin:stop]
+        formula = _FORMULA.fullmatch(page.raw, begin, stop)
+        if formula:
+            return self._content(page, formula)
+        return (
+            Candidate(_tidy(unescape_field(inner) if page.raw[start - 1 : start] == '"' else inner), begin, stop)
+            if inner
+            else None
+        )
+
+    def heads(self, page: Page, start: int, end: int) -> Candidate | None:
+        return self.fills(page, start, end) or _NUMBERS.heads(page, start, end)
+
+    def follows(self, page: Page, start: int, end: int) -> Candidate | None:
+        skipped = _APPROXIMATELY.match(page.raw, start, end)
+        begin = skipped.end() if skipped else start
+        if formula := self._formula_at(page, begin, end):
+            return formula
+        if matrix := _MATRIX.match(page.raw, begin, end):
+            return Candidate(matrix[0], *matrix.span())
+        match = _END.search(page.raw, begin, end)
+        stop = match.start() if match else end
+        if inside := [formula for formula in _formulas(page, begin, stop)]:
+            return self._content(page, inside[0])
+        if CUES.denies.find(page, max(0, begin - 8), begin + 4) or re.match(r'\W*not\b', page.low[begin : begin + 12]):
+            but = re.compile(r'\bbut\s+(?:rather\s+)?').search(page.low, begin, stop)
+            if but is None:
+                return None
+            begin = but.end()
+        value = _tidy(page.raw[begin:stop])
+        return Candidate(_right_side(value), begin, stop) if value and len(value) < 400 else None
+
+    def precedes(self, page: Page, start: int, end: int) -> Candidate | None:
+        formulas = _formulas(page, start, end)
+        return self._content(page, formulas[-1]) if formulas else _NUMBERS.precedes(page, start, end)
+
+    def fills(self, page: Page, start: int, end: int) -> Candidate | None:
+        begin, stop = page.strip(start, end, ' \t\r\n*#>')
+        if stop - begin > 300 or begin == stop:
+            return None
+        formula = self._formula_at(page, begin, stop)
+        if formula and not page.raw[formula.end : stop].strip(' .$*)\\]'):
+            return formula
+        if matrix := _MATRIX.fullmatch(page.raw, begin, stop):
+            return Candidate(matrix[0], *matrix.span())
+        bare = page.raw[begin:stop].strip('*_ `"')
+        if re.search(r'[\dπ∞√\\]|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])', bare) and _BARE.fullmatch(_TEXT.sub('', bare)):
+            return Candidate(_right_side(_tidy(bare)), begin, stop)
+        whole = page.strip(page.start, page.end) == page.strip(start, end)
+        if whole and (word := _WORD.fullmatch(page.raw, begin, stop)):
+            return Candidate(word['word'], *word.span('word'))
+        return None
+
+    def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
+        return self._formula_at(page, start, end) if correcting else None
+
+    def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        condition = _CONDITION.search(page.raw, max(start, end - 400), end)
+        formulas = (_formulas(page, start, condition.start()) if condition else []) or _formulas(page, start, end)
+        if formulas:
+            return self._content(page, formulas[-1])
+        begin, stop = page.last_sentence(start, end)
+        if matrix := list(_MATRIX.finditer(page.raw, start, end)):
+            return Candidate(matrix[-1][0], *matrix[-1].span())
+        tokens = [
+            match
+            for match in _TOKENS.finditer(_UNIT.sub(lambda unit: ' ' * len(unit[0]), page.raw[begin:stop]))
+            if re.search(r'[\dπ∞√\\]', match[0])
+        ]
+        if tokens and not re.fullmatch(r'[-+$]?[\d.,:%/]+\)?', _tidy(tokens[-1][0]).strip('()')):
+            value = _right_side(_tidy(tokens[-1][0]).rstrip('!'))
+            return Candidate(value, begin + tokens[-1].start(), begin + tokens[-1].end())
+        return _NUMBERS.concludes(page, start, end)
+
+    def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
+        return _NUMBERS.mentions(page, start, end)
+
+    def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
+        return [self._content(page, formula) for formula in _formulas(page, start, end)[-4:]]
+
+    def _formula_at(self, page: Page, start: int, end: int) -> Candidate | None:
+        formula = _FORMULA.match(page.raw, start, end)
+        return self._content(page, formula) if formula and _is_formula(formula) else None
+
+    def _content(self, page: Page, formula: re.Match[str]) -> Candidate:
+        group = formula.lastgroup or 'a'
+        return Candidate(_tidy(formula[group]), *formula.span(group))
+
+
+def _formulas(page: Page, start: int, end: int) -> list[re.Match[str]]:
+    if '$' not in page.raw and '\\' not in page.raw:
+        return []
+    return [formula for formula in _FORMULA.finditer(page.raw, start, end) if _is_formula(formula)]
+
+
+def _is_formula(formula: re.Match[str]) -> bool:
+    inside = formula[formula.lastgroup or 'a']
+    return len(inside) < 2000 and not (formula.lastgroup == 'b' and _PROSE.search(_TEXT.sub('', inside)))
+
+
+def _right_side(expression: str) -> str:
+    """`x = 5` is the number 5; any other expression (`x = 5 or x = -5`) is itself."""
+    assigned = None if re.search(r'\s(?:or|and)\s|\\text', expression) else _EQUATION.fullmatch(expression)
+    return assigned['value'].rstrip('.,').replace(',', '') if assigned else expression
+
+
+def _tidy(expression: str) -> str:
+    bare = expression.strip().strip('*').strip().strip('$').replace('\\$', '').strip().strip('"“”').rstrip('.,').strip()
+    return bare.replace(',', '') if re.fullmatch(r'\d{1,3}(?:,\d{3})+(?:\.\d+)?', bare) else bare
+
+
+def closings(text: str) -> dict[int, int]:
+    """The position of the closing brace of each opening one."""
+    opened: list[int] = []
+    closed = {}
+    for brace in re.finditer(r'(?<!\\)[{}]', text):
+        if brace[0] == '{':
+            opened.append(brace.start())
+        elif opened:
+            closed[opened.pop()] = brace.start()
+    return closed

@@ -1,0 +1,446 @@
+r"""The number that a reply gives, as people write numbers.
+
+`70,000`, `70 000` and `70.000,00` have thousands separators, `12,5` a decimal comma; `3.2 × 10^5`, `3 1/2`, `5 million`
+and `3万5千` are one number each. A sentence comes to the number behind its last `=`, or to its last number that is not an
+aside: `150 minutes (2.5 hours)`, `12 of the 20`, `180 km in 3 hours`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from unicodedata import normalize
+
+from rolecall.scoring.readers.cues import CUES
+from rolecall.scoring.readers.reading import Candidate, Page
+
+_SIGN = (
+    r'(?:(?<![^\W\u3040-\u30ff\u3400-\u9fff])(?<![.)])'
+    r'(?P<sign>[-–+]|(?<![\d)]\ )(?<!^)[-+][ ]|(?<![\d)]\ )(?:[Mm]inus|[Nn]egative)\ |负))?(?P<money>\\?[$€£¥₹]\ ?)?(?P<late>-)?'
+)
+_GROUPED = (
+    r"(?<!\d)\d{1,3}(?:(?:,|，|\{,\}|,\\!|\\,|[ '’_])\d{3})+(?!\d)(?:\.\d+)?"
+    r'|(?<![\d,])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])(?:\.\d+)?'  # as in India
+)
+_DIGITS = rf'(?P<digits>{_GROUPED}|\d+(?:\.\d+)?|(?<!\w)\.\d+)'
+_POWER = r'(?P<power>[eE][-+]?\d+(?!\w)|\s?(?:×|x|\*|\\times|\\cdot)\s?10(?:\^\{?-?\d{1,3}\}?|[⁻⁰¹²³⁴-⁹]{1,4}))?'
+_COMMA = (
+    r'(?P<comma>(?<!\d)\d{1,3}(?:[.\ ]\d{3})+,\d{1,2}(?!\d)|(?<![\d.])\d{1,3}(?:\.\d{3}){2,}(?![\d.])'
+    r'|(?<![\d,(\[{.])\d+,\d{1,2}(?![\d,.)\]}]*[\d,)\]}]|\ ?(?:and|or|&|和|或)|\ \d)|(?<![\d.])\d{1,3}\.\d{3}(?=\ ?(?:€|euros?\b|EUR)|元))'
+)
+_FRACTION = (
+    r'(?:(?P<whole>(?<![\d./,])\d+)\ (?:and\ )?)?'
+    r'(?<![\d./^,])(?P<over>\d+)(?:/|\ /\ )(?P<under>\d*[1-9]\d*)(?![\d/]|\.\d|\ [/=])'
+    r'|(?:(?P<units>(?<![\d./,])\d+)\s?)?\\[dt]?frac\{?(?P<above>\d+)\}?\{?(?P<below>\d*[1-9]\d*)\}?'
+    r'|(?P<mixed>\d{0,4})(?P<vulgar>[¼-¾⅐-⅞])|(?P<some>(?<![\d.])\d{1,9})\ and\ an?\ (?P<more>half|quarter)\b'
+)
+_SCALE = (
+    r'(?P<scale>(?:\s|-|~|\\[ ,]){0,12}(?i:hundred|thousand|million|billion|trillion|dozen|millionen|milliarden|millones|millions)(?![a-z])'
+    r'|[kK](?![\w\'’]|\s?[-+*/^=])|(?<=\d)\s?(?:[MB]n?|[mb]n|bn)(?!\w)|(?<=\d)[mb](?!\w)'
+    r'|\s?[百千万亿]{1,2}(?![米克瓦卡])(?:\d+[百千](?![米克瓦卡]))?)?'
+)
+_POWERED = r'(?P<base>(?<![\w.^×*·])\d{1,3})(?:\^\{?(?P<exponent>-?\d{1,3})\}?|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,4}))(?![\w^])'
+_NUMBER = re.compile(
+    rf'(?=[\d.\\$€£¥₹+–负MmNn¼-¾⅐-⅞-]){_SIGN}(?:{_POWERED}|{_FRACTION}|{_COMMA}|{_DIGITS}{_POWER}){_SCALE}',
+    re.MULTILINE,
+)
+_PLAIN = re.compile(r'[-+]?\\?[$€£¥₹]?[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?')
+_SCALES = {
+    **{'hundred': 100, 'dozen': 12, 'thousand': 1000, 'million': 10**6, 'billion': 10**9, 'trillion': 10**12},
+    **{'k': 1000, 'm': 10**6, 'mn': 10**6, 'b': 10**9, 'bn': 10**9, '百': 100, '千': 1000, '万': 10**4, '亿': 10**8},
+    **{'millionen': 10**6, 'millones': 10**6, 'millions': 10**6, 'milliarden': 10**9},
+}
+_RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
+_RATIO = re.compile(r'(?<![\d:.])\d{1,6}(?:\s?:\s?\d{1,6}){1,4}(?![\d:])')
+_DIGIT = re.compile(r'\d|[¼-¾⅐-⅞]')
+_ASIDE = re.compile(r'(?<=[\w%°.*])\s+[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>')
+"""Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
+_REJECTED = re.compile(
+    r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the|/(?=10\b|100\b|5\b)'
+    r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step|day|page|part|no\.)|\brounded from) [$€£]?\d[\d.,]*'
+    r'|(?<=[A-Za-z])[\^⁻⁰¹²³⁴-⁹]\{?-?\d{0,2}\}?|\\?(?:mod|pmod)\s?\{?\d+',
+    re.IGNORECASE,
+)
+"""A number that is not the answer: `12 of the 20`, `42 on day 3`, `m^2`."""
+_CIRCUMSTANCE = re.compile(
+    r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since)\b| to (?!find|get|give|obtain|equal|have|reach|be\b)[a-z]{2}'
+    r'|,? with(?=.* (?:left|remaining|over)\b)'
+    r'| (?:in|for|per|over|within|during|every|from|after|before|than|up from)(?: [a-z]{1,12}){0,3} [$€£]?\d)(?:[^=\n,]|,\d)*\Z',
+    re.IGNORECASE,
+)
+"""What an amount took, or goes with: `180 km in 3 hours`, `20 days to save $1,000`."""
+_RESTATED = re.compile(
+    r'(?:\b(?:which|so|or|and|then|meaning|means|that|this|giving|leaving|making|rounds?|i\.?e)\b|[≈→⇒一-鿿]).*\d',
+    re.DOTALL,
+)
+"""What may follow `= 33.3` and give the answer in other words: `which rounds to 33`."""
+_EQUALS = re.compile(r'=|≈|\b(?:equals?|comes? to|which is|gives?|makes?)\b|等于')
+_ANY = r'[$€£]?\d[\d.,]{0,20}%?'
+_UNSETTLED = re.compile(
+    rf'(?<![/*+×.=]){_ANY} ?(?:or|或者?|还是|oder|ou|o) ?(?:[a-z] ?= ?)?[-–]?{_ANY}|(?<![/*+×.\d-]){_ANY}(?:[–—~～至到]|-(?=[$€£]?\d)){_ANY}(?! ?=)'
+    rf'|\b(?:between|are|entre|zwischen) {_ANY} (?:and|y|et|und) {_ANY}|\b(?:less|fewer|more|greater) than {_ANY}'
+    r'|\d ?(?:hours?|hrs?|h|days?|years?|minutes?|mins?|feet|foot|ft|pounds?|lbs?|dollars?),?(?: and)? \d[\d.]{0,9} ?'
+    r'(?:minutes?|mins?|seconds?|secs?|hours?|days?|months?|inch(?:es)?|ounces?|oz|cents?|pence)\b',
+    re.IGNORECASE,
+)
+"""A place that leaves two numbers open or has two units: no number in it is the answer."""
+_OPERATION = re.compile(
+    r'\d\)?[^\d.,;=]{0,20}?(?:[+*×÷/]|(?<=\s)[-–x](?=\s)|\b(?:times|plus|minus|divided by|multiplied by)\b)[^\d.,;=]{0,20}\(?[$€£]?\d'
+)
+_SIDE_REMARK = re.compile(
+    r'\s[(\[]|,\s|，|\s[-–—]\s(?!\(?[$€£\d])|\s(?:because|since|as|per|for|in|if|when|with|rather than|instead of|out of|of|from|not)\s',
+    re.IGNORECASE,
+)
+_CUT = re.compile(r'[-+*/×÷=(\[{,:<]\s*\Z')
+_UNIT_ONLY = re.compile(r'[^\w\n]*(?:[^\W\d]+[^\w\n]+){0,3}(?:[^\W\d]*)[^\w\n]*')
+_MARKER = re.compile(r'\s*1[.)]\s+(?=\S)')
+_LONGEST = 240
+_BOLD = re.compile(r'\*\*\s*(?=[$€£¥]?-?\d)(?!\d{1,2}[.)]\s*\*\*)[^*\n]{1,40}\*\*')
+
+
+class Numbers:
+    """Numbers of any form. A `Family`."""
+
+    chooses = False
+
+    def declared(self, page: Page, start: int, end: int) -> Candidate | None:
+        return self.fills(page, start, end) or self._stated(page, start, end)
+
+    def heads(self, page: Page, start: int, end: int) -> Candidate | None:
+        first = _first(page, start, end)
+        if first is None or page.text[start : first.start].strip(' \t*_"\'$€£~≈=:('):
+            return None
+        return self._stated(page, start, end)
+
+    def follows(self, page: Page, start: int, end: int) -> Candidate | None:
+        article = CUES.article.match(page.low, start, min(end, start + 60))
+        begin = article.end() if article else start
+        while begin > start and page.text[begin - 1] in '([-':
+            begin -= 1
+        return self._stated(page, begin, page.sentence_end(begin, end))
+
+    def _stated(self, page: Page, start: int, end: int) -> Candidate | None:
+        """What a stated sentence comes to: its first number, or that behind `=`; none if it leaves several open."""
+        remark = _SIDE_REMARK.search(page.text, start + 1, end)
+        core = remark.start() if remark and _has_number(page, start, remark.start()) else end
+        if _OPERATION.search(page.text, start, core) or '=' in page.text[start:core]:
+            equals = [match.end() for match in _EQUALS.finditer(page.low, start, end)]
+            return _first(page, equals[-1], end) if equals else None
+        if ratio := _RATIO.search(page.text, start, core):
+            return Candidate(re.sub(r'\s', '', ratio[0]), *ratio.span())
+        if unsettled := _UNSETTLED.search(page.text, start, min(end, core + 30)):
+            if unsettled.start() - start < 30:
+                return Candidate(None, *unsettled.span())
+        for number in _find(page, start, end):
+            if not CUES.denies.find(page, max(0, number.start - 30), number.start):
+                return number
+        return _spelled(page, start, core)
+
+    def precedes(self, page: Page, start: int, end: int) -> Candidate | None:
+        return self._result(page, start, end)
+
+    def fills(self, page: Page, start: int, end: int) -> Candidate | None:
+        start = page.strip(start, end, ' \t\r\n*_"\'“”`#>:')[0]
+        end = page.strip(start, end)[1]
+        if marker := _MARKER.match(page.text, start, end):
+            start = marker.end()
+        if end - start > 120 or end == start:
+            return None
+        if ratio := _RATIO.fullmatch(page.text, start, end):
+            return Candidate(re.sub(r'\s', '', ratio[0]), *ratio.span())
+        if unsettled := _UNSETTLED.search(page.text, start, end):
+            return None if _has_number(page, unsettled.end(), end) else Candidate(None, start, end)
+        asides = [match.span() for match in _ASIDE.finditer(page.text, start, end)]
+        numbers = [number for number in _find(page, start, end) if not any(a <= number.start < b for a, b in asides)]
+        if not numbers:
+            words = _spelled(page, start, end) if end - start < 60 else None
+            return words if words and not page.low[start : words.start].strip('a n') else None
+        first = numbers[0]
+        lead = page.low[start : first.start].strip(' $€£¥₹~≈=\\([{')
+        if len(numbers) > 1 or (
+            lead
+            and not re.fullmatch(
+                r'(?:[a-z]|about|approximately|approx|usd|rs|total|eur|chf|x|is|the|约)[\s.=:≈]*', lead
+            )
+        ):
+            return None
+        rest_end = asides[0][0] if asides else end
+        return first if _UNIT_ONLY.fullmatch(page.text, first.end, max(first.end, rest_end)) else None
+
+    def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
+        marker = _MARKER.match(page.text, start, end)
+        start = marker.end() if marker else start
+        stop = page.sentence_end(start, end)
+        first = next(_find(page, start, stop), None)
+        if (
+            first is None
+            or page.text[start : first.start].strip(' \t*_"\'“$€£~≈=:([')
+            or page.text[stop : stop + 1] in ('?', '？')
+        ):
+            return None
+        rest = page.text[first.end : stop]
+        if _OPERATION.search(page.text, start, stop) or '=' in rest:
+            return self._stated(page, start, stop)
+        return first if correcting or not re.search(r'\w|\A\s*=', rest + page.text[stop + 1 : stop + 3]) else None
+
+    def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        note = CUES.note.search(page.low, start + 1, end)
+        stop = note.start() if note and _has_number(page, start, note.start()) else end
+        if _CUT.search(page.text, max(start, stop - 4), stop):
+            return None
+        begin = stop
+        while begin > start:
+            sentence_end = begin
+            begin = page.sentence_start(max(start, page.last_sentence(start, sentence_end)[1] - 1), start)
+            if begin >= sentence_end:
+                begin = sentence_end - 1
+            if _has_number(page, begin, sentence_end):
+                if CUES.refuses.find(page, begin, sentence_end):
+                    return None
+                return self._result(page, max(begin, sentence_end - _LONGEST), sentence_end)
+        return _spelled(page, *page.last_sentence(start, stop))
+
+    def _result(self, page: Page, start: int, end: int) -> Candidate | None:
+        """What a sentence comes to."""
+        text = page.text
+        bold = list(_BOLD.finditer(page.raw, start, end))
+        if bold:
+            return _first(page, *bold[-1].span())
+        spans = [match.span() for match in _ASIDE.finditer(text, start, end)] + [
+            match.span() for match in _REJECTED.finditer(text, start, end)
+        ]
+        circumstance = _CIRCUMSTANCE.search(text, start, end)
+        if circumstance:
+            spans.append((circumstance.start('rest'), end))
+        numbers = [number for number in _find(page, start, end) if not any(a <= number.start < b for a, b in spans)]
+        if not numbers and page.text[end - 1 :].strip(' \n*"')[:1] in tuple('.!?。)%'):
+            numbers = list(_find(page, start, end))
+        if not numbers:
+            return _spelled(page, start, end)
+        last = numbers[-1]
+        if ratio := [
+            match
+            for match in _RATIO.finditer(text, start, end)
+            if match.end() >= last.end and not re.match(r'\s?[ap]\.?m\b', text[match.end() :])
+        ]:
+            return Candidate(re.sub(r'\s', '', ratio[-1][0]), *ratio[-1].span())
+        stop = circumstance.start('rest') if circumstance else end
+        for unsettled in _UNSETTLED.finditer(text, start, stop):
+            if last.start < unsettled.end() and not re.search(
+                r'[^\W\d]{3}.*[^\W\d]{3}.*[^\W\d]{3}', text[unsettled.end() : end]
+            ):
+                return Candidate(None, *unsettled.span())
+        if CUES.denies.find(page, max(start, last.start - 20), last.start):
+            allowed = [
+                number for number in numbers if not CUES.denies.find(page, max(start, number.start - 20), number.start)
+            ]
+            return allowed[-1] if allowed else Candidate(None, last.start, last.end)
+        equals = text.rfind('=', start, stop)
+        if equals >= 0 and not _RESTATED.search(text, equals, stop):
+            behind = _first(page, equals + 1, end)
+            return behind if behind and behind.start < stop else last
+        return last
+
+    def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
+        last = None
+        for last in _find(page, max(start, end - 2000), end):
+            pass
+        return [last] if last else []
+
+    def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
+        return list(_find(page, max(start, end - 300), end))
+
+
+def _find(page: Page, start: int, end: int) -> Iterator[Candidate]:
+    for match in _NUMBER.finditer(page.text, start, end):
+        value = _value_of(match, page)
+        if value is not None:
+            yield Candidate(value, match.start(), match.end())
+
+
+def _first(page: Page, start: int, end: int) -> Candidate | None:
+    return next(_find(page, start, end), None)
+
+
+def _has_number(page: Page, start: int, end: int) -> bool:
+    return _DIGIT.search(page.text, start, end) is not None
+
+
+def _value_of(match: re.Match[str], page: Page | None = None) -> str | None:
+    """A number as `float` takes it: `1234.5`, `1e6`, `-0.75`."""
+    text = match[0]
+    if text.isdecimal():
+        return text
+    negative = (
+        '-' if (match['sign'] or '').strip().lower() in ('-', '–', 'minus', 'negative', '负') or match['late'] else ''
+    )
+    if match['base']:
+        exponent = int(match['exponent'] or match['raised'].translate(_RAISED))
+        power = int(match['base']) ** exponent if 0 <= exponent < 20 else None
+        return negative + (
+            str(power)
+            if power is not None and power < 10**15
+            else f'{match["base"]}e0'
+            if match['base'] != '10'
+            else f'1e{exponent}'
+        )
+    over, under = match['over'] or match['above'], match['under'] or match['below']
+    if over:
+        return negative + f'{int(match["whole"] or match["units"] or 0) + int(over) / int(under):.15g}'
+    if match['vulgar']:
+        above, _, below = normalize('NFKC', match['vulgar']).partition('⁄')
+        return negative + f'{int(match["mixed"] or 0) + int(above) / int(below):.15g}'
+    if match['some']:
+        return negative + f'{int(match["some"]) + (0.5 if match["more"] == "half" else 0.25)}'
+    if match['comma']:
+        plain = re.sub(r'[^\d,]', '', match['comma']).replace(',', '.')
+    else:
+        written = match['digits']
+        if page is not None and page.continental and re.fullmatch(r'\d{1,3}(?:\.\d{3})+', written):
+            written = written.replace('.', '')
+        elif page is not None and page.continental and re.fullmatch(r'\d{1,3},\d{3}', written):
+            written = written.replace(',', '.')
+        plain = re.sub(r'[^\d.]', '', written)
+        power = (match['power'] or '').translate(_RAISED)
+        if '10' in power and power[0] not in 'eE':
+            power = 'e' + re.sub(r'\A.*?10|[\s^{}]', '', power)
+        plain += power
+    scale = (match['scale'] or '').strip(' -~\\,')
+    if scale in ('m', 'b', 'M', 'B', 'Mn', 'Bn', 'mn') and not match['money']:
+        scale = ''
+    return negative + (_scaled(plain, scale) if scale else plain)
+
+
+def _scaled(plain: str, scale: str) -> str:
+    amount = Decimal(plain)
+    if scale[0] in '百千万亿':
+        more = re.search(r'(\d+)([百千])', scale)
+        for sign in re.match('[百千万亿]+', scale)[0]:  # type: ignore[index]
+            amount *= _SCALES[sign]
+        amount += int(more[1]) * _SCALES[more[2]] if more else 0
+    else:
+        amount *= _SCALES[scale.lower()]
+    return f'{amount.normalize():f}'
+
+
+def number_of(value: object) -> float | None:
+    """The value as a number: `'$1,200'`, `'70%'`, `' 5.0 '` and `5` are numbers, `'five'` and `'3 eggs'` are not.
+
+    >>> number_of('$1,200.'), number_of('3 eggs')
+    (1200.0, None)
+    """
+    text = str(value).strip().rstrip('.%').replace('−', '-')
+    match = _NUMBER.fullmatch(text) if _DIGIT.search(text) else None
+    if (
+        match is None
+        or match['over']
+        or match['above']
+        or match['scale']
+        or match['comma']
+        or match['base']
+        or match['vulgar']
+        or match['some']
+    ):
+        return None
+    return float(_value_of(match) or 0)
+
+
+_NOT_A_COUNT = re.compile(r'\b(?:no|any|every|some|each|this|that|which|the|only|other|another|first|last)\s+\Z')
+_PRONOUN = re.compile(r'\s+(?:of|another|can|could|may|must|might|should|would|will|has|is|was|who|that)\b')
+_CHINESE = {digit: number for number, digit in enumerate('零一二三四五六七八九')} | {'〇': 0, '两': 2}
+_CHINESE_NUMBER = re.compile(
+    '(?:百分之)?(?<![第零〇一二两三四五六七八九十百千万亿])负?[零〇一二两三四五六七八九十百千万亿]{1,20}(?:分之[零〇一二两三四五六七八九十百千万亿]{1,20})?'
+)
+
+
+@lru_cache(maxsize=1)
+def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str]]:
+    words = {word: Fraction(number) for line in CUES.words('numeral') for word, number in [line.rsplit(' ', 1)]}
+    parts = {word: int(number) for line in CUES.words('part') for word, number in [line.rsplit(' ', 1)]}
+    scales = '|'.join(word for word in _SCALES if word.isascii() and len(word) > 2)
+    word = '|'.join(sorted(words, key=len, reverse=True))
+    part = '|'.join(sorted(parts, key=len, reverse=True))
+    pattern = rf'(?<![a-zà-ÿ])(?P<sign>(?:minus|negative)\s+)?(?P<amount>(?:(?:half\s+)?an?\s+(?:{scales})|{word})(?:(?:\s+and\s+|\s+y\s+|und|[\s-]+)(?:{word}|{scales})){{0,12}})'
+    return (
+        words,
+        parts,
+        re.compile(rf'{pattern}(?:[\s-]+(?:and\s+a\s+(?P<more>half|quarter)|(?P<part>{part})))?(?![a-zà-ÿ])'),
+    )
+
+
+def _spelled(page: Page, start: int, end: int) -> Candidate | None:
+    """The last number in words, where a part has no digits."""
+    last = None
+    if end - start > 600 or _has_number(page, start, end):
+        return None
+    for last in spell_out(page.low, start, end):
+        pass
+    return last
+
+
+def spell_out(low: str, start: int = 0, end: int | None = None) -> Iterator[Candidate]:
+    """Numbers in words: `twenty-five`, `two dozen`, `三万五千`.
+
+    >>> [number.value for number in spell_out('half a million, one hundred and five, 二十五, no one')]
+    ['500000', '105', '25']
+    """
+    end = len(low) if end is None else end
+    words, parts, pattern = _numerals()
+    for match in pattern.finditer(low, start, end):
+        amount = re.findall('[a-zà-ÿ]+', re.sub('(?<!h)und', ' ', match['amount']))
+        alone = amount == ['one'] and not match['part']
+        if alone and (
+            _NOT_A_COUNT.search(low, max(0, match.start() - 12), match.start()) or _PRONOUN.match(low, match.end())
+        ):
+            continue
+        value = _add_up(amount, words)
+        value = value / parts[match['part']] if match['part'] else value
+        value += Fraction(1, parts[match['more']]) if match['more'] else 0
+        value = -value if match['sign'] else value
+        yield Candidate(f'{float(value):.15g}' if value.denominator > 1 else str(value), *match.span())
+    for match in _CHINESE_NUMBER.finditer(low, start, end):
+        before = low[match.start() - 1 : match.start()]
+        if (match[0][0] in '百千万亿' and not match[0].startswith('百分之')) or (
+            match[0] == '一' and match.start() > start and before not in '是为:： '
+        ):
+            continue
+        below, _, above = match[0].removeprefix('百分之').lstrip('负').partition('分之')
+        sign = '-' if match[0].startswith('负') else ''
+        yield Candidate(sign + (f'{_chinese(above)}/{_chinese(below)}' if above else _chinese(below)), *match.span())
+
+
+def _add_up(amount: list[str], words: dict[str, Fraction]) -> Fraction:
+    """`three thousand two hundred` is 3200, `half a million` 500000."""
+    total, group = Fraction(0), Fraction(0)
+    for word in amount:
+        if word in ('a', 'an'):
+            group = group or Fraction(1)
+        elif word == 'half':
+            group = Fraction(1, 2)
+        elif word in words:
+            group += words[word]
+        elif (scale := _SCALES.get(word, 1)) < 1000:  # 1 for `and`
+            group = (group or 1) * scale if scale > 1 else group
+        else:
+            total, group = total + (group or 1) * scale, Fraction(0)
+    return total + group
+
+
+def _chinese(written: str) -> str:
+    """`三万五千` is 35000, `二零二四` 2024."""
+    if len(written) > 1 and not set(written) & set('十百千万亿'):
+        return ''.join(str(_CHINESE[digit]) for digit in written)
+    total = section = digit = 0
+    for sign in written:
+        if sign == '万':
+            total, section, digit = total + (section + digit) * 10**4, 0, 0
+        elif sign == '亿':
+            total, section, digit = (total + section + digit) * 10**8, 0, 0
+        elif sign in '十百千':
+            section, digit = section + (digit or 1) * {'十': 10, '百': 100, '千': 1000}[sign], 0
+        else:
+            digit = _CHINESE[sign]
+    return str(total + section + digit)

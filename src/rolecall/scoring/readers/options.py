@@ -1,0 +1,391 @@
+"""Which option a reply chooses: by letter, by the text of the option, or by a word (`yes`, `positive`).
+
+A letter counts where it stands as one: `(C)`, `C.`, `option C`, `C is correct`. The article in `A dog`, the pronoun in
+`I think`, variables (`F = ma`, `P(A)`) and what a reply rules out (`not A`, `B is wrong`) do not. A list of letters is
+several options, not one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from rolecall.scoring.readers.cues import CUES, pattern_of
+from rolecall.scoring.readers.reading import Candidate, Page
+
+_FILLER = 60
+"""Characters between `is` and the option: `is therefore most likely option (C)`."""
+_OPEN, _CLOSE = '([{【<"\'“‘*$', ')]}】>"\'”’*$'
+_AROUND = ' \t\r\n*_#>-.:,;!?。！？"\'“”‘’([{【)]}】$\\<>✅✔☑✓👉—–…%'
+_AFTER = re.compile(
+    r'\s*[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|\s*(?:\n|\Z)|\s[-–—(|]|\s*[一-鿿✓✔✅✗✘❌→—–]|[-–—]\s)'
+)
+_BECAUSE = re.compile(
+    r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que)(?![a-z])|\s[A-Z]|\s?因'
+)
+_OPERATOR = re.compile(
+    r'\s?(?:[=<>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
+)
+_VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\])\s?|[A-Za-z]\(|\w\||\b(?:implies|entails) )\Z')
+_SMALL = re.compile(r'[\s("*\[]*(?P<x>[a-z])(?=[\s.,;:)"\'*\]]|\Z)')
+_SMALL_FIRST = re.compile(r'\W*(?P<x>[a-z])[.)]\s')
+_ITEM = re.compile(
+    r'[ \t*>#+•☐-]*(?:\d{1,2}\.\s)?(?:\[.\]\s|☐\s|☑\s)?(?:(?:Option|Choice)\s)?\(?[A-Za-z][.):|]|\|\s*[A-Za-z]\s*\|'
+)
+_LABEL = re.compile(rf'{CUES.any_of("option")}|\A\W*\d{{1,2}}[.)]\s')
+_CONTRAST = re.compile(r'(?<![a-z])(?:but|however|yet|aber|jedoch|mais|pero)(?![a-z])|但|然而')
+_CONDITION = re.compile(r'\s(?:if|when|falls|wenn|si)\s')
+_PAIRS = (
+    ('yes', 'no'),
+    ('true', 'false'),
+    ('是', '否'),
+    ('ja', 'nein'),
+    ('oui', 'non'),
+    ('sí', 'no'),
+    ('对', '错'),
+    ('正确', '错误'),
+)
+
+
+@lru_cache(maxsize=64)
+def _letters(labels: str) -> re.Pattern[str]:
+    """A letter of the options on its own, or a run of several."""
+    return re.compile(
+        rf'[{labels}](?<![A-Za-z0-9_\\.°].)(?<![A-Za-z0-9]-.)[{labels}]{{0,9}}(?![A-Za-z0-9_]|[\'’][A-Za-z]|-[A-Za-z0-9])'
+    )
+
+
+@lru_cache(maxsize=64)
+def _small_letters(labels: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    after = rf'(?P<x>[{labels.lower()}])(?![A-Za-z\'’-])'
+    return re.compile(rf'\((?<!\w\(){after}\)'), re.compile(rf'(?:option|choice|letter)\s{after}')
+
+
+@lru_cache(maxsize=256)
+def _words(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(
+        rf'(?<![a-zà-ÿ0-9_])(?:{"|".join(pattern_of(word) for word in sorted(words, key=len, reverse=True))})'
+    )
+
+
+class Options:
+    """The options of a question: letters with their texts, or words. A `Family`."""
+
+    def __init__(self, labels: Sequence[str], texts: Sequence[str] = ()) -> None:
+        self.labels = tuple(labels)
+        self.lettered = all(len(label) == 1 and label.isascii() and label.isupper() for label in labels)
+        self.texts = {_fold(text): label for label, text in zip(labels, texts, strict=False) if _fold(text)}
+        self.values: dict[str, str] = {}
+        if self.lettered:
+            self.pattern = self.heads = _letters(''.join(labels))
+        else:
+            self.values = {' '.join(label.lower().split()): label for label in labels}
+            self.pattern = _words(tuple(self.values))
+            self.values = self._other_words() | self.values
+            self.heads = _words(tuple(self.values))
+
+    def _other_words(self) -> dict[str, str]:
+        """Other words for yes and no, which count only where an answer is expected."""
+        for good, bad in _PAIRS:
+            if set(self.values) == {good, bad}:
+                yes = dict.fromkeys(CUES.words('also_yes'), self.values[good])
+                return yes | dict.fromkeys(CUES.words('also_no'), self.values[bad])
+        return {}
+
+    def _find(self, page: Page, start: int, end: int, *, head: bool = False) -> Iterator[Candidate]:
+        """Each option that is named; without a value where several letters stand together (`ACD`)."""
+        if not self.lettered:
+            hidden = start
+            for match in (self.heads if head else self.pattern).finditer(page.low, start, end):
+                for idiom in CUES.idioms:
+                    if idiom not in self.values and page.low.startswith(idiom, match.start()):
+                        hidden = match.start() + len(idiom)
+                if match.start() >= hidden:
+                    yield Candidate(self.values[' '.join(match[0].split())], *match.span())
+            return
+        letters = [match.span() for match in self.pattern.finditer(page.text, start, end)]
+        bracketed, called = _small_letters(''.join(self.labels))
+        small = [match.span('x') for match in bracketed.finditer(page.text, start, end)]
+        small += [
+            match.span('x') for match in called.finditer(page.low, start, end) if page.text[match.start('x')].islower()
+        ]
+        for begin, stop in sorted({*letters, *small}) if small else letters:
+            if stop - begin == 1:
+                yield Candidate(page.text[begin].upper(), begin, stop)
+            elif len(set(page.text[begin:stop])) == stop - begin:
+                yield Candidate(None, begin, stop)
+
+    def _is_option(self, page: Page, mention: Candidate, *, direct: bool = False) -> bool:
+        """Whether a letter stands for an option, not for an article, a variable or a name."""
+        text, after = page.text, mention.end
+        if not self.lettered or mention.value is None or text[mention.start].islower():
+            return True
+        before = text[max(0, mention.start - 14) : mention.start]
+        if (
+            before[-1:]
+            and before[-1] in _OPEN
+            and text[after : after + 1] in _CLOSE
+            and not re.search(r'[A-Za-z0-9\\]\(\Z', before)
+        ):
+            return True
+        if _OPERATOR.match(text, after) or (
+            not direct and (_VARIABLE.search(before) or CUES.named.search(before.lower()))
+        ):
+            return False
+        if _AFTER.match(text, after) or CUES.after_letter.match(page.low, after):
+            return True
+        lower = re.match(r'\s[a-z]', text[after : after + 2])
+        if direct or CUES.called.search(page.low, max(0, mention.start - 16), mention.start):
+            return not (mention.value in 'AI' and lower)
+        return False
+
+    def _is_denied(self, page: Page, mention: Candidate) -> bool:
+        return CUES.denies.find(page, max(0, mention.start - 48), mention.start) is not None
+
+    def _chosen(self, page: Page, start: int, end: int, *, head: bool = False) -> list[Candidate]:
+        """The mentions of a part that are not denied; `not A, B or D` denies all three."""
+        chosen: list[Candidate] = []
+        denied: Candidate | None = None
+        for mention in self._find(page, start, end, head=head):
+            if not self._is_option(page, mention, direct=head and mention.start == start):
+                continue
+            if (denied and self._joined(page, denied, mention)) or self._is_denied(page, mention):
+                denied = mention
+            else:
+                chosen.append(mention)
+        return chosen
+
+    def _joined(self, page: Page, left: Candidate, right: Candidate) -> bool:
+        """Whether two mentions are items of one list; in `B, C is wrong` they are not."""
+        match = CUES.joins.match(page.low, left.end, right.start) if right.start - left.end < 30 else None
+        if match is None or match.end() < right.start:
+            return False
+        judged = CUES.wrong.match(page.low, right.end, right.end + 40) or CUES.right.match(
+            page.low, right.end, right.end + 40
+        )
+        return not judged or any(
+            word in page.low[left.end : right.start] for word in (' and ', ' or ', '和', '、', '或', '/')
+        )
+
+    def _settle(self, page: Page, chosen: list[Candidate], place: int) -> Candidate | None:
+        """One of the mentions; without a value if it is an item of a list."""
+        mention = chosen[place]
+        for left, right in pairwise(chosen):
+            if mention in (left, right) and left.value != right.value and self._joined(page, left, right):
+                return Candidate(None, left.start, right.end)
+        return mention
+
+    def _by_text(self, page: Page, start: int, end: int, *, whole: bool) -> Candidate | None:
+        """The option whose text a part begins with, or is."""
+        if not self.texts:
+            return None
+        article = CUES.article.match(page.low, start, end)
+        begin = article.end() if article else start
+        for at in dict.fromkeys((start, begin, begin + 2 * page.low.startswith('a ', begin))):
+            for text in sorted(
+                (text for text in self.texts if page.low.startswith(text, at, end)), key=len, reverse=True
+            ):
+                stop = at + len(text)
+                if not (page.text[stop : stop + 1].isalnum() and text[-1].isalnum()) and not (
+                    whole and page.text[stop:end].strip(_AROUND)
+                ):
+                    return Candidate(self.texts[text], at, stop)
+        return None
+
+    chooses = True
+
+    def declared(self, page: Page, start: int, end: int) -> Candidate | None:
+        return self.fills(page, start, end) or self.follows(page, start, end)
+
+    def heads(self, page: Page, start: int, end: int) -> Candidate | None:
+        return self.fills(page, start, end) or self.leads(page, start, end)
+
+    def follows(self, page: Page, start: int, end: int) -> Candidate | None:
+        article = CUES.article.match(page.low, start, min(end, start + 80))
+        begin = article.end() if article else start
+        stop = min(page.sentence_end(begin, end), begin + 160)
+        if self.lettered and (small := _SMALL.match(page.text, begin, end)) and small['x'].upper() in self.labels:
+            if not (small['x'] in 'ai' and re.match(r'\s+[a-z]', page.text[small.end() :])):
+                return Candidate(small['x'].upper(), *small.span('x'))
+        by_text = self._by_text(page, begin, stop, whole=False)
+        chosen = self._chosen(page, begin, max(stop, min(end, begin + 2)), head=True)
+        if not chosen or chosen[0].start - begin > _FILLER or (by_text and chosen[0].start > by_text.start):
+            return by_text
+        line = page.text.rfind('\n', start, chosen[0].start) + 1
+        if line and self._in_a_list(page, line, stop):
+            return None
+        return self._settle(page, chosen, 0)
+
+    def precedes(self, page: Page, start: int, end: int) -> Candidate | None:
+        chosen = [mention for mention in self._find(page, start, end) if not self._is_denied(page, mention)]
+        chosen = [mention for mention in chosen if end - mention.end < 3 or self._is_option(page, mention)]
+        if chosen and end - chosen[-1].end <= _FILLER:
+            return self._settle(page, chosen, -1)
+        return self._by_text(page, *page.strip(start, end), whole=True)
+
+    def fills(self, page: Page, start: int, end: int) -> Candidate | None:
+        if end - start > 400:
+            return None
+        if by_text := self._by_text(page, *page.strip(start, end), whole=True):
+            return by_text
+        if self.lettered and (small := re.compile(r'[\W_]*(?P<x>[a-z])[\W_]*').fullmatch(page.text, start, end)):
+            return Candidate(small['x'].upper(), *small.span('x')) if small['x'].upper() in self.labels else None
+        mentions = list(self._find(page, start, end, head=True))
+        if not mentions or _LABEL.sub('', page.low[start : mentions[0].start]).strip(_AROUND):
+            return None
+        first, rest = mentions[0], page.text[mentions[-1].end : end]
+        if len(mentions) > 1:
+            listed = all(self._joined(page, left, right) for left, right in pairwise(mentions))
+            return Candidate(None, first.start, mentions[-1].end) if listed and not rest.strip(_AROUND) else None
+        if not _LABEL.sub('', rest.lower()).strip(_AROUND + '项') and not re.search('[✗✘❌✖]', rest):
+            return first
+        if not self.lettered or self._in_a_list(page, start, end):
+            return None
+        labelled = re.match(r'[)\]】*"\s]{0,3}[.):、]|[)\]】]|\s[-–—]\s', rest) or self._by_text(
+            page, first.end, end, whole=True
+        )
+        brief = len(rest.split()) <= 4 or rest.rstrip()[-1:] in '.!?。*)$'
+        one_sentence = page.sentence_end(first.end + 2, end) >= end - 3
+        return first if labelled and brief and one_sentence and not CUES.wrong.match(page.low, first.end, end) else None
+
+    def _in_a_list(self, page: Page, start: int, end: int) -> bool:
+        """Whether this line and the one before or after it are items: a list of the options."""
+        if not self.lettered or not _ITEM.match(page.text, start):
+            return False
+        above = page.text.rfind('\n', 0, max(0, page.text.rfind('\n', 0, start))) + 1
+        below = re.compile(r'\n\s*').search(page.text, max(start, end - 1))
+        listed_above = '\n' in page.text[above:start] and _ITEM.match(page.text, above)
+        return bool(listed_above or (below and _ITEM.match(page.text, below.end())))
+
+    def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
+        stop = min(page.sentence_end(start, end), start + 120)
+        if by_text := self._by_text(page, start, stop, whole=False):
+            return (
+                by_text if page.text[by_text.end : by_text.end + 2].strip()[:1] in ('', *'.,;:!()-–—*"\'。，') else None
+            )
+        small = _SMALL_FIRST.match(page.text, start, end) if self.lettered else None
+        mentions = list(self._find(page, start, max(stop, min(end, start + 4)), head=True))
+        if small and small['x'].upper() in self.labels:
+            mentions = [Candidate(small['x'].upper(), *small.span('x'))]
+        if not mentions or _LABEL.sub('', page.low[start : mentions[0].start]).strip(_AROUND):
+            return None
+        first = mentions[0]
+        tail = page.text[first.end : min(end, first.end + 60)]
+        asked = tail.lstrip(')]*" ')[:1] in ('?', '？') and re.search(r'\w', tail)
+        listed = len(mentions) > 1 and self._joined(page, first, mentions[1])
+        if first.value is None or asked or listed or self._in_a_list(page, start, stop):
+            return None
+        if CUES.wrong.match(page.low, first.end) or _OPERATOR.match(tail) or _CONDITION.match(tail):
+            return None
+        return (
+            first
+            if _AFTER.match(page.text, first.end) or (_BECAUSE.match(tail) and page.text[start] not in '"“')
+            else None
+        )
+
+    def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        chosen = self._chosen(page, start, end)
+        ends: list[Candidate] = []
+        accepted: dict[str, Candidate] = {}
+        rejected = False
+        for at, mention in enumerate(chosen):
+            limit = min(page.sentence_end(mention.end + 2, end) + 2, mention.end + 90, end)
+            if at + 1 < len(chosen):
+                limit = min(limit, chosen[at + 1].start)
+            concluded = self._is_concluded(page, mention, start)
+            if CUES.wrong.match(page.low, mention.end, limit) and not concluded:
+                rejected = True
+                continue
+            settled = self._settle(page, chosen, at)
+            if mention.value is None or settled is None or settled.value is None:
+                continue
+            if CUES.right.match(page.low, mention.end, limit):
+                accepted[mention.value] = mention
+                ends.append(mention)
+            elif concluded:
+                ends.append(mention)
+        if len(accepted) > 1 and ends[-1] in accepted.values() and not rejected:
+            before, last = list(accepted.values())[-2:]
+            return last if _CONTRAST.search(page.low, before.end, last.start) else None
+        return ends[-1] if ends else self._only_one(page, start, end)
+
+    def _is_concluded(self, page: Page, mention: Candidate, start: int) -> bool:
+        """Whether `so`, `it is` or `but` leads to a mention."""
+        begin = max(start, mention.start - 40)
+        cues = [
+            match.end()
+            for finder in (CUES.concludes, CUES.corrects)
+            for match in finder.find_all(page, begin, mention.start)
+        ]
+        cues += [match.end() for match in _CONTRAST.finditer(page.low, begin, mention.start)]
+        if not cues or not re.fullmatch(r'[\s,:，]*[^.,!?。，\n=<]{0,24}', page.low[max(cues) : mention.start]):
+            return False
+        if _CONTRAST.search(page.low, max(cues) - 8, max(cues)) and not re.match(
+            r'[)\]"*]*\s*(?:[.!。]|\Z)', page.text[mention.end :]
+        ):
+            return False
+        return not CUES.others.find(page, page.clause_start(mention.start, begin), mention.start)
+
+    def _only_one(self, page: Page, start: int, end: int) -> Candidate | None:
+        """The only option that a short reply or its last sentence names, by a marked letter, a text or a word."""
+        begin, stop = page.last_sentence(start, end)
+        named = self._chosen(page, begin if self.lettered else start, stop)
+        if self.lettered:
+            named = [
+                mention
+                for mention in named
+                if self._is_called(page, mention) and (begin <= start + 1 or page.text[mention.end : end].strip())
+            ]
+        elif len({mention.value for mention in named}) > 1 or end - start > 600:
+            named = [mention for mention in named if mention.start >= begin > start]
+        named += self._named_texts(page, begin, stop)
+        named = [mention for mention in named if not CUES.wrong.match(page.low, mention.end, stop)]
+        return named[-1] if len({mention.value for mention in named}) == 1 else None
+
+    def _is_called(self, page: Page, mention: Candidate) -> bool:
+        opened = page.text[mention.start - 1 : mention.start] == '('
+        return opened or CUES.called.search(page.low, max(0, mention.start - 16), mention.start) is not None
+
+    def _named_texts(self, page: Page, start: int, end: int) -> list[Candidate]:
+        """The options whose texts stand in a sentence; of overlapping ones the longest."""
+        places = []
+        for text, label in self.texts.items() if end - start <= 300 else ():
+            at = page.low.find(text, start, end)
+            apart = (
+                at >= 0
+                and not page.low[at - 1 : at].isalnum()
+                and not page.low[at + len(text) : at + len(text) + 1].isalnum()
+            )
+            if apart and re.search('[a-z]{3}|[一-鿿]{2}', text):
+                places.append(Candidate(label, at, at + len(text)))
+        inner = {
+            small
+            for small in places
+            for large in places
+            if large.start <= small.start < small.end <= large.end and small != large
+        }
+        return [place for place in places if place not in inner and not self._is_denied(page, place)]
+
+    def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
+        return [mention for mention in self._chosen(page, start, end) if mention.value is not None]
+
+    def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
+        return list(self._find(page, start, end))
+
+
+def _fold(text: str) -> str:
+    return ' '.join(str(text).lower().split()).rstrip('.。')
+
+
+def option_texts(values: Mapping[str, object]) -> list[str]:
+    """The texts of a row's options: a list in `options` or `choices`, or columns A, B, …"""
+    for name in ('options', 'choices'):
+        listed = values.get(name)
+        if isinstance(listed, Mapping):
+            listed = listed.get('text', list(listed.values()))
+        if isinstance(listed, (list, tuple)) and all(isinstance(text, (str, int, float)) for text in listed):
+            return [re.sub(r'\A\(?[A-Z][).:]\s+', '', str(text)) for text in listed]
+    letters = [str(values[letter]) for letter in 'ABCDEFGHIJ' if letter in values]
+    return letters if len(letters) > 1 else []

@@ -1,0 +1,120 @@
+"""A short text as the answer: what the reply states (`So the answer is Paris.`), or else the reply itself."""
+
+from __future__ import annotations
+
+import re
+
+from rolecall.scoring.readers.ranking import unescape_field
+from rolecall.scoring.readers.reading import Candidate, Page
+
+_ABBREVIATION = re.compile(
+    r'(?:\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Gen|Col|Sgt|Capt|Sen|Rev|No|vs|Jr|Sr|U\.S|U\.K)|\b[A-Z])\Z'
+)
+_END = re.compile(
+    r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|weil|car|porque)\s|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
+)
+_LONGEST = 300
+_COPULA = re.compile(r'(?<![a-z])(?:is|was|are|were|ist|war|est|était|es|era|è|é)\s+|[是为]')
+
+
+class Phrases:
+    """Texts of a few words. A `Family`."""
+
+    chooses = False
+
+    def declared(self, page: Page, start: int, end: int) -> Candidate | None:
+        begin, stop = page.strip_raw(start, end)
+        inner = page.raw[begin:stop]
+        if page.raw[start - 1 : start] == '"':
+            inner = unescape_field(inner)
+        plain = re.sub(r'\\(?:text|textbf|mathrm|mathbf)\s?\{([^{}]*)\}', r'\1', inner)
+        return Candidate(plain, begin, stop) if plain else None
+
+    def heads(self, page: Page, start: int, end: int) -> Candidate | None:
+        heading = re.match(r'(?:step|\d+[.)]|part|final|answer|solution|conclusion)\b', page.low[start:end].strip(' *'))
+        return None if heading else self.declared(page, start, end)
+
+    def follows(self, page: Page, start: int, end: int) -> Candidate | None:
+        begin = re.compile(r'[\s:*"“‘「《`\'_]*').match(page.text, start, end).end()  # type: ignore[union-attr]
+        stop = begin
+        while True:
+            match = _END.search(page.text, stop, min(end, begin + _LONGEST))
+            stop = match.start() if match else min(end, begin + _LONGEST)
+            if match is None or match[0] != '.' or not _ABBREVIATION.search(page.text, begin, stop):
+                break
+            stop += 1
+        return None if self._is_denied(page, begin) else self._phrase(page, begin, stop)
+
+    def _is_denied(self, page: Page, begin: int) -> bool:
+        return re.match(r'(?:not|no longer|nicht|pas|不是)\s', page.low[begin : begin + 12]) is not None
+
+    def _phrase(self, page: Page, start: int, end: int) -> Candidate | None:
+        end = page.strip(start, end, ' \t\r\n*_"“”‘’`.。!！')[1]
+        text = page.text[start:end]
+        if text[:1] == "'" or (text.endswith("'") and page.text[start - 1 : start] == "'"):
+            end -= 1
+        return Candidate(page.raw[start:end].replace('**', ''), start, end) if text.strip() else None
+
+    def precedes(self, page: Page, start: int, end: int) -> Candidate | None:
+        clause = page.clause_start(end, start)
+        begin, stop = page.strip(clause, end)
+        lead = re.compile(r'(?:so|thus|therefore|hence|i (?:think|believe|conclude)(?: that)?|that)\s+').match(
+            page.low, begin, stop
+        )
+        begin = lead.end() if lead else begin
+        is_ = re.compile(r'\s(?:is|was|are|would be|ist|est|es|mak\w+)\b[^.]{0,40}\Z').search(page.low, begin, stop)
+        phrase = self._phrase(page, begin, is_.start() if is_ else stop)
+        return (
+            phrase
+            if phrase
+            and phrase.value
+            and len(phrase.value.split()) <= 8
+            and not re.match(r'(?:this|that|it|which|what|the answer)$', phrase.value.lower())
+            else None
+        )
+
+    def fills(self, page: Page, start: int, end: int) -> Candidate | None:
+        return None
+
+    def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
+        if not correcting:
+            return None
+        phrase = self.follows(page, start, end)
+        return (
+            phrase
+            if phrase and phrase.value and len(phrase.value.split()) <= 4 and phrase.value[:1].isupper()
+            else None
+        )
+
+    def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        begin, stop = page.strip(start, end, ' \t\r\n')
+        return Candidate(page.raw[begin:stop], begin, stop) if stop > begin else None
+
+    def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
+        return []
+
+    def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
+        return []
+
+
+def ending_phrase(reply: str) -> str:
+    """What a reply of one sentence says of its subject, or emphasises; empty if it has more sentences.
+
+    >>> ending_phrase('The capital of France is Paris.'), ending_phrase('It was **Neil Armstrong**, in 1969.')
+    ('Paris', 'Neil Armstrong')
+    """
+    text = reply.strip()
+    bold = re.findall(r'\*\*([^*\n]{1,80})\*\*', text)
+    if len(bold) == 1 and not bold[0].endswith(':'):
+        return str(bold[0]).strip(' .')
+    if '\n' in text or len(text) > _LONGEST or re.search(r'[.!?。]\s+\S', text):
+        return ''
+    match = _COPULA.search(text.lower())
+    return (
+        text[match.end() :].rstrip('.。! ').strip('"“”')
+        if match and not CUES_NEGATED.match(text.lower(), match.end())
+        else ''
+    )
+
+
+CUES_NEGATED = re.compile(r'(?:not|nicht|pas|no|never)\b|不')

@@ -1,0 +1,317 @@
+r"""Which of the places that could give an answer counts: one order for options, numbers, expressions and texts.
+
+1. A declared form (a field of an object, `####`, `\boxed{…}`, `【答案】`, `[Yes]`) or a statement (`the answer is …`,
+   `Wait, no: …`), whichever comes last.
+2. A reply, or its first or last line, that is nothing but an answer.
+3. What the reply concludes (`so C`, a verdict on one option, the result in the last sentence).
+4. Anything else: inferred, without credit.
+
+Of a base model's reply only the part before its next question is read. A statement that leaves several answers open is
+settled by what follows it, or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from rolecall.scoring.readers.cues import CUES
+from rolecall.scoring.readers.reading import Candidate, Certainty, Page, Reading
+
+_BOX = re.compile(r'\\(?:boxed|fbox)\s*(?P<open>\{)|\\boxed\s*(?P<bare>[^\s${}]+)')
+_BRACE = re.compile(r'(?<!\\)[{}]|\\[{}](?=\})')
+_HASHES = re.compile(r'^[ \t*]*####(?!#)[ \t]*', re.MULTILINE)
+_BRACKETED = re.compile(
+    r'(?:\[x\]|☑)\s*|【\s*(?:[^【】\n]{0,6}(?:答案|正解|정답)[^【】\n]{0,4})】[:\s]*|\[\[|【(?=[^【】\n]{1,40}】)|\[(?=[^\[\]\n]{2,20}\](?!\())'
+    r'|\[\s*(?:final\s+)?answer\s*\]\s*:?\s*',
+    re.IGNORECASE,
+)
+_BOLD_LINE = re.compile(r'^[ \t]*\*\*[^*\n]{1,30}\*\*[ \t]*$', re.MULTILINE)
+_WINDOW = 600
+"""Characters that are searched at once, from the end."""
+
+
+class Family(Protocol):
+    """A kind of answer: where it can be in a part of a page."""
+
+    chooses: bool
+    """Whether `matches …` and `leaves …` give an answer."""
+
+    def declared(self, page: Page, start: int, end: int) -> Candidate | None:
+        """The answer that a declared form holds."""
+
+    def follows(self, page: Page, start: int, end: int) -> Candidate | None:
+        """The answer that stands behind `the answer is`."""
+
+    def heads(self, page: Page, start: int, end: int) -> Candidate | None:
+        """The answer that a line behind `####` begins with."""
+
+    def precedes(self, page: Page, start: int, end: int) -> Candidate | None:
+        """The answer that stands before `is the answer`."""
+
+    def fills(self, page: Page, start: int, end: int) -> Candidate | None:
+        """The answer, if the part is nothing else."""
+
+    def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
+        """The answer that a reply begins with, or that stands directly behind `Wait, no:`."""
+
+    def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        """The answer that a part comes to."""
+
+    def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
+        """What could be an answer, if nothing states or concludes one."""
+
+    def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
+        """Everything in a part that looks like an answer."""
+
+
+class _Evidence(NamedTuple):
+    place: int
+    rule: str
+    certainty: Certainty
+    candidate: Candidate
+
+
+def read_reply(reply: str, family: Family) -> Reading | None:
+    """The answer in a reply; None if nothing in it could be one."""
+    page = Page(reply)
+    guess = None
+    for start, end in page.scopes():
+        evidence = _decide(page, family, start, end)
+        if evidence is not None:
+            reading = _make_reading(page, family, evidence, start, end)
+            if reading.certainty != 'inferred':
+                return reading
+            guess = guess or reading
+    return guess
+
+
+def _decide(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
+    field = _last(_fields(page, family, start, end))
+    if field is not None:
+        return field
+    evidence = max(
+        filter(
+            None,
+            (
+                _last(_declared(page, family, start, end)),
+                _statement(page, family, start, end),
+                _correction(page, family, start, end),
+            ),
+        ),
+        key=lambda one: one.place,
+        default=None,
+    )
+    if evidence is not None and evidence.candidate.value is not None:
+        return _correct(page, family, evidence, start, end)
+    since = evidence.candidate.end if evidence else start
+    weaker = None if evidence else _alone(page, family, start, end)
+    if weaker is None and (concluded := family.concludes(page, since, end)):
+        weaker = _Evidence(concluded.start, 'conclusion', 'concluded', concluded)
+    if weaker is not None and weaker.candidate.value is not None:
+        return weaker
+    if evidence or weaker:
+        return evidence or weaker
+    mentions = family.mentions(page, start, end)
+    return _Evidence(mentions[-1].start, 'mention', 'inferred', mentions[-1]) if mentions else None
+
+
+def _correct(page: Page, family: Family, evidence: _Evidence, start: int, end: int) -> _Evidence:
+    """What a reply concludes after it has taken its statement back: `No, that is wrong. It is C.`"""
+    cue = CUES.corrects.find(page, evidence.candidate.end, end)
+    later = family.concludes(page, cue.end(), end) if cue else None
+    return _Evidence(later.start, 'correction', 'concluded', later) if later and later.value else evidence
+
+
+def _make_reading(page: Page, family: Family, evidence: _Evidence, start: int, end: int) -> Reading:
+    chosen = evidence.candidate
+    certainty: Certainty = evidence.certainty
+    if page.unfinished and evidence.rule not in _FORMS:
+        certainty = 'inferred'
+    rivals: dict[str, Reading] = {}
+    for rival in family.rivals(page, max(start, end - _WINDOW), end):
+        if rival.value and rival.value != chosen.value:
+            rivals[rival.value] = Reading(rival.value, rival.start, rival.end, 'mention', 'inferred')
+    named = tuple(rivals.values())[-_MOST_RIVALS:]
+    return Reading(chosen.value, chosen.start, chosen.end, evidence.rule, certainty, named)
+
+
+_FORMS = ('field', 'hashes', 'box', 'tag', 'brackets')
+_MOST_RIVALS = 4
+
+
+def _last(evidence: Iterator[_Evidence]) -> _Evidence | None:
+    return max(evidence, key=lambda one: one.place, default=None)
+
+
+def _fields(page: Page, family: Family, start: int, end: int) -> Iterator[_Evidence]:
+    """The last answer that stands in a field of an object."""
+    if '{' not in page.raw and '"' not in page.raw:
+        return
+    for match in reversed(list(CUES.field.finditer(page.low, start, end))):
+        begin, stop = _value_span(page.raw, match.end(), end)
+        candidate = family.declared(page, begin, stop)
+        if candidate:
+            yield _Evidence(match.start(), 'field', 'stated', candidate)
+            return
+
+
+def _value_span(raw: str, start: int, end: int) -> tuple[int, int]:
+    """Where a value of an object stands, without its quotes; the object need not be valid."""
+    quote = raw[start : start + 1]
+    if quote in ('"', "'"):
+        closing = re.compile(rf'{quote}(?=\s*(?:[,}}\]]|\n|\Z))').search(raw, start + 1, end)
+        return start + 1, closing.start() if closing else end
+    if quote == '[':
+        closing_bracket = raw.find(']', start, end)
+        return start, closing_bracket + 1 if closing_bracket > 0 else end
+    closing = re.compile(r'[,}\n]').search(raw, start, end)
+    return start, closing.start() if closing else end
+
+
+def unescape_field(value: str) -> str:
+    r"""The text of a field of an object, with TeX in it that was not escaped.
+
+    >>> unescape_field(r'\\frac{1}{2}'), unescape_field(r'\frac{1}{2}')
+    ('\\frac{1}{2}', '\\frac{1}{2}')
+    """
+    try:
+        text = str(json.loads(f'"{value}"'))
+    except ValueError:
+        text = ''
+    return text if text and text.isprintable() else value.replace('\\\\', '\\').replace('\\"', '"')
+
+
+def _declared(page: Page, family: Family, start: int, end: int) -> Iterator[_Evidence]:
+    """The last answer in each of the forms that declare one."""
+    raw, text = page.raw, page.text
+    if 'box' in raw:
+        for rule, begin, stop in reversed(list(_boxes(raw, start, end))):
+            if candidate := family.declared(page, begin, stop):
+                yield _Evidence(begin, rule, 'stated', candidate)
+                break
+    if '####' in raw:
+        for match in reversed(list(_HASHES.finditer(raw, start, end))):
+            line = raw.find('\n', match.end(), end)
+            stop = end if line < 0 else line
+            if not raw[match.end() : stop].strip():  # the answer stands below the heading
+                continue
+            candidate = family.heads(page, match.end(), stop)
+            if candidate:
+                yield _Evidence(match.start(), 'hashes', 'stated', candidate)
+                break
+    if '<' in raw:
+        for match in reversed(list(CUES.tag.finditer(page.low, start, end))):
+            stop = page.low.find('<', match.end(), end)
+            span = match.end(), end if stop < 0 else stop
+            if candidate := family.declared(page, *span):
+                yield _Evidence(match.start(), 'tag', 'stated', candidate)
+                break
+    if '[' in raw or '【' in raw or '☑' in raw:
+        for match in reversed(list(_BRACKETED.finditer(text, start, end))):
+            inside = match[0] in ('[', '[[', '【')
+            closing = re.compile(r'\]|】|\n').search(text, match.end(), end)
+            stop = closing.start() if inside and closing else page.sentence_end(match.end(), end)
+            candidate = (family.fills if inside else family.follows)(page, match.end(), stop)
+            if candidate:
+                yield _Evidence(match.start(), 'brackets', 'stated', candidate)
+                break
+
+
+def _boxes(raw: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """What stands in complete boxes; of nested ones the innermost comes last."""
+    boxes = list(_BOX.finditer(raw, start, end))
+    opened: list[int] = []
+    closings: dict[int, int] = {}
+    if boxes:
+        for brace in _BRACE.finditer(raw, boxes[0].start(), end):
+            if brace[0][-1] == '{' and len(brace[0]) == 1:
+                opened.append(brace.start())
+            elif brace[0] == '}' and opened:
+                closings[opened.pop()] = brace.start()
+    for box in boxes:
+        if box['bare']:
+            yield 'box', *box.span('bare')
+        elif box.start('open') in closings:
+            yield 'box', box.end('open'), closings[box.start('open')]
+
+
+def _statement(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
+    """The last statement of the reply's own that has an answer behind or before it."""
+    for stop, begin, follows in _find_statements(page, family, start, end):
+        if follows:
+            candidate = family.follows(page, stop, end)
+            rule = 'statement'
+        else:
+            candidate = family.precedes(page, page.sentence_start(begin, start), stop)
+            rule = 'is the answer'
+        if candidate is None or not _is_own(page, begin, stop if follows else begin, candidate, start, end):
+            continue
+        return _Evidence(begin, rule, 'stated', candidate)
+    return None
+
+
+def _find_statements(page: Page, family: Family, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """Where cues end and begin, and whether the answer follows; from the end, a window at a time."""
+    low = page.low
+    finders = (CUES.states, CUES.labels, CUES.chooses, *((CUES.matches,) if family.chooses else ()))
+    while end > start:
+        begin = max(start, end - _WINDOW)
+        behind = [match for finder in finders for match in finder.find_all(page, begin, end)]
+        cues = [(match.end(), match.start(), True) for match in behind]
+        for match in CUES.is_the_answer.find_all(page, begin, end):
+            if is_ := CUES.before_the_answer.search(low, max(start, match.start() - 60), match.start()):
+                cues.append((match.start(), is_.start(), False))
+        yield from sorted(cues, reverse=True)
+        end = begin
+
+
+def _is_own(page: Page, cue: int, cue_end: int, candidate: Candidate, start: int, end: int) -> bool:
+    """Whether a statement is the reply's own: not a question, a condition, or the opinion of others."""
+    begin = page.sentence_start(cue, start)
+    if CUES.others.find(page, page.clause_start(cue, max(begin, cue - 120)), cue_end):
+        return False
+    stop = page.sentence_end(candidate.end, end)
+    return not (page.text[stop : stop + 1] in ('?', '？') and stop - candidate.end < 60) or stop >= end - 2
+
+
+def _correction(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
+    """What a reply corrects itself to, directly behind `wait`, `actually`, `no,`."""
+    for match in reversed(CUES.corrects.find_all(page, start, end)):
+        stop = page.sentence_end(match.end(), end)
+        begin = match.end()
+        while begin < stop and not page.text[begin].isalnum() and page.text[begin] not in '([$\\"\'“-':
+            begin += 1
+        for again in CUES.concludes.find_all(page, begin, min(stop, begin + 12)):
+            begin = again.end() if again.start() <= begin + 1 else begin
+        candidate = family.leads(page, begin, end, correcting=True)
+        if candidate and candidate.value is not None and page.text[start : match.start()].strip():
+            return _Evidence(match.start(), 'correction', 'stated', candidate)
+    return None
+
+
+def _alone(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
+    """A reply, or its last or first line, that is nothing but an answer; or one that begins with it."""
+    begin, stop = page.strip(start, end, ' \t\r\n')
+    line_begin = page.text.rfind('\n', begin, stop) + 1
+    line_end = page.text.find('\n', begin, stop)
+    spans = [('reply', begin, stop)]
+    if line_begin > begin:
+        spans += [('last line', line_begin, stop), ('first line', begin, line_end)]
+    for rule, first, last in spans:
+        if candidate := family.fills(page, first, last):
+            return _Evidence(candidate.start, rule, 'stated', candidate)
+    if candidate := family.leads(page, begin, stop):
+        return _Evidence(candidate.start, 'beginning', 'stated', candidate)
+    sentence = page.last_sentence(begin, stop)
+    ended = page.text[sentence[1] : stop].strip()
+    whole = ended or sentence[1] - sentence[0] < 5
+    candidate = (family.fills(page, *sentence) or family.leads(page, sentence[0], stop)) if whole else None
+    if candidate:
+        return _Evidence(candidate.start, 'last sentence', 'stated', candidate)
+    for line in reversed(list(_BOLD_LINE.finditer(page.raw, start, end))):
+        if candidate := family.fills(page, *line.span()):
+            return _Evidence(candidate.start, 'emphasised line', 'stated', candidate)
+    return None

@@ -1,0 +1,141 @@
+"""What is read from a reply: a `Reading` says which characters it stands on, by which rule, and how sure it is.
+
+A `Page` is a reply made easy to search: emphasis is blanked, wide signs are narrow, and every character keeps its place,
+so that positions in a page are positions in the stored reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from rolecall.scoring.readers.cues import CUES, Finder
+
+Certainty = Literal['stated', 'concluded', 'inferred']
+
+_NARROW = {0xFF01 + sign: 0x21 + sign for sign in range(94) if chr(0xFF01 + sign) not in '！？；，'}
+_NARROW |= str.maketrans({'−': '-', '\u00a0': ' ', '\u2009': ' ', '\u202f': ' ', '　': ' ', '｡': '。', '\t': ' '})
+_MARKUP = re.compile(
+    r'~~[^~\n]{1,80}~~|(?<![0-9A-Za-z)])\*\*|\*\*(?![0-9A-Za-z(])|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)|`{1,3}(?:json)?'
+    r'|(?<!\w)__|__(?!\w)|(?<![\w\]})])_(?=\w)|(?<=[\w:.])_(?!\w)|\\(?:text|textbf|textit|mathrm|mathbf|mathsf|displaystyle|bf|rm)(?![a-z])\s?\{?|\\[,;!](?!\d)'
+)
+_WORD = re.compile('[a-z0-9]+')
+_SENTENCE_END = re.compile(
+    r'[\n。！？；]|(?<!\bi\.e)(?<!\be\.g)(?<!\b[RrMD][srS])(?<!\bMrs)(?<!\bvs)(?<!\b[Nn]o)(?<!\bSt)(?<!approx)[.!?;](?=["\'”’)\]*}]{0,4}(?:\s|$))'
+)
+_LONGEST_SENTENCE = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A possible answer and its place; without a value, a place that leaves several open."""
+
+    value: str | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The answer taken from a reply.
+
+    *stated*: a declared form, `the answer is C`, a reply or line that is only the answer. *concluded*: `so C`, the
+    result in the last sentence. *inferred*: anything else, which gets no credit.
+    """
+
+    value: str | None
+    """None where the reply leaves several answers open."""
+    start: int
+    end: int
+    rule: str
+    certainty: Certainty
+    rivals: tuple[Reading, ...] = ()
+    """What else was in the running."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the reply states or concludes this answer."""
+        return self.value is not None and self.certainty != 'inferred'
+
+
+class Page:
+    """A reply, with its reasoning left out of `start` to `end`."""
+
+    __slots__ = ('_heads', '_words', 'end', 'low', 'own_end', 'raw', 'start', 'text', 'unfinished')
+
+    def __init__(self, reply: str) -> None:
+        self.raw = reply
+        text = reply if reply.isascii() else reply.translate(_NARROW)
+        if '*' in text or '`' in text or '\\' in text or '_' in text or '~~' in text:
+            text = _MARKUP.sub(lambda match: ' ' * len(match[0]), text)
+        self.text = text
+        low = text.lower()
+        self.low = low if len(low) == len(text) else ''.join(sign.lower()[:1] for sign in text)
+        self._words = frozenset(_WORD.findall(self.low))
+        self._heads: dict[Finder, tuple[tuple[str, re.Pattern[str]], ...]] = {}
+        start = reply.rfind('</think>') + len('</think>')
+        self.start = start if start > 7 and reply[start:].strip() else 0
+        self.unfinished = '<think>' in reply and '</think>' not in reply
+        self.end = len(reply)
+        self.own_end = self._find_next_question()
+
+    def heads_of(self, finder: Finder) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        """The words that begin a cue of this finder and occur on this page."""
+        heads = self._heads.get(finder)
+        if heads is None:
+            heads = self._heads[finder] = finder.heads_on(self._words, self.low)
+        return heads
+
+    @property
+    def continental(self) -> bool:
+        """Whether the reply is in a language that writes `12.500,50`."""
+        return len(self._words & CUES.continental) > len(self._words & CUES.english)
+
+    def scopes(self) -> Iterator[tuple[int, int]]:
+        """The reply up to the next question that a base model asks itself, then all of it."""
+        yield self.start, self.own_end
+        if self.own_end < self.end:
+            yield self.start, self.end
+
+    def sentence_end(self, start: int, end: int) -> int:
+        """Where the sentence that holds `start` ends."""
+        match = _SENTENCE_END.search(self.text, start, min(end, start + _LONGEST_SENTENCE))
+        return match.start() if match else min(end, start + _LONGEST_SENTENCE)
+
+    def sentence_start(self, position: int, start: int) -> int:
+        """Where the sentence that holds `position` begins."""
+        begins = start
+        for match in _SENTENCE_END.finditer(self.text, max(start, position - _LONGEST_SENTENCE), position + 1):
+            begins = match.end() if match.end() <= position else begins
+        return begins
+
+    def clause_start(self, position: int, start: int) -> int:
+        """Where the clause that holds `position` begins, in its sentence."""
+        marks = (',', '，', ';', ':', '. ', '? ', '! ', '。', '\n', ' but ', ' yet ', '但', '—')
+        return max([start, *(self.low.rfind(mark, start, position) + 1 for mark in marks)])
+
+    def last_sentence(self, start: int, end: int) -> tuple[int, int]:
+        """The last sentence of a part that has a letter or digit."""
+        while end > start and self.text[end - 1] in ' \t\r\n.!?。！？*_"\'”’':
+            end -= 1
+        return self.sentence_start(max(start, end - 1), start), end
+
+    def strip(self, start: int, end: int, signs: str = ' \t\r\n*_"\'“”‘’「」.。,，;；!！:') -> tuple[int, int]:
+        """A part without the spaces and signs around it."""
+        while start < end and self.text[start] in signs:
+            start += 1
+        while end > start and self.text[end - 1] in signs:
+            end -= 1
+        return start, end
+
+    def strip_raw(self, start: int, end: int) -> tuple[int, int]:
+        """A part of the reply as it was written, without the white space around it."""
+        inner = self.raw[start:end]
+        return start + len(inner) - len(inner.lstrip()), max(start, end - len(inner) + len(inner.rstrip()))
+
+    def _find_next_question(self) -> int:
+        begins = self.start + len(self.text[self.start :]) - len(self.text[self.start :].lstrip())
+        match = CUES.next_question.search(self.low, begins) if '\n' in self.low else None
+        return match.start() if match else self.end
