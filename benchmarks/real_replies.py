@@ -26,7 +26,7 @@ from rolecall.scoring.answers import Scorable
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.metrics.judge_replies import read_rating
 from rolecall.scoring.metrics.metric import Answer
-from rolecall.scoring.metrics.preferences import preference_in
+from rolecall.scoring.readers.judges import preference_in
 
 SHARED = Path(__file__).resolve().parents[2] / 'shared'
 _TAIL = 240
@@ -77,7 +77,7 @@ def scorer_for(kind: str, letters: str) -> DatasetScorer:
         },
         'number': {'evaluator': {'type': 'Gsm8kEvaluator'}, 'pred_postprocessor': 'stated_number_postprocess'},
         'math': {'evaluator': {'type': 'MATHVerifyEvaluator'}, 'pred_postprocessor': 'math_postprocess_v2'},
-        'short': {'evaluator': {'type': 'WholeMatchEvaluator'}},
+        'short': {'evaluator': {'type': 'WholeMatchEvaluator'}, 'pred_postprocessor': 'stated_text_postprocess'},
         'contains': {'evaluator': {'type': 'TriviaQAEvaluator'}},
     }
     return build_scorer(config[kind])
@@ -202,9 +202,9 @@ def measure(cases: Iterator[Case], half: str) -> dict[str, Tally]:
             continue
         letters = str(case.values.get('letters', ''))
         scorer = scorers.setdefault((case.kind, letters), scorer_for(case.kind, letters))
-        began = time.perf_counter()
+        began = time.process_time()
         read = scorer.read(Scorable(0, 'ok', case.reply, gold=case.gold, values=case.values))
-        _count(tally, case, time.perf_counter() - began)
+        _count(tally, case, time.process_time() - began)
         if case.unreadable:
             tally.unreadable += 1
             if read.outcome == 'ok':
@@ -217,10 +217,10 @@ def measure(cases: Iterator[Case], half: str) -> dict[str, Tally]:
 
 
 def _measure_judge(case: Case, tally: Tally) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     preference = preference_in(case.reply) if case.kind == 'preference' else None
     value = read_rating(case.reply, Answer('')) if case.kind == 'rating' else preference and preference.side
-    _count(tally, case, time.perf_counter() - began)
+    _count(tally, case, time.process_time() - began)
     if case.gold is None:
         tally.unreadable += 1
         if value is not None:

@@ -26,11 +26,11 @@ from rolecall.scoring.group_scores import _pick_card, _pool_stderr
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import read_rating_by_category
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Rival, WinRate, make_mark
-from rolecall.scoring.metrics.preferences import preference_in
 from rolecall.scoring.naming import Entry
 from rolecall.scoring.paired_ranking import ModelPair
-from rolecall.scoring.postprocess.amounts import write_amounts
 from rolecall.scoring.postprocessors import read_postprocessor
+from rolecall.scoring.readers.judges import preference_in
+from rolecall.scoring.readers.native import number_in
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.session import ScoringSession
 
@@ -139,18 +139,18 @@ def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result:
         ('三〇〇', '300'),
         ('两百', '200'),
         ('一', '1'),
-        ('共一', '共一'),
-        ('答案是一', '答案是1'),
+        ('共一', ''),
+        ('答案是一', '1'),
         ('三万', '30000'),
         ('三万五千', '35000'),
         ('二十亿', '2000000000'),
         ('3万', '30000'),
         ('五千', '5000'),
-        ('$5k', '$5000'),
-        ('$5m', '$5000000'),
-        ('$5mn', '$5000000'),
-        ('$5b', '$5000000000'),
-        ('$5bn', '$5000000000'),
+        ('$5k', '5000'),
+        ('$5m', '5000000'),
+        ('$5mn', '5000000'),
+        ('$5b', '5000000000'),
+        ('$5bn', '5000000000'),
         ('half a million', '500000'),
         ('5 trillion', '5000000000000'),
         ('three fourths', '0.75'),
@@ -158,7 +158,7 @@ def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result:
     ],
 )
 def test_a_number_in_words_is_written_in_digits(text: str, written: str) -> None:
-    assert write_amounts(text) == written
+    assert number_in(text) == written
 
 
 @pytest.mark.parametrize(

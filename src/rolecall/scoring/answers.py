@@ -16,7 +16,8 @@ from rolecall.errors import RenderError
 from rolecall.models.protocol import Outcome
 from rolecall.scoring.blame import ScoringError, blame_errors_on
 from rolecall.scoring.metrics.metric import Answer, Rival
-from rolecall.scoring.postprocessors import Extract, is_empty
+from rolecall.scoring.postprocessors import Extractor, is_empty
+from rolecall.scoring.readers.reading import Reading
 
 
 @dataclass(slots=True)
@@ -47,15 +48,17 @@ class ReadRow:
     gold: Any
     answers: tuple[Answer, ...]
     reason: str = ''
-    """What a postprocessor raised, if it did."""
+    """Why there is no answer: what a postprocessor raised, or that the reply states none."""
+    readings: tuple[Reading | None, ...] = ()
+    """What each answer was read from, where a reader of ours read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerReader:
     """Extracts answers from replies, and gold answers from the dataset's columns."""
 
-    extract: tuple[Extract, ...] = ()
-    extract_gold: Extract | None = None
+    extract: tuple[Extractor, ...] = ()
+    extract_gold: Extractor | None = None
     gold_column: str | None = None
     by_turn: bool = False
     """Whether a list of predictions holds turns, each with its own gold answer."""
@@ -84,41 +87,49 @@ class AnswerReader:
         if choices:
             prediction, gold = _pick_likeliest(prediction, choices), _resolve_choice(gold, choices)
         if isinstance(prediction, str) and not self.by_turn:
-            found, reason = self._try_extract(prediction)
+            found, reason, reading = self._try_extract(prediction, row.values)
             outcome: Outcome = 'unparsed' if self.extract and is_empty(found) else 'ok'
             answer = Answer(self._or_empty(found), gold, row.values, calls=_calls(row))
-            return ReadRow(row, outcome, found, gold, (answer,), reason)
+            return ReadRow(row, outcome, found, gold, (answer,), reason, (reading,))
         several = isinstance(prediction, (list, tuple)) and all(isinstance(one, str) for one in prediction)
-        tries = [self._try_extract(one) for one in (prediction if several else [prediction])]
-        found = [one for one, _ in tries] if several else tries[0][0]
-        empty = bool(self.extract) and all(is_empty(one) for one, _ in tries)
+        tries = [self._try_extract(one, row.values) for one in (prediction if several else [prediction])]
+        found = [one for one, _, _ in tries] if several else tries[0][0]
+        empty = bool(self.extract) and all(is_empty(one) for one, _, _ in tries)
+        reason = next((reason for _, reason, _ in tries if reason), '')
+        readings = tuple(reading for _, _, reading in tries)
         if several and self.whole_dialogue and not empty:
             replies = [self._or_empty(one) for one in found]
             answer = Answer(replies, gold, row.values, turns=_describe_turns(row.values, replies))
-            return ReadRow(row, 'ok', found, gold, (answer,), next((reason for _, reason in tries if reason), ''))
+            return ReadRow(row, 'ok', found, gold, (answer,), reason, readings)
         return ReadRow(
             row,
             'unparsed' if empty else 'ok',
             found,
             gold,
             self._answers(row, found if several or self.by_turn else [found], gold),
-            next((reason for _, reason in tries if reason), ''),
+            reason,
+            readings,
         )
 
     def extract_answer(self, prediction: Any) -> Any:
         """The answer in one reply; None or an empty string if there is none."""
         return self._try_extract(prediction)[0]
 
-    def _try_extract(self, prediction: Any) -> tuple[Any, str]:
-        """The answer in one reply, and what a postprocessor raised."""
+    def _try_extract(self, prediction: Any, values: Mapping[str, Any] | None = None) -> tuple[Any, str, Reading | None]:
+        """The answer in one reply, why there is none, and what it was read from. An inferred one gets no credit."""
+        answer, reading = prediction, None
         try:
             for extract in self.extract:
-                if is_empty(prediction):
+                if is_empty(answer):
                     break
-                prediction = extract(prediction)
+                text, answer = answer, extract.read(answer, values)
+                if isinstance(answer, Reading):
+                    offset = prediction.find(text) if isinstance(prediction, str) and isinstance(text, str) else 0
+                    reading = answer.moved(max(offset, 0))
+                    answer = reading.value if reading.counts else None
         except ScoringError as error:
-            return None, str(error)
-        return prediction, ''
+            return None, str(error), None
+        return answer, reading.why_not if reading else '', reading
 
     def _read_gold(self, row: Scorable) -> Any:
         gold = row.values.get(self.gold_column) if row.gold is None and self.gold_column else row.gold

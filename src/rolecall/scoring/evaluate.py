@@ -25,7 +25,7 @@ from rolecall.scoring.metrics.judging import Judge, judge_values
 from rolecall.scoring.metrics.metric import Answer, Metric, PassRate
 from rolecall.scoring.metrics.several import turn_mean
 from rolecall.scoring.postprocess.freeform import extract_role
-from rolecall.scoring.postprocessors import Extract, read_postprocessor
+from rolecall.scoring.postprocessors import Extractor, read_postprocessor
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.session import Opinions, Policy, ScoringSession, name_evaluator
 
@@ -215,7 +215,7 @@ def build_scorer(
         by_prompt=by_prompt,
     )
 
-    def extract(name: str) -> tuple[Extract, ...]:
+    def extract(name: str) -> tuple[Extractor, ...]:
         own = f'pred_postprocessor.{name}' if name else 'pred_postprocessor'
         keys = ('model_postprocessor', own, _EVALUATORS_OWN)
         return (*_strip_role_marks(role_marks), *(parsed[key] for key in keys if key in parsed))
@@ -237,11 +237,11 @@ def _named_extractors(entry: Any) -> dict[str, Any]:
     return {str(name): extractor for name, extractor in entry.items()}
 
 
-def _strip_role_marks(marks: Mapping[str, Any] | None) -> tuple[Extract, ...]:
+def _strip_role_marks(marks: Mapping[str, Any] | None) -> tuple[Extractor, ...]:
     ends = {name: mark for name, mark in (marks or {}).items() if name in ('begin', 'end') and isinstance(mark, str)}
     if not any(mark.strip() for mark in ends.values()):
         return ()
-    return (lambda reply: extract_role(reply, **ends) if isinstance(reply, str) else reply,)
+    return (Extractor(extract_role, 'extract_role', ends),)
 
 
 def _read_k(k: Any) -> tuple[tuple[int, ...], list[Problem]]:

@@ -16,7 +16,7 @@ from rolecall.registry import Registry, is_reference_class, is_reference_functio
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, make_mark, mark_by
 from rolecall.scoring.naming import Entry, find_entry, option_problems, read_entry
-from rolecall.scoring.postprocessors import Extract, read_postprocessor
+from rolecall.scoring.postprocessors import Extractor, read_postprocessor
 from rolecall.usercode import printing_to_stderr
 
 _NAMES = 'rolecall.compat.opencompass.evaluator_names'
@@ -99,7 +99,7 @@ def _refuse_unsupported(entry: Entry) -> None:
         raise ConfigError(Problem(entry.where, what, remedy))
 
 
-def _extract_then_mark(extract: Extract, metric: Metric) -> Metric:
+def _extract_then_mark(extract: Extractor, metric: Metric) -> Metric:
     def mark(answer: Answer) -> Mark | None:
         try:
             found = extract(answer.prediction)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
@@ -12,28 +14,27 @@ from rolecall.registry import Registry
 from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.families import FAMILY_POSTPROCESSORS
 from rolecall.scoring.naming import Entry, find_entry, option_problems
-
-Extract = Callable[[Any], Any]
-"""From a reply to its answer; None or an empty string if there is none."""
+from rolecall.scoring.readers.reading import Reading
 
 POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
     'postprocessor',
     {
-        'first_option_postprocess': 'rolecall.scoring.postprocess.letters:first_option_postprocess',
-        'last_option_postprocess': 'rolecall.scoring.postprocess.letters:last_option_postprocess',
-        'choice_postprocess': 'rolecall.scoring.postprocess.choices:choice_postprocess',
-        'first_capital_postprocess': 'rolecall.scoring.postprocess.letters:first_capital_postprocess',
-        'last_capital_postprocess': 'rolecall.scoring.postprocess.letters:last_capital_postprocess',
-        'first_capital_postprocess_multi': 'rolecall.scoring.postprocess.letters:first_capital_postprocess_multi',
-        'multiple_select_postprocess': 'rolecall.scoring.postprocess.letters:multiple_select_postprocess',
-        'bbh_mcq_postprocess': 'rolecall.scoring.postprocess.letters:bbh_mcq_postprocess',
+        'first_option_postprocess': 'rolecall.scoring.readers.native:read_option',
+        'last_option_postprocess': 'rolecall.scoring.readers.native:read_option',
+        'choice_postprocess': 'rolecall.scoring.readers.native:read_choice',
+        'first_capital_postprocess': 'rolecall.scoring.postprocess.freeform:first_capital_postprocess',
+        'last_capital_postprocess': 'rolecall.scoring.postprocess.freeform:last_capital_postprocess',
+        'first_capital_postprocess_multi': 'rolecall.scoring.postprocess.freeform:first_capital_postprocess_multi',
+        'multiple_select_postprocess': 'rolecall.scoring.postprocess.freeform:multiple_select_postprocess',
+        'bbh_mcq_postprocess': 'rolecall.scoring.readers.native:read_lettered',
         'bbh_freeform_postprocess': 'rolecall.scoring.postprocess.freeform:bbh_freeform_postprocess',
-        'first_number_postprocess': 'rolecall.scoring.postprocess.numbers:first_number_postprocess',
-        'gsm8k_postprocess': 'rolecall.scoring.postprocess.numbers:gsm8k_postprocess',
-        'gsm8k_dataset_postprocess': 'rolecall.scoring.postprocess.numbers:gsm8k_dataset_postprocess',
-        'stated_number_postprocess': 'rolecall.scoring.postprocess.numbers:stated_number_postprocess',
-        'math_postprocess': 'rolecall.scoring.postprocess.expressions:math_postprocess',
-        'math_postprocess_v2': 'rolecall.scoring.postprocess.expressions:math_postprocess_v2',
+        'first_number_postprocess': 'rolecall.scoring.readers.native:first_number',
+        'gsm8k_postprocess': 'rolecall.scoring.readers.native:read_last_number',
+        'gsm8k_dataset_postprocess': 'rolecall.scoring.readers.native:read_gold_solution',
+        'stated_number_postprocess': 'rolecall.scoring.readers.native:read_number',
+        'stated_text_postprocess': 'rolecall.scoring.readers.native:read_text',
+        'math_postprocess': 'rolecall.scoring.readers.native:read_expression',
+        'math_postprocess_v2': 'rolecall.scoring.readers.native:read_expression',
         'general_postprocess': 'rolecall.scoring.postprocess.freeform:general_postprocess',
         'general_cn_postprocess': 'rolecall.scoring.postprocess.freeform:general_cn_postprocess',
         'triviaqa_postprocess': 'rolecall.scoring.families.short_answers:read_first_line',
@@ -58,13 +59,35 @@ POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
 _PATTERNS = ('answer_pattern', 're_pattern')
 
 
-def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
-    """Resolve a config entry (a name, a function, or `{'type': …}` with options) to a function.
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """A postprocessor with its options. Calling it gives the answer, `read` gives the reading with its place."""
+
+    function: Callable[..., Any]
+    name: str
+    options: Mapping[str, Any]
+    takes_row: bool = False
+
+    def __call__(self, reply: Any) -> Any:
+        """The answer in a reply; None or an empty string if there is none."""
+        answer = self.read(reply)
+        return (answer.value if answer.counts else '') if isinstance(answer, Reading) else answer
+
+    def read(self, reply: Any, row: Mapping[str, Any] | None = None) -> Any:
+        """The answer in a reply to a row, as a `Reading` where the postprocessor gives one."""
+        options = {**self.options, 'row': row} if self.takes_row else self.options
+        with blame_errors_on(f'the postprocessor {self.name}'):
+            return self.function(reply if isinstance(reply, str) else text_of(reply), **options)
+
+
+def read_postprocessor(entry: Any, *, where: str = '') -> Extractor:
+    """Resolve a config entry (a name, a function, or `{'type': …}` with options).
 
     Exceptions inside it are raised as `ScoringError`.
 
-    >>> read_postprocessor({'type': 'first_option_postprocess', 'options': 'ABCD'})('The answer is C.')
-    'C'
+    >>> first_option = read_postprocessor({'type': 'first_option_postprocess', 'options': 'ABCD'})
+    >>> first_option('The answer is C.'), first_option.read('The answer is C.').start
+    ('C', 14)
     >>> read_postprocessor(str.upper)('yes')
     'YES'
     """
@@ -75,14 +98,8 @@ def read_postprocessor(entry: Any, *, where: str = '') -> Extract:
     problems = [*option_problems(function, read), *_bad_patterns(read)]
     if problems:
         raise ConfigError(problems)
-    given = dict(read.options)
-    blame = blame_errors_on(f'the postprocessor {read.name}')
-
-    def extract(reply: Any) -> Any:
-        with blame:
-            return function(reply if isinstance(reply, str) else text_of(reply), **given)
-
-    return extract
+    takes_row = read.builtin and 'row' in signature(function).parameters
+    return Extractor(function, read.name, dict(read.options), takes_row)
 
 
 def is_empty(extracted: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.scoring.metrics.metric import Mark, Metric, comparison, share_of_tallies
 from rolecall.scoring.metrics.symbolic import equal_expressions, equals_a_gold_expression
-from rolecall.scoring.postprocess.expressions import math_postprocess_v2
+from rolecall.scoring.readers.native import expression_in
 from rolecall.scoring.texts import alternatives, first_answer, strip_text
 
 _ANSWER = '【答案】'
@@ -60,7 +60,7 @@ def gaokao_cloze(prediction: str, gold: Any) -> Mark:
     wanted = [blank for one in alternatives(gold) for blank in _split_blanks(str(one))]
     filled = _split_blanks(prediction.rpartition(_ANSWER)[2])
     if len(wanted) == 1:
-        right = [any(_fills(one, wanted[0]) for one in (' '.join(filled), math_postprocess_v2(prediction)))]
+        right = [any(_fills(one, wanted[0]) for one in (' '.join(filled), expression_in(prediction)))]
     else:
         right = [_fills(ours, one) for ours, one in zip(filled, wanted, strict=False)]
         right = right if len(filled) == len(wanted) else []
@@ -89,7 +89,7 @@ def _drop_punctuation(text: str) -> str:
 @comparison('accuracy')
 def cloze_answers(prediction: str, gold: Any) -> bool:
     r"""The share of rows whose final expression (after `答案是`, in `\boxed{…}`, in dollars) equals the gold one."""
-    return equals_a_gold_expression(math_postprocess_v2(prediction), gold)
+    return equals_a_gold_expression(expression_in(prediction), gold)
 
 
 @comparison('accuracy')

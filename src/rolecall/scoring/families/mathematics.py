@@ -10,8 +10,8 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem
 from rolecall.scoring.metrics.metric import Answer, Metric, comparison, make_mark, row_comparison
 from rolecall.scoring.metrics.symbolic import equal_expressions, equals_a_gold_expression, value_of
-from rolecall.scoring.postprocess.expressions import math_postprocess, math_postprocess_v2
-from rolecall.scoring.postprocess.numbers import last_number, number_of
+from rolecall.scoring.readers.native import expression_in, last_number
+from rolecall.scoring.readers.numbers import number_of
 from rolecall.scoring.texts import alternatives, contents_between, last_boxed, strip_text
 
 _CLOSE = 0.04
@@ -39,7 +39,7 @@ def live_expressions(
         raise ConfigError(Problem('model_name', what, "Use 'GenericLLMEvaluator', or leave it empty."))
 
     def mark(answer: Answer) -> Any:
-        ours = math_postprocess_v2(strip_text(answer.prediction))
+        ours = expression_in(strip_text(answer.prediction))
         return make_mark(equals_a_gold_expression(ours, answer.gold))
 
     return Metric('accuracy', mark)
@@ -58,7 +58,7 @@ def olympiad_answers(prediction: str, gold: Any, version: str = 'v1') -> bool:
     The gold answer is a text, or a dict with `final_answer` and perhaps `error`.
     """
     facts = gold if isinstance(gold, Mapping) else {'final_answer': gold}
-    ours = math_postprocess_v2(prediction) or prediction
+    ours = expression_in(prediction) or prediction
     tolerance = number_of(strip_text(facts.get('error') or '')) or 0.0
     return any(
         equal_expressions(ours, one) or _within(ours, one, tolerance) for one in alternatives(facts.get('final_answer'))
@@ -160,7 +160,7 @@ def read_minerva(text: str) -> str:
     >>> read_minerva('Answer: $42$')
     '42'
     """
-    return math_postprocess(text)
+    return expression_in(text)
 
 
 def read_boxed_tail(text: str) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 from rolecall.errors import import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, comparison
-from rolecall.scoring.postprocess.amounts import write_amounts
-from rolecall.scoring.postprocess.numbers import first_number_postprocess
+from rolecall.scoring.readers.numbers import first_amount
 from rolecall.scoring.texts import (
     after_reasoning,
     alternatives,
@@ -106,7 +105,7 @@ def _tagged_number(text: str) -> str:
 
 
 def _read_number(text: str) -> float | None:
-    return first_number_postprocess(write_amounts(text))
+    return first_amount(text)
 
 
 def _last_tagged(text: str) -> str:

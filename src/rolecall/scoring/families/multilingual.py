@@ -8,8 +8,8 @@ from typing import Any
 from rolecall.errors import import_extra
 from rolecall.scoring.metrics.metric import Answer, Corpus, Mark, Metric, comparison
 from rolecall.scoring.metrics.overlap import corpus_bleu
-from rolecall.scoring.postprocess.letters import first_option_postprocess
-from rolecall.scoring.postprocess.numbers import last_number, number_of
+from rolecall.scoring.readers.native import last_number, option_in
+from rolecall.scoring.readers.numbers import number_of
 from rolecall.scoring.texts import alternatives, first_answer, strip_text
 
 _MOST_LINES = 20
@@ -80,7 +80,7 @@ def read_choice(text: str, lang_code: str = '') -> str:
     ('B', 'C', 'D')
     """
     found = _JSON.findall(text) or _AFTER.findall(text)
-    return found[-1].upper() if found else first_option_postprocess(text, options='ABCD')
+    return found[-1].upper() if found else option_in(text, 'ABCD')
 
 
 def read_final_number(text: str, lang: str = '') -> str:

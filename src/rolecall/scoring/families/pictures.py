@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Mark, comparison
-from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
+from rolecall.scoring.readers.native import option_in
 from rolecall.scoring.texts import alternatives, bare_words, names_whole, parse_gold, strip_text
 
 _SOUNDS = {'A': 'laughter', 'B': 'sigh', 'C': 'cough', 'D': 'throatclearing', 'E': 'sneeze', 'F': 'sniff'}
@@ -69,7 +69,7 @@ def stated_answer(prediction: str, gold: Any) -> bool:
 @comparison('accuracy')
 def video_options(prediction: str, gold: Any) -> bool:
     """The share of rows that choose the gold letter from A to F."""
-    return first_option_postprocess(prediction, 'ABCDEF') == _answer_of(gold)
+    return option_in(prediction, 'ABCDEF') == _answer_of(gold)
 
 
 @comparison('accuracy')
@@ -140,7 +140,7 @@ def _mark_choice(reply: str, gold: Any) -> Mark:
 
 def _choose(reply: str, choices: Mapping[str, Any]) -> str:
     """The letter a reply chooses, or the one option whose text it contains."""
-    letter = last_option_postprocess(reply, list(choices))
+    letter = option_in(reply, list(choices))
     if letter:
         return letter
     named = [name for name, text in choices.items() if names_whole(reply.lower(), strip_text(text).lower())]

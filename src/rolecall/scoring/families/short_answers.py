@@ -10,7 +10,7 @@ from typing import Any
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, comparison, row_comparison
 from rolecall.scoring.postprocess.freeform import general_postprocess
-from rolecall.scoring.postprocess.letters import first_option_postprocess, last_option_postprocess
+from rolecall.scoring.readers.native import option_in
 from rolecall.scoring.texts import (
     after_reasoning,
     alternatives,
@@ -105,7 +105,7 @@ def choice_set(prediction: str, gold: Any) -> bool:
 def option_or_its_text(answer: Answer) -> Mark:
     """The share of rows that choose the gold letter, or state that option's text; also by discipline and difficulty."""
     reply = cut_next_problem(strip_text(answer.prediction))
-    letter = last_option_postprocess(reply, _LETTERS)
+    letter = option_in(reply, _LETTERS)
     options = answer.values.get('options')
     if not letter and isinstance(options, Sequence):
         last = reply.rpartition('\n')[2]
@@ -244,7 +244,7 @@ def read_bracketed_letter(text: str) -> str:
     """
     rest = text.partition('answer is ')[2] or text
     found = re.search(r'\(([A-Z])\)', rest)
-    return found[1] if found else first_option_postprocess(rest, _LETTERS) or rest.strip()
+    return found[1] if found else option_in(rest, _LETTERS) or rest.strip()
 
 
 def read_labelled_letter(text: str) -> str:

@@ -17,11 +17,12 @@ from rolecall.errors import ConfigError
 from rolecall.registry import Registry
 from rolecall.scoring.blame import NoOpinionError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
-from rolecall.scoring.metrics.preferences import Preference, preference_in
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.naming import find_entry, option_problems
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
-from rolecall.scoring.postprocess.numbers import first_number_postprocess, number_of
+from rolecall.scoring.readers.judges import Preference, preference_in
+from rolecall.scoring.readers.native import first_number
+from rolecall.scoring.readers.numbers import number_of
 
 Reads = Callable[[str, Answer], Mark]
 
@@ -144,7 +145,7 @@ def read_error_of_number(reply: str, answer: Answer) -> float | None:
     >>> read_error_of_number('about 3.5 eV', Answer('', gold=3))
     0.5
     """
-    said, gold = first_number_postprocess(reply), number_of(text_of(answer.gold))
+    said, gold = first_number(reply), number_of(text_of(answer.gold))
     return None if said is None or gold is None else abs(said - gold)
 
 

@@ -9,7 +9,9 @@ from unicodedata import normalize
 
 from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
-from rolecall.scoring.postprocess.numbers import number_of, stated_number_postprocess
+from rolecall.scoring.readers.native import number_in
+from rolecall.scoring.readers.numbers import number_of
+from rolecall.scoring.readers.phrases import ending_phrase
 from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, equals_an_answer, strip_text
 
 _POINT = re.compile(r'(?<=\d)\.(?=\d)')
@@ -65,7 +67,7 @@ def exact_match(ignore_case: bool = False) -> Metric:
 
 
 def whole_match(ignore_case: bool = True) -> Metric:
-    """The share of rows whose reply, or the phrases it begins with, is a whole gold answer.
+    """The share of rows whose reply, or the phrases it begins or its only sentence ends with, is a whole gold answer.
 
     Articles and punctuation around words do not count, other signs do: `C++` is not `C#`.
 
@@ -77,7 +79,7 @@ def whole_match(ignore_case: bool = True) -> Metric:
 
     def same(prediction: Any, gold: Any) -> bool:
         said = after_reasoning(strip_text(prediction)).strip()
-        replies = {said, _unwrap(said)}
+        replies = {said, _unwrap(said), ending_phrase(said)}
         golds = list(map(strip_text, alternatives(gold)))
         longest = _ROOM + 4 * max(map(len, golds), default=0)
         beginnings = {
@@ -202,7 +204,7 @@ def _gold_number(gold: Any) -> float | None:
     """A gold answer as a number, also `1/2`, `5 million`, `$18 per day` and `12 apples`; but not `A2`."""
     value = number_of(gold)
     written = '' if value is not None else strip_text(gold)
-    return number_of(stated_number_postprocess(written)) if _AMOUNT.match(written) else value
+    return number_of(number_in(written)) if _AMOUNT.match(written) else value
 
 
 def _phrase(value: Any, ignore_case: bool) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from rolecall.errors import ConfigError, Problem
 from rolecall.scoring.metrics.matching import accuracy
 from rolecall.scoring.metrics.metric import Answer, Corpus, Groups, Mark, Metric
-from rolecall.scoring.postprocess.numbers import number_of
+from rolecall.scoring.readers.numbers import number_of
 from rolecall.scoring.texts import strip_text
 
 _JOINT = '--'

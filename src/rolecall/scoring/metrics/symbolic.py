@@ -13,9 +13,8 @@ from typing import Any
 
 from rolecall.errors import import_extra
 from rolecall.scoring.metrics.metric import Metric, mark_by
-from rolecall.scoring.postprocess.amounts import write_amounts
-from rolecall.scoring.postprocess.expressions import final_expression
-from rolecall.scoring.postprocess.numbers import number_of
+from rolecall.scoring.readers.expressions import final_expression
+from rolecall.scoring.readers.numbers import amount_of, number_of
 from rolecall.scoring.texts import alternatives, strip_text
 
 _SECONDS, _AGAIN = 3.0, 0.5
@@ -29,7 +28,11 @@ _EXPLOSIVE = re.compile(
 _TYPED = (
     (re.compile(r'(?<![\d./])(\d+)\s+(\d+)/(\d+)(?![\d/])'), r'\1\\frac{\2}{\3}'),
     (re.compile(r'√\s*(?:\(([^()]{1,40})\)|(\w{1,20}))'), r'\\sqrt{\1\2}'),
+    (re.compile(r'(?<![a-zA-Z\\])sqrt\s?\(([^()]{1,40})\)'), r'\\sqrt{\1}'),
     (re.compile(r'(?<![a-zA-Z\\])pi(?![a-zA-Z])'), r'\\pi'),
+    (re.compile('²'), '^2'),
+    (re.compile('³'), '^3'),
+    (re.compile('∞'), r'\\infty'),
     (re.compile(r'\\varnothing(?![a-zA-Z])'), r'\\emptyset'),
     (re.compile(r'(?<=[\d)])!=(?=\s*\d)'), '! ='),
     (re.compile(r'\A(?:approximately|about|roughly|around|≈|\\approx)\s*(?=[-\d])', re.IGNORECASE), ''),
@@ -38,17 +41,6 @@ _TYPED = (
 _REPEATING = re.compile(r'(?<![\d.])(\d{1,9})\.(\d{0,9})\\overline\{(\d{1,9})\}')
 _BASE = re.compile(r'\d_\{?(\d{1,2})\}?\$?\Z')
 _COMMA = re.compile(r'-?\d+,\d{1,2}')
-_UNIT = re.compile(
-    r'(?P<number>-?[\d.,/]*\d)\s+'
-    r'(?!(?:hundred|thousand|[mb]illion|trillion|dozen|percent|and|or|mod|sin|cos|tan|cot|log|exp|sqrt|alpha|beta|gamma|delta'
-    r'|theta|lambda|sigma|omega)s?\b)[a-z]{3,20}(?: (?!and\b|or\b)[a-z]{2,20}){0,2}\.?',
-    re.IGNORECASE,
-)
-"""A number of things: words that are no amount, function or symbol."""
-_ASIDE = re.compile(
-    r'(?<=[a-z°%])\s+\([^()]{1,80}\)\.?\Z|(?<=\d) of (?:the )?\d[\d.,]*(?: [a-z]{2,20}){0,3}\.?\Z', re.IGNORECASE
-)
-"""What follows an amount and is not part of it: `150 minutes (2.5 hours)`, `12 of the 20`."""
 _FORMULA = re.compile(r'\$|\\boxed|\\\(|\\\[')
 
 
@@ -71,7 +63,7 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
     """
     ours, right = _plain(final_expression(strip_text(prediction))), _plain(gold)
     if number_of(right) is not None:
-        ours = _drop_unit(_ASIDE.sub('', write_amounts(ours)))
+        ours = amount_of(ours) or ours
         ours = ours.replace(',', '.') if _COMMA.fullmatch(ours) else ours
     if _squeeze(ours) == _squeeze(right):
         return bool(ours)
@@ -118,12 +110,6 @@ def _write_fraction(decimal: re.Match[str]) -> str:
     whole, fixed, repeated = decimal.groups()
     below = (10 ** len(repeated) - 1) * 10 ** len(fixed)
     return rf'\frac{{{int(whole + fixed + repeated) - int(whole + fixed)}}}{{{below}}}'
-
-
-def _drop_unit(text: str) -> str:
-    """The number of `5 dollars`; any other text as it is."""
-    amount = _UNIT.fullmatch(text)
-    return amount['number'] if amount else text
 
 
 def _bracket_of(text: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from unicodedata import normalize
 
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
-from rolecall.scoring.postprocess.letters import first_option_postprocess
+from rolecall.scoring.readers.native import option_in
 
 _NEITHER = ('C', 'NOT_ATTEMPTED', 'NOT ATTEMPTED')
 """Tags for an answer that does not attempt the question; it is not right."""
@@ -174,8 +174,8 @@ def _find_last_tag(text: str, true_tag: str, false_tag: str) -> bool | None:
 def _find_only_letter(text: str, true_tag: str, false_tag: str) -> bool | None:
     """The one letter that a reply names; None if it names two."""
     tags = list(dict.fromkeys((true_tag, false_tag, 'C')))
-    tag = first_option_postprocess(text, options=tags)
-    other = first_option_postprocess(re.sub(rf'\b{re.escape(tag)}\b', ' ', text), options=tags) if tag else ''
+    tag = option_in(text, tags)
+    other = option_in(re.sub(rf'\b{re.escape(tag)}\b', ' ', text), tags) if tag else ''
     return tag == true_tag if tag and not other else None
 
 

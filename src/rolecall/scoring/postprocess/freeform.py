@@ -52,6 +52,43 @@ def bbh_freeform_postprocess(text: str) -> str:
     return lead[0].capitalize() if lead else phrase
 
 
+def first_capital_postprocess(text: str) -> str:
+    """The first capital letter of the reply, wherever it stands.
+
+    >>> first_capital_postprocess('b or C?')
+    'C'
+    """
+    return next(filter(str.isupper, text), '')
+
+
+def last_capital_postprocess(text: str) -> str:
+    """The last capital letter of the reply, wherever it stands.
+
+    >>> last_capital_postprocess('B, not c')
+    'B'
+    """
+    return next(filter(str.isupper, reversed(text)), '')
+
+
+def first_capital_postprocess_multi(text: str) -> str:
+    """The first run of the letters A to D, for questions with several right options.
+
+    >>> first_capital_postprocess_multi('正确选项：ACD')
+    'ACD'
+    """
+    found = re.search('[A-D]+', text)
+    return found[0] if found else ''
+
+
+def multiple_select_postprocess(text: str) -> str:
+    """All capital letters of the reply, each once, in alphabetical order.
+
+    >>> multiple_select_postprocess('D, B and D')
+    'BD'
+    """
+    return ''.join(sorted(set(filter(str.isupper, text))))
+
+
 def match_answer_pattern(text: str, answer_pattern: str) -> str:
     r"""What the first group of `answer_pattern` matches, or the whole match where it has no groups.
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 _LETTER = 'a-zà-ÿа-яđ0-9_'
 _WORDLIKE = re.compile(f'[{_LETTER}]')
@@ -123,12 +123,12 @@ class Cues:
     def states(self) -> Finder:
         """What stands before an answer: `the answer is`, `Answer:`, `I choose`."""
         is_ = self.any_of('is')
-        behind = rf'(?:{_MARK}|{_GAP}(?<![a-zà-ÿ]){is_}(?:{_MARK})?|[^.!?。\n:=,，]{{0,30}}?{_MARK}|(?=\s*\n|\s*[(\[]|\s+[a-z](?![a-z])))'
-        return Finder(self.words('answer'), behind)
+        stated = rf'{_MARK}|{_GAP}(?<![a-zà-ÿ]){is_}(?:{_MARK})?|[^.!?。\n:=,，]{{0,30}}?:'
+        return Finder(self.words('answer'), rf'(?![\'’]s)(?:{stated}|(?=\s*\n|\s*[(\[]|\s+[a-z](?![a-z])))')
 
     @cached_property
     def labels(self) -> Finder:
-        return Finder(self.words('label'), _MARK)
+        return Finder(self.words('label'), r'["\'*_)\]}】 ]{0,6}:')
 
     @cached_property
     def chooses(self) -> Finder:
@@ -146,9 +146,11 @@ class Cues:
     @cached_property
     def before_the_answer(self) -> re.Pattern[str]:
         """At the end of what stands before `answer` in `C is the answer`."""
-        adjectives = r'(?:(?:therefore|thus|indeed|clearly|also|probably|then|final|correct|right|best|better|true|most \w+|the|my|our|an?|la|le|el|die|der|das|bonne|richtige)\s+)*'
+        words = 'therefore|thus|indeed|clearly|also|probably|then|final|correct|right|best|better|true|the|my|our|an?'
+        adjectives = rf'(?:(?:{words}|most \w+|la|le|el|die|der|das|bonne|richtige)\s+)*'
         return re.compile(
-            rf'(?:(?<![a-z]){self.any_of("is")}\s*{adjectives}|(?<![a-z])mak(?:es|ing)\s[^.\n]{{1,30}}the\s+{adjectives}|[是为])\Z'
+            rf'(?:(?<![a-z]){self.any_of("is")}\s*{adjectives}|(?<![a-z])mak(?:es'
+            rf'|ing)\s[^.\n]{{1,30}}the\s+{adjectives}|[是为])\Z'
         )
 
     @cached_property
@@ -162,14 +164,18 @@ class Cues:
     @cached_property
     def denies(self) -> Finder:
         """Before a candidate, up to it: it is not the answer."""
-        filler = r'(?:be|by|an?|the|at all|really|exactly|entirely|say|think|believe|call|it|it[\'’]s|as|that|very|of|any)(?![a-z])'
-        filler = f'{filler}|{self.any_of("option")}|{self.any_of("is")}'
+        words = r'be|by|an?|the|at all|really|exactly|entirely|say|think|believe|call|it|it[\'’]s|as|that|very|of|any'
+        filler = f'(?:{words})(?![a-z])|{self.any_of("option")}|{self.any_of("is")}'
         return Finder(self.words('deny'), rf'(?:[ \t]*(?:{filler}))*[ \t"\'“‘(\[*-]*\Z')
 
     @cached_property
     def others(self) -> Finder:
         """Before a statement in its clause: it is not the reply's own."""
         return Finder(self.words('other'))
+
+    @cached_property
+    def contrast(self) -> re.Pattern[str]:
+        return re.compile(r'(?<![a-z])(?:but|however|yet|aber|jedoch|mais|pero)(?![a-z])|但|然而')
 
     @cached_property
     def refuses(self) -> Finder:
@@ -217,7 +223,8 @@ class Cues:
         """The line that begins the next question of a base model."""
         return re.compile(
             rf'\n[ #*>]*(?:{self.any_of("next")}(?:\s?#?\d{{1,6}})?\s?[*:]*:|q\s?\d{{1,6}}\s?[.)]|第\d{{1,4}}题'
-            r'|<\|(?:im_start|im_end|end)|###\s?(?:question|problem|human|user|instruction|input)|the following (?:is|are) (?:a )?multiple)'
+            r'|<\|(?:im_start|im_end|end)|###\s?(?:question|problem|human|user|instruction|input)'
+            r'|the following (?:is|are) (?:a )?multiple)'
         )
 
     @cached_property

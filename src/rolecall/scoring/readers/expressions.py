@@ -6,29 +6,36 @@ import re
 
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.numbers import Numbers
-from rolecall.scoring.readers.ranking import unescape_field
+from rolecall.scoring.readers.ranking import read_reply, unescape_field
 from rolecall.scoring.readers.reading import Candidate, Page
 
 _FORMULA = re.compile(
-    r'\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\\]|\\.)+)\$|\\\((?P<c>(?:(?!\\[()]).)+)\\\)|\\\[(?P<d>(?:(?!\\[\[\]]).)+)\\\]',
+    r'\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\\]|\\.)+)\$|\\\((?P<c>(?:(?!\\[()]).)+)\\\)'
+    r'|\\\[(?P<d>(?:(?!\\[\[\]]).)+)\\\]',
     re.DOTALL,
 )
 _PROSE = re.compile(r'(?<![\\a-z{])[a-z]{3,}\s+[a-z]{2,}', re.IGNORECASE)
 """Two words in a row: dollars around them are money, not a formula."""
 _TEXT = re.compile(r'\\(?:text|mathrm|textbf|mathbf|operatorname)\s?\{[^{}]*\}')
 _APPROXIMATELY = re.compile(
-    r'[\s:*"“]*(?:(?:approximately|about|around|roughly|exactly|simply|therefore|thus|equal to|given by|大?约为?)\s+|\s)*',
+    r'[\s:*"“]*(?:(?:approximately|about|around|roughly|exactly|simply|therefore|thus|equal to|given by|大?约为?)\s+'
+    r'|\s)*',
     re.IGNORECASE,
 )
 _END = re.compile(
-    r'\n|[.。](?=\s|\*|$)|(?:,|\band|\bbut)\s+not\b|\s\(?(?:since|because|as|when|where|if|for all|which|so that)\s|,\s(?:which|so|and|where|since|because|as)\s|\s(?:and|so)\s(?:we|this|that|it)\b|"\s*[,}]'
+    r'\n|[.。](?=\s|\*|$)|(?:,|\band|\bbut)\s+not\b|\s\(?(?:since|because|as|when|where|if|for all|which|so that)\s'
+    r'|,\s(?:which|so|and|where|since|because|as)\s|\s(?:and|so)\s(?:we|this|that|it)\b|"\s*[,}]'
 )
 """What ends a stated expression: `1/2 and not 1/3`, `4 (since k > 0)`."""
 _NAME = r'\\[a-zA-Z]+'
-_ATOM = rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-+*/^_=(){{}}\[\],.|!°%√π∞<>≤≥±·×÷²³⁰-⁹]|(?<=\d):(?=\d)|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])|(?:sqrt|sin|cos|tan|log|ln|exp|pi|mod)(?![a-z]))'
+_ATOM = (
+    rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-+*/^_=(){{}}\[\],.|!°%√π∞<>≤≥±·×÷²³⁰-⁹]|(?<=\d):(?=\d)'
+    r'|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])|(?:sqrt|sin|cos|tan|log|ln|exp|pi|mod)(?![a-z]))'
+)
 _BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
 _TOKENS = re.compile(
-    rf'(?<![\w\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(])|sqrt)(?:{_ATOM}|\ (?=[-+*/=^]\s?[\w(\\√-])|(?<=[-+*/=^])\ (?=[\w(\\√-]))*'
+    rf'(?<![\w\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(])|sqrt)(?:{_ATOM}|\ (?=[-+*/=^]\s?[\w(\\√-])'
+    rf'|(?<=[-+*/=^,])\ (?=[\w(\\√-]))*'
 )
 _MATRIX = re.compile(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
 _ASSIGNED = re.compile(r'\s*\\?[a-zA-Z][\w\\]{0,12}(?:\([a-z]\))?\s*=(?:[^=,]*=)*\s*(?P<value>[^=,]+?)\s*')
@@ -68,8 +75,9 @@ class Expressions:
             return Candidate(matrix[0], *matrix.span())
         match = _END.search(page.raw, begin, end)
         stop = match.start() if match else end
-        if inside := [formula for formula in _formulas(page, begin, stop)]:
-            return self._content(page, inside[0])
+        if inside := _formulas(page, begin, stop):
+            copula = re.compile(r'.*(?<![a-z])(?:is|are|equals|be)\s').match(page.low, begin, stop)
+            return self.follows(page, copula.end(), end) if copula else self._content(page, inside[0])
         if CUES.denies.find(page, max(0, begin - 8), begin + 4) or re.match(r'\W*not\b', page.low[begin : begin + 12]):
             but = re.compile(r'\bbut\s+(?:rather\s+)?').search(page.low, begin, stop)
             if but is None:
@@ -118,7 +126,13 @@ class Expressions:
         if tokens and not re.fullmatch(r'[-+$]?[\d.,:%/]+\)?', _tidy(tokens[-1][0]).strip('()')):
             value = _right_side(_tidy(tokens[-1][0]).rstrip('!'))
             return Candidate(value, begin + tokens[-1].start(), begin + tokens[-1].end())
-        return _NUMBERS.concludes(page, start, end)
+        number = _NUMBERS.concludes(page, start, end)
+        percent = re.compile(r'\s?\\?%').match(page.raw, number.end) if number else None
+        if number and number.value and (percent or '/' in page.raw[number.start : number.end]):
+            return Candidate(
+                page.raw[number.start : percent.end() if percent else number.end], number.start, number.end
+            )
+        return number
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
         return _NUMBERS.mentions(page, start, end)
@@ -157,13 +171,21 @@ def _tidy(expression: str) -> str:
     return bare.replace(',', '') if re.fullmatch(r'\d{1,3}(?:,\d{3})+(?:\.\d+)?', bare) else bare
 
 
-def closings(text: str) -> dict[int, int]:
-    """The position of the closing brace of each opening one."""
-    opened: list[int] = []
-    closed = {}
-    for brace in re.finditer(r'(?<!\\)[{}]', text):
-        if brace[0] == '{':
-            opened.append(brace.start())
-        elif opened:
-            closed[opened.pop()] = brace.start()
-    return closed
+_SENTENCE = re.compile(r'\A\W*[A-Za-z]{2,20}\s[a-z]{2,20}\b(?=.*\d)')
+
+
+def final_expression(text: str) -> str:
+    r"""The answer of a worked solution; an expression alone is itself.
+
+    >>> final_expression(r'First \boxed{3}, no: **\boxed{4}**'), final_expression('2 million')
+    ('4', '2 million')
+    """
+    box = text.startswith(r'\boxed{') and text.endswith('}')
+    stated = '\n' in text or '**' in text or (r'\boxed' in text and not box) or _SENTENCE.match(text)
+    if not stated and not box and not CUES.states.find(Page(text), 0, len(text)):
+        return text
+    reading = read_reply(text, _EXPRESSIONS)
+    return reading.value or text if reading is not None and reading.counts else text
+
+
+_EXPRESSIONS = Expressions()

@@ -1,7 +1,7 @@
 r"""The number that a reply gives, as people write numbers.
 
-`70,000`, `70 000` and `70.000,00` have thousands separators, `12,5` a decimal comma; `3.2 × 10^5`, `3 1/2`, `5 million`
-and `3万5千` are one number each. A sentence comes to the number behind its last `=`, or to its last number that is not an
+`70,000`, `70 000` and `70.000,00` have thousands separators, `12,5` a decimal comma; `3.2 × 10^5`, `3 1/2` and
+`5 million` are one number each. A sentence comes to the number behind its last `=`, or to its last one that is not an
 aside: `150 minutes (2.5 hours)`, `12 of the 20`, `180 km in 3 hours`.
 """
 
@@ -19,7 +19,8 @@ from rolecall.scoring.readers.reading import Candidate, Page
 
 _SIGN = (
     r'(?:(?<![^\W\u3040-\u30ff\u3400-\u9fff])(?<![.)])'
-    r'(?P<sign>[-–+]|(?<![\d)]\ )(?<!^)[-+][ ]|(?<![\d)]\ )(?:[Mm]inus|[Nn]egative)\ |负))?(?P<money>\\?[$€£¥₹]\ ?)?(?P<late>-)?'
+    r'(?P<sign>[-–+]|(?<![\d)]\ )(?<!^)[-+][ ]|(?<![\d)]\ )(?:[Mm]inus|[Nn]egative)\ |负))?'
+    r'(?:(?P<money>\\?[$€£¥₹]\ ?)(?P<late>-)?)?'
 )
 _GROUPED = (
     r"(?<!\d)\d{1,3}(?:(?:,|，|\{,\}|,\\!|\\,|[ '’_])\d{3})+(?!\d)(?:\.\d+)?"
@@ -29,7 +30,8 @@ _DIGITS = rf'(?P<digits>{_GROUPED}|\d+(?:\.\d+)?|(?<!\w)\.\d+)'
 _POWER = r'(?P<power>[eE][-+]?\d+(?!\w)|\s?(?:×|x|\*|\\times|\\cdot)\s?10(?:\^\{?-?\d{1,3}\}?|[⁻⁰¹²³⁴-⁹]{1,4}))?'
 _COMMA = (
     r'(?P<comma>(?<!\d)\d{1,3}(?:[.\ ]\d{3})+,\d{1,2}(?!\d)|(?<![\d.])\d{1,3}(?:\.\d{3}){2,}(?![\d.])'
-    r'|(?<![\d,(\[{.])\d+,\d{1,2}(?![\d,.)\]}]*[\d,)\]}]|\ ?(?:and|or|&|和|或)|\ \d)|(?<![\d.])\d{1,3}\.\d{3}(?=\ ?(?:€|euros?\b|EUR)|元))'
+    r'|(?<![\d,(\[{.])\d+,\d{1,2}(?![\d,.)\]}]*[\d,)\]}]|\ ?(?:and|or|&|和|或)|\ \d)'
+    r'|(?<![\d.])\d{1,3}\.\d{3}(?=\ ?(?:€|euros?\b|EUR)|元))'
 )
 _FRACTION = (
     r'(?:(?P<whole>(?<![\d./,])\d+)\ (?:and\ )?)?'
@@ -38,7 +40,8 @@ _FRACTION = (
     r'|(?P<mixed>\d{0,4})(?P<vulgar>[¼-¾⅐-⅞])|(?P<some>(?<![\d.])\d{1,9})\ and\ an?\ (?P<more>half|quarter)\b'
 )
 _SCALE = (
-    r'(?P<scale>(?:\s|-|~|\\[ ,]){0,12}(?i:hundred|thousand|million|billion|trillion|dozen|millionen|milliarden|millones|millions)(?![a-z])'
+    r'(?P<scale>(?:\s|-|~|\\[ ,]){0,12}(?i:hundred|thousand|[mb]illion|trillion|dozen|millionen|milliarden|millones'
+    r'|millions)(?![a-z])'
     r'|[kK](?![\w\'’]|\s?[-+*/^=])|(?<=\d)\s?(?:[MB]n?|[mb]n|bn)(?!\w)|(?<=\d)[mb](?!\w)'
     r'|\s?[百千万亿]{1,2}(?![米克瓦卡])(?:\d+[百千](?![米克瓦卡]))?)?'
 )
@@ -49,9 +52,25 @@ _NUMBER = re.compile(
 )
 _PLAIN = re.compile(r'[-+]?\\?[$€£¥₹]?[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?')
 _SCALES = {
-    **{'hundred': 100, 'dozen': 12, 'thousand': 1000, 'million': 10**6, 'billion': 10**9, 'trillion': 10**12},
-    **{'k': 1000, 'm': 10**6, 'mn': 10**6, 'b': 10**9, 'bn': 10**9, '百': 100, '千': 1000, '万': 10**4, '亿': 10**8},
-    **{'millionen': 10**6, 'millones': 10**6, 'millions': 10**6, 'milliarden': 10**9},
+    'hundred': 100,
+    'dozen': 12,
+    'thousand': 1000,
+    'million': 10**6,
+    'billion': 10**9,
+    'trillion': 10**12,
+    'k': 1000,
+    'm': 10**6,
+    'mn': 10**6,
+    'b': 10**9,
+    'bn': 10**9,
+    '百': 100,
+    '千': 1000,
+    '万': 10**4,
+    '亿': 10**8,
+    'millionen': 10**6,
+    'millones': 10**6,
+    'millions': 10**6,
+    'milliarden': 10**9,
 }
 _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
 _RATIO = re.compile(r'(?<![\d:.])\d{1,6}(?:\s?:\s?\d{1,6}){1,4}(?![\d:])')
@@ -59,16 +78,20 @@ _DIGIT = re.compile(r'\d|[¼-¾⅐-⅞]')
 _ASIDE = re.compile(r'(?<=[\w%°.*])\s+[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>')
 """Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
 _REJECTED = re.compile(
-    r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the|/(?=10\b|100\b|5\b)'
-    r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step|day|page|part|no\.)|\brounded from) [$€£]?\d[\d.,]*'
+    r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the'
+    r'|/(?=10\b|100\b|5\b)'
+    r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step|day|page|part|no\.)'
+    r'|\brounded from) [$€£]?\d[\d.,]*'
     r'|(?<=[A-Za-z])[\^⁻⁰¹²³⁴-⁹]\{?-?\d{0,2}\}?|\\?(?:mod|pmod)\s?\{?\d+',
     re.IGNORECASE,
 )
 """A number that is not the answer: `12 of the 20`, `42 on day 3`, `m^2`."""
 _CIRCUMSTANCE = re.compile(
-    r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since)\b| to (?!find|get|give|obtain|equal|have|reach|be\b)[a-z]{2}'
+    r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since)\b| to (?!find|get|give|obtain|equal|have|reach'
+    r'|be\b)[a-z]{2}'
     r'|,? with(?=.* (?:left|remaining|over)\b)'
-    r'| (?:in|for|per|over|within|during|every|from|after|before|than|up from)(?: [a-z]{1,12}){0,3} [$€£]?\d)(?:[^=\n,]|,\d)*\Z',
+    r'| (?:in|for|per|over|within|during|every|from|after|before|than'
+    r'|up from)(?: [a-z]{1,12}){0,3} [$€£]?\d)(?:[^=\n,]|,\d)*\Z',
     re.IGNORECASE,
 )
 """What an amount took, or goes with: `180 km in 3 hours`, `20 days to save $1,000`."""
@@ -80,7 +103,8 @@ _RESTATED = re.compile(
 _EQUALS = re.compile(r'=|≈|\b(?:equals?|comes? to|which is|gives?|makes?)\b|等于')
 _ANY = r'[$€£]?\d[\d.,]{0,20}%?'
 _UNSETTLED = re.compile(
-    rf'(?<![/*+×.=]){_ANY} ?(?:or|或者?|还是|oder|ou|o) ?(?:[a-z] ?= ?)?[-–]?{_ANY}|(?<![/*+×.\d-]){_ANY}(?:[–—~～至到]|-(?=[$€£]?\d)){_ANY}(?! ?=)'
+    rf'(?<![/*+×.=]){_ANY} ?(?:or|或者?|还是|oder|ou|o) ?(?:[a-z] ?= ?)?[-–]?{_ANY}|(?<![/*+×.\d-]){_ANY}(?:[–—~～至到]'
+    rf'|-(?=[$€£]?\d)){_ANY}(?! ?=)'
     rf'|\b(?:between|are|entre|zwischen) {_ANY} (?:and|y|et|und) {_ANY}|\b(?:less|fewer|more|greater) than {_ANY}'
     r'|\d ?(?:hours?|hrs?|h|days?|years?|minutes?|mins?|feet|foot|ft|pounds?|lbs?|dollars?),?(?: and)? \d[\d.]{0,9} ?'
     r'(?:minutes?|mins?|seconds?|secs?|hours?|days?|months?|inch(?:es)?|ounces?|oz|cents?|pence)\b',
@@ -88,10 +112,12 @@ _UNSETTLED = re.compile(
 )
 """A place that leaves two numbers open or has two units: no number in it is the answer."""
 _OPERATION = re.compile(
-    r'\d\)?[^\d.,;=]{0,20}?(?:[+*×÷/]|(?<=\s)[-–x](?=\s)|\b(?:times|plus|minus|divided by|multiplied by)\b)[^\d.,;=]{0,20}\(?[$€£]?\d'
+    r'\d\)?[^\d.,;=]{0,20}?(?:[+*×÷/]|(?<=\s)[-–x](?=\s)|\b(?:times|plus|minus|divided by'
+    r'|multiplied by)\b)[^\d.,;=]{0,20}\(?[$€£]?\d'
 )
 _SIDE_REMARK = re.compile(
-    r'\s[(\[]|,\s|，|\s[-–—]\s(?!\(?[$€£\d])|\s(?:because|since|as|per|for|in|if|when|with|rather than|instead of|out of|of|from|not)\s',
+    r'\s[(\[]|,\s|，|\s[-–—]\s(?!\(?[$€£\d])|\s(?:because|since|as|per|for|in|if|when|with|rather than|instead of'
+    r'|out of|of|from|not)\s',
     re.IGNORECASE,
 )
 _CUT = re.compile(r'[-+*/×÷=(\[{,:<]\s*\Z')
@@ -131,9 +157,9 @@ class Numbers:
             return _first(page, equals[-1], end) if equals else None
         if ratio := _RATIO.search(page.text, start, core):
             return Candidate(re.sub(r'\s', '', ratio[0]), *ratio.span())
-        if unsettled := _UNSETTLED.search(page.text, start, min(end, core + 30)):
-            if unsettled.start() - start < 30:
-                return Candidate(None, *unsettled.span())
+        unsettled = _UNSETTLED.search(page.text, start, min(end, core + 30))
+        if unsettled and unsettled.start() - start < 30:
+            return Candidate(None, *unsettled.span())
         for number in _find(page, start, end):
             if not CUES.denies.find(page, max(0, number.start - 30), number.start):
                 return number
@@ -245,10 +271,7 @@ class Numbers:
         return last
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
-        last = None
-        for last in _find(page, max(start, end - 2000), end):
-            pass
-        return [last] if last else []
+        return list(_find(page, max(start, end - 2000), end))[-1:]
 
     def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
         return list(_find(page, max(start, end - 300), end))
@@ -261,6 +284,13 @@ def _find(page: Page, start: int, end: int) -> Iterator[Candidate]:
             yield Candidate(value, match.start(), match.end())
 
 
+def find_numbers(text: str) -> list[str]:
+    """Every number in digits, in a form that `float` takes; amounts without their scale."""
+    page = Page(text)
+    values = (_value_of(match, page, scaled=False) for match in _NUMBER.finditer(page.text))
+    return [value for value in values if value is not None]
+
+
 def _first(page: Page, start: int, end: int) -> Candidate | None:
     return next(_find(page, start, end), None)
 
@@ -269,7 +299,7 @@ def _has_number(page: Page, start: int, end: int) -> bool:
     return _DIGIT.search(page.text, start, end) is not None
 
 
-def _value_of(match: re.Match[str], page: Page | None = None) -> str | None:
+def _value_of(match: re.Match[str], page: Page | None = None, *, scaled: bool = True) -> str | None:
     """A number as `float` takes it: `1234.5`, `1e6`, `-0.75`."""
     text = match[0]
     if text.isdecimal():
@@ -311,7 +341,7 @@ def _value_of(match: re.Match[str], page: Page | None = None) -> str | None:
     scale = (match['scale'] or '').strip(' -~\\,')
     if scale in ('m', 'b', 'M', 'B', 'Mn', 'Bn', 'mn') and not match['money']:
         scale = ''
-    return negative + (_scaled(plain, scale) if scale else plain)
+    return negative + (_scaled(plain, scale) if scale and scaled else plain)
 
 
 def _scaled(plain: str, scale: str) -> str:
@@ -348,6 +378,39 @@ def number_of(value: object) -> float | None:
     return float(_value_of(match) or 0)
 
 
+_AS_A_WHOLE = re.compile(
+    r'(?:\s+(?!(?:percent|and|or|mod|sin|cos|tan|cot|log|exp|sqrt|alpha|beta|gamma|delta|theta|lambda|sigma|omega)s?\b)'
+    r'[a-z°]{3,20}(?: (?!and\b|or\b|of\b)[a-z]{2,20}){0,2})?(?:\s+\([^()]{1,80}\)'
+    r'| of (?:the )?\d[\d.,]*(?: [a-z]{2,20}){0,3})?\.?',
+    re.IGNORECASE,
+)
+
+
+def amount_of(text: str) -> str:
+    """The number that a text is, with a unit or an aside; empty if the text is more than that.
+
+    >>> [amount_of(text) for text in ('5 million', '12 of the 20', '150 minutes (2.5 hours)', 'two dozen', '5x')]
+    ['5000000', '12', '150', '24', '']
+    """
+    page = Page(re.sub(r'\\text\s?\{([^{}]*)\}', r'\1', text.strip()))
+    match = _NUMBER.match(page.text)
+    if match is not None and match['base'] is None and (match['sign'] or '') in ('', '-', '+'):
+        return _value_of(match) or '' if _AS_A_WHOLE.fullmatch(page.text, match.end()) else ''
+    spelled = _spelled(page, 0, page.end)
+    return (
+        spelled.value or ''
+        if spelled and not page.low[: spelled.start].strip() and _AS_A_WHOLE.fullmatch(page.low, spelled.end)
+        else ''
+    )
+
+
+def first_amount(text: str) -> float | None:
+    """The first number of a text, in digits or in words."""
+    page = Page(text)
+    number = next(_find(page, 0, page.end), None) or next(spell_out(page.low), None)
+    return float(Fraction(number.value)) if number and number.value else None
+
+
 _NOT_A_COUNT = re.compile(r'\b(?:no|any|every|some|each|this|that|which|the|only|other|another|first|last)\s+\Z')
 _PRONOUN = re.compile(r'\s+(?:of|another|can|could|may|must|might|should|would|will|has|is|was|who|that)\b')
 _CHINESE = {digit: number for number, digit in enumerate('零一二三四五六七八九')} | {'〇': 0, '两': 2}
@@ -363,7 +426,9 @@ def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str]]:
     scales = '|'.join(word for word in _SCALES if word.isascii() and len(word) > 2)
     word = '|'.join(sorted(words, key=len, reverse=True))
     part = '|'.join(sorted(parts, key=len, reverse=True))
-    pattern = rf'(?<![a-zà-ÿ])(?P<sign>(?:minus|negative)\s+)?(?P<amount>(?:(?:half\s+)?an?\s+(?:{scales})|{word})(?:(?:\s+and\s+|\s+y\s+|und|[\s-]+)(?:{word}|{scales})){{0,12}})'
+    more = rf'(?:(?:\s+and\s+|\s+y\s+|und|[\s-]+)(?:{word}|{scales})){{0,12}}'
+    amount = rf'(?P<amount>(?:(?:half\s+)?an?\s+(?:{scales})|{word}){more})'
+    pattern = rf'(?<![a-zà-ÿ])(?P<sign>(?:minus|negative)\s+)?{amount}'
     return (
         words,
         parts,
@@ -373,12 +438,9 @@ def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str]]:
 
 def _spelled(page: Page, start: int, end: int) -> Candidate | None:
     """The last number in words, where a part has no digits."""
-    last = None
     if end - start > 600 or _has_number(page, start, end):
         return None
-    for last in spell_out(page.low, start, end):
-        pass
-    return last
+    return next(iter(list(spell_out(page.low, start, end))[::-1]), None)
 
 
 def spell_out(low: str, start: int = 0, end: int | None = None) -> Iterator[Candidate]:
@@ -398,7 +460,7 @@ def spell_out(low: str, start: int = 0, end: int | None = None) -> Iterator[Cand
             continue
         value = _add_up(amount, words)
         value = value / parts[match['part']] if match['part'] else value
-        value += Fraction(1, parts[match['more']]) if match['more'] else 0
+        value += Fraction(1, parts[match['more']]) if match['more'] else Fraction(0)
         value = -value if match['sign'] else value
         yield Candidate(f'{float(value):.15g}' if value.denominator > 1 else str(value), *match.span())
     for match in _CHINESE_NUMBER.finditer(low, start, end):
@@ -423,7 +485,7 @@ def _add_up(amount: list[str], words: dict[str, Fraction]) -> Fraction:
         elif word in words:
             group += words[word]
         elif (scale := _SCALES.get(word, 1)) < 1000:  # 1 for `and`
-            group = (group or 1) * scale if scale > 1 else group
+            group = (group or Fraction(1)) * scale if scale > 1 else group
         else:
             total, group = total + (group or 1) * scale, Fraction(0)
     return total + group

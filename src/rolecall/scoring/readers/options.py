@@ -23,7 +23,8 @@ _AFTER = re.compile(
     r'\s*[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|\s*(?:\n|\Z)|\s[-–—(|]|\s*[一-鿿✓✔✅✗✘❌→—–]|[-–—]\s)'
 )
 _BECAUSE = re.compile(
-    r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que)(?![a-z])|\s[A-Z]|\s?因'
+    r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que)(?![a-z])'
+    r'|\s[A-Z]|\s?因'
 )
 _OPERATOR = re.compile(
     r'\s?(?:[=<>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
@@ -35,7 +36,6 @@ _ITEM = re.compile(
     r'[ \t*>#+•☐-]*(?:\d{1,2}\.\s)?(?:\[.\]\s|☐\s|☑\s)?(?:(?:Option|Choice)\s)?\(?[A-Za-z][.):|]|\|\s*[A-Za-z]\s*\|'
 )
 _LABEL = re.compile(rf'{CUES.any_of("option")}|\A\W*\d{{1,2}}[.)]\s')
-_CONTRAST = re.compile(r'(?<![a-z])(?:but|however|yet|aber|jedoch|mais|pero)(?![a-z])|但|然而')
 _CONDITION = re.compile(r'\s(?:if|when|falls|wenn|si)\s')
 _PAIRS = (
     ('yes', 'no'),
@@ -53,7 +53,8 @@ _PAIRS = (
 def _letters(labels: str) -> re.Pattern[str]:
     """A letter of the options on its own, or a run of several."""
     return re.compile(
-        rf'[{labels}](?<![A-Za-z0-9_\\.°].)(?<![A-Za-z0-9]-.)[{labels}]{{0,9}}(?![A-Za-z0-9_]|[\'’][A-Za-z]|-[A-Za-z0-9])'
+        rf'[{labels}](?<![A-Za-z0-9_\\.°].)(?<![A-Za-z0-9]-.)[{labels}]{{0,9}}(?![A-Za-z0-9_]|[\'’][A-Za-z]'
+        rf'|-[A-Za-z0-9])'
     )
 
 
@@ -79,12 +80,12 @@ class Options:
         self.texts = {_fold(text): label for label, text in zip(labels, texts, strict=False) if _fold(text)}
         self.values: dict[str, str] = {}
         if self.lettered:
-            self.pattern = self.heads = _letters(''.join(labels))
+            self.pattern = self.head_pattern = _letters(''.join(labels))
         else:
             self.values = {' '.join(label.lower().split()): label for label in labels}
             self.pattern = _words(tuple(self.values))
             self.values = self._other_words() | self.values
-            self.heads = _words(tuple(self.values))
+            self.head_pattern = _words(tuple(self.values))
 
     def _other_words(self) -> dict[str, str]:
         """Other words for yes and no, which count only where an answer is expected."""
@@ -98,11 +99,12 @@ class Options:
         """Each option that is named; without a value where several letters stand together (`ACD`)."""
         if not self.lettered:
             hidden = start
-            for match in (self.heads if head else self.pattern).finditer(page.low, start, end):
+            for match in (self.head_pattern if head else self.pattern).finditer(page.low, start, end):
                 for idiom in CUES.idioms:
                     if idiom not in self.values and page.low.startswith(idiom, match.start()):
                         hidden = match.start() + len(idiom)
-                if match.start() >= hidden:
+                share = re.match(r'.*\d\s?(?:/|out of)\s?\Z', page.low[max(0, match.start() - 12) : match.start()])
+                if match.start() >= hidden and not share:
                     yield Candidate(self.values[' '.join(match[0].split())], *match.span())
             return
         letters = [match.span() for match in self.pattern.finditer(page.text, start, end)]
@@ -171,11 +173,11 @@ class Options:
 
     def _settle(self, page: Page, chosen: list[Candidate], place: int) -> Candidate | None:
         """One of the mentions; without a value if it is an item of a list."""
-        mention = chosen[place]
-        for left, right in pairwise(chosen):
-            if mention in (left, right) and left.value != right.value and self._joined(page, left, right):
+        at = place % len(chosen)
+        for left, right in pairwise(chosen[max(0, at - 1) : at + 2]):
+            if left.value != right.value and self._joined(page, left, right):
                 return Candidate(None, left.start, right.end)
-        return mention
+        return chosen[at]
 
     def _by_text(self, page: Page, start: int, end: int, *, whole: bool) -> Candidate | None:
         """The option whose text a part begins with, or is."""
@@ -206,9 +208,9 @@ class Options:
         article = CUES.article.match(page.low, start, min(end, start + 80))
         begin = article.end() if article else start
         stop = min(page.sentence_end(begin, end), begin + 160)
-        if self.lettered and (small := _SMALL.match(page.text, begin, end)) and small['x'].upper() in self.labels:
-            if not (small['x'] in 'ai' and re.match(r'\s+[a-z]', page.text[small.end() :])):
-                return Candidate(small['x'].upper(), *small.span('x'))
+        small = _SMALL.match(page.text, begin, end) if self.lettered else None
+        if small and small['x'].upper() in self.labels and not re.match(r'[ai]\s+[a-z]', page.text[small.start('x') :]):
+            return Candidate(small['x'].upper(), *small.span('x'))
         by_text = self._by_text(page, begin, stop, whole=False)
         chosen = self._chosen(page, begin, max(stop, min(end, begin + 2)), head=True)
         if not chosen or chosen[0].start - begin > _FILLER or (by_text and chosen[0].start > by_text.start):
@@ -237,6 +239,8 @@ class Options:
             return None
         first, rest = mentions[0], page.text[mentions[-1].end : end]
         if len(mentions) > 1:
+            if len({mention.value for mention in mentions}) == 1 and not rest.strip(_AROUND):
+                return mentions[-1]
             listed = all(self._joined(page, left, right) for left, right in pairwise(mentions))
             return Candidate(None, first.start, mentions[-1].end) if listed and not rest.strip(_AROUND) else None
         if not _LABEL.sub('', rest.lower()).strip(_AROUND + '项') and not re.search('[✗✘❌✖]', rest):
@@ -289,26 +293,27 @@ class Options:
         chosen = self._chosen(page, start, end)
         ends: list[Candidate] = []
         accepted: dict[str, Candidate] = {}
-        rejected = False
         for at, mention in enumerate(chosen):
             limit = min(page.sentence_end(mention.end + 2, end) + 2, mention.end + 90, end)
             if at + 1 < len(chosen):
                 limit = min(limit, chosen[at + 1].start)
             concluded = self._is_concluded(page, mention, start)
-            if CUES.wrong.match(page.low, mention.end, limit) and not concluded:
-                rejected = True
+            if CUES.wrong.match(page.low, mention.end, limit):
                 continue
             settled = self._settle(page, chosen, at)
             if mention.value is None or settled is None or settled.value is None:
                 continue
-            if CUES.right.match(page.low, mention.end, limit):
+            right = CUES.right.match(page.low, mention.end, limit)
+            asked = page.text[page.sentence_end(mention.end, end) :][:1] in ('?', '？')
+            if right and not (asked and '?' not in right[0]):
                 accepted[mention.value] = mention
                 ends.append(mention)
             elif concluded:
                 ends.append(mention)
-        if len(accepted) > 1 and ends[-1] in accepted.values() and not rejected:
+        if len(accepted) > 1 and ends[-1] in accepted.values():
             before, last = list(accepted.values())[-2:]
-            return last if _CONTRAST.search(page.low, before.end, last.start) else None
+            contrast = CUES.contrast.search(page.low, before.end, last.start)
+            return last if contrast or self._is_concluded(page, last, start) else None
         return ends[-1] if ends else self._only_one(page, start, end)
 
     def _is_concluded(self, page: Page, mention: Candidate, start: int) -> bool:
@@ -319,10 +324,10 @@ class Options:
             for finder in (CUES.concludes, CUES.corrects)
             for match in finder.find_all(page, begin, mention.start)
         ]
-        cues += [match.end() for match in _CONTRAST.finditer(page.low, begin, mention.start)]
+        cues += [match.end() for match in CUES.contrast.finditer(page.low, begin, mention.start)]
         if not cues or not re.fullmatch(r'[\s,:，]*[^.,!?。，\n=<]{0,24}', page.low[max(cues) : mention.start]):
             return False
-        if _CONTRAST.search(page.low, max(cues) - 8, max(cues)) and not re.match(
+        if CUES.contrast.search(page.low, max(cues) - 8, max(cues)) and not re.match(
             r'[)\]"*]*\s*(?:[.!。]|\Z)', page.text[mention.end :]
         ):
             return False

@@ -11,7 +11,8 @@ _ABBREVIATION = re.compile(
     r'(?:\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Gen|Col|Sgt|Capt|Sen|Rev|No|vs|Jr|Sr|U\.S|U\.K)|\b[A-Z])\Z'
 )
 _END = re.compile(
-    r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|weil|car|porque)\s|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
+    r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|weil|car|porque)\s'
+    r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
 )
 _LONGEST = 300
 _COPULA = re.compile(r'(?<![a-z])(?:is|was|are|were|ist|war|est|était|es|era|è|é)\s+|[是为]')

@@ -14,13 +14,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple, Protocol, TypeVar
 
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.reading import Candidate, Certainty, Page, Reading
 
 _BOX = re.compile(r'\\(?:boxed|fbox)\s*(?P<open>\{)|\\boxed\s*(?P<bare>[^\s${}]+)')
+_BETWEEN = re.compile(r'\}[\s$]*(?:\\q?quad\s*)?(?:,|\\text\{\s*(?:and|or)\s*\}|and|or)[\s$]*(?:\\q?quad\s*)?\\boxed\{')
+"""Between two boxes that are one answer."""
 _BRACE = re.compile(r'(?<!\\)[{}]|\\[{}](?=\})')
 _HASHES = re.compile(r'^[ \t*]*####(?!#)[ \t]*', re.MULTILINE)
 _BRACKETED = re.compile(
@@ -29,8 +33,13 @@ _BRACKETED = re.compile(
     re.IGNORECASE,
 )
 _BOLD_LINE = re.compile(r'^[ \t]*\*\*[^*\n]{1,30}\*\*[ \t]*$', re.MULTILINE)
-_WINDOW = 600
-"""Characters that are searched at once, from the end."""
+_WINDOW, _TAIL = 600, 6000
+"""Characters that are searched for statements at once, and for conclusions at all, from the end."""
+_MOST_FORMS, _MOST_STATEMENTS = 20, 200
+"""Places of one kind that are looked at, from the end."""
+
+
+_T = TypeVar('_T')
 
 
 class Family(Protocol):
@@ -108,20 +117,20 @@ def _decide(page: Page, family: Family, start: int, end: int) -> _Evidence | Non
         return _correct(page, family, evidence, start, end)
     since = evidence.candidate.end if evidence else start
     weaker = None if evidence else _alone(page, family, start, end)
-    if weaker is None and (concluded := family.concludes(page, since, end)):
+    if weaker is None and (concluded := family.concludes(page, max(since, end - _TAIL), end)):
         weaker = _Evidence(concluded.start, 'conclusion', 'concluded', concluded)
     if weaker is not None and weaker.candidate.value is not None:
         return weaker
     if evidence or weaker:
         return evidence or weaker
-    mentions = family.mentions(page, start, end)
+    mentions = family.mentions(page, max(start, end - _TAIL), end)
     return _Evidence(mentions[-1].start, 'mention', 'inferred', mentions[-1]) if mentions else None
 
 
 def _correct(page: Page, family: Family, evidence: _Evidence, start: int, end: int) -> _Evidence:
     """What a reply concludes after it has taken its statement back: `No, that is wrong. It is C.`"""
     cue = CUES.corrects.find(page, evidence.candidate.end, end)
-    later = family.concludes(page, cue.end(), end) if cue else None
+    later = family.concludes(page, max(cue.end(), end - _TAIL), end) if cue else None
     return _Evidence(later.start, 'correction', 'concluded', later) if later and later.value else evidence
 
 
@@ -142,6 +151,11 @@ _FORMS = ('field', 'hashes', 'box', 'tag', 'brackets')
 _MOST_RIVALS = 4
 
 
+def _latest(places: Iterable[_T]) -> list[_T]:
+    """The last places, the last one first."""
+    return list(deque(places, maxlen=_MOST_FORMS))[::-1]
+
+
 def _last(evidence: Iterator[_Evidence]) -> _Evidence | None:
     return max(evidence, key=lambda one: one.place, default=None)
 
@@ -150,7 +164,7 @@ def _fields(page: Page, family: Family, start: int, end: int) -> Iterator[_Evide
     """The last answer that stands in a field of an object."""
     if '{' not in page.raw and '"' not in page.raw:
         return
-    for match in reversed(list(CUES.field.finditer(page.low, start, end))):
+    for match in _latest(CUES.field.finditer(page.low, start, end)):
         begin, stop = _value_span(page.raw, match.end(), end)
         candidate = family.declared(page, begin, stop)
         if candidate:
@@ -188,12 +202,20 @@ def _declared(page: Page, family: Family, start: int, end: int) -> Iterator[_Evi
     """The last answer in each of the forms that declare one."""
     raw, text = page.raw, page.text
     if 'box' in raw:
-        for rule, begin, stop in reversed(list(_boxes(raw, start, end))):
+        boxes = list(_boxes(raw, start, end))
+        for at, (begin, stop) in _latest(enumerate(boxes)):
             if candidate := family.declared(page, begin, stop):
-                yield _Evidence(begin, rule, 'stated', candidate)
+                before = boxes[at - 1] if at else (begin, begin)
+                if (
+                    not family.chooses
+                    and _BETWEEN.fullmatch(raw, before[1], begin)
+                    and (other := family.declared(page, *before))
+                ):
+                    candidate = Candidate(f'{other.value}, {candidate.value}', other.start, candidate.end)
+                yield _Evidence(begin, 'box', 'stated', candidate)
                 break
     if '####' in raw:
-        for match in reversed(list(_HASHES.finditer(raw, start, end))):
+        for match in _latest(_HASHES.finditer(raw, start, end)):
             line = raw.find('\n', match.end(), end)
             stop = end if line < 0 else line
             if not raw[match.end() : stop].strip():  # the answer stands below the heading
@@ -203,24 +225,33 @@ def _declared(page: Page, family: Family, start: int, end: int) -> Iterator[_Evi
                 yield _Evidence(match.start(), 'hashes', 'stated', candidate)
                 break
     if '<' in raw:
-        for match in reversed(list(CUES.tag.finditer(page.low, start, end))):
+        for match in _latest(CUES.tag.finditer(page.low, start, end)):
             stop = page.low.find('<', match.end(), end)
             span = match.end(), end if stop < 0 else stop
             if candidate := family.declared(page, *span):
                 yield _Evidence(match.start(), 'tag', 'stated', candidate)
                 break
     if '[' in raw or '【' in raw or '☑' in raw:
-        for match in reversed(list(_BRACKETED.finditer(text, start, end))):
+        for match in _latest(_BRACKETED.finditer(text, start, end)):
             inside = match[0] in ('[', '[[', '【')
+            if match[0] == '[' and not family.chooses:
+                continue
             closing = re.compile(r'\]|】|\n').search(text, match.end(), end)
             stop = closing.start() if inside and closing else page.sentence_end(match.end(), end)
             candidate = (family.fills if inside else family.follows)(page, match.end(), stop)
             if candidate:
+                line = text.rfind('\n', start, match.start()) + 1
+                since = max(line, start, match.start() - _WINDOW)
+                for earlier in _BRACKETED.finditer(text, since, match.start()) if inside else ():
+                    rival = family.fills(page, earlier.end(), text.find(']', earlier.end(), end))
+                    contrast = CUES.contrast.search(page.low, earlier.end(), match.start())
+                    if rival and rival.value != candidate.value and not contrast:
+                        candidate = Candidate(None, rival.start, candidate.end)
                 yield _Evidence(match.start(), 'brackets', 'stated', candidate)
                 break
 
 
-def _boxes(raw: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+def _boxes(raw: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """What stands in complete boxes; of nested ones the innermost comes last."""
     boxes = list(_BOX.finditer(raw, start, end))
     opened: list[int] = []
@@ -233,14 +264,14 @@ def _boxes(raw: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
                 closings[opened.pop()] = brace.start()
     for box in boxes:
         if box['bare']:
-            yield 'box', *box.span('bare')
+            yield box.span('bare')
         elif box.start('open') in closings:
-            yield 'box', box.end('open'), closings[box.start('open')]
+            yield box.end('open'), closings[box.start('open')]
 
 
 def _statement(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
     """The last statement of the reply's own that has an answer behind or before it."""
-    for stop, begin, follows in _find_statements(page, family, start, end):
+    for stop, begin, follows in islice(_find_statements(page, family, start, end), _MOST_STATEMENTS):
         if follows:
             candidate = family.follows(page, stop, end)
             rule = 'statement'
@@ -279,7 +310,7 @@ def _is_own(page: Page, cue: int, cue_end: int, candidate: Candidate, start: int
 
 def _correction(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
     """What a reply corrects itself to, directly behind `wait`, `actually`, `no,`."""
-    for match in reversed(CUES.corrects.find_all(page, start, end)):
+    for match in _latest(CUES.corrects.find_all(page, start, end)):
         stop = page.sentence_end(match.end(), end)
         begin = match.end()
         while begin < stop and not page.text[begin].isalnum() and page.text[begin] not in '([$\\"\'“-':
@@ -311,7 +342,7 @@ def _alone(page: Page, family: Family, start: int, end: int) -> _Evidence | None
     candidate = (family.fills(page, *sentence) or family.leads(page, sentence[0], stop)) if whole else None
     if candidate:
         return _Evidence(candidate.start, 'last sentence', 'stated', candidate)
-    for line in reversed(list(_BOLD_LINE.finditer(page.raw, start, end))):
+    for line in _latest(_BOLD_LINE.finditer(page.raw, start, end)):
         if candidate := family.fills(page, *line.span()):
             return _Evidence(candidate.start, 'emphasised line', 'stated', candidate)
     return None

@@ -1,14 +1,14 @@
 """What is read from a reply: a `Reading` says which characters it stands on, by which rule, and how sure it is.
 
-A `Page` is a reply made easy to search: emphasis is blanked, wide signs are narrow, and every character keeps its place,
-so that positions in a page are positions in the stored reply.
+A `Page` is a reply made easy to search: emphasis is blanked, wide signs are narrow, and every character keeps its
+place, so that positions in a page are positions in the stored reply.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rolecall.scoring.readers.cues import CUES, Finder
@@ -16,14 +16,14 @@ from rolecall.scoring.readers.cues import CUES, Finder
 Certainty = Literal['stated', 'concluded', 'inferred']
 
 _NARROW = {0xFF01 + sign: 0x21 + sign for sign in range(94) if chr(0xFF01 + sign) not in '！？；，'}
-_NARROW |= str.maketrans({'−': '-', '\u00a0': ' ', '\u2009': ' ', '\u202f': ' ', '　': ' ', '｡': '。', '\t': ' '})
+_NARROW |= str.maketrans('−\u00a0\u2009\u202f　｡\t', '-    。 ')
 _MARKUP = re.compile(
     r'~~[^~\n]{1,80}~~|(?<![0-9A-Za-z)])\*\*|\*\*(?![0-9A-Za-z(])|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)|`{1,3}(?:json)?'
     r'|(?<!\w)__|__(?!\w)|(?<![\w\]})])_(?=\w)|(?<=[\w:.])_(?!\w)|\\(?:text|textbf|textit|mathrm|mathbf|mathsf|displaystyle|bf|rm)(?![a-z])\s?\{?|\\[,;!](?!\d)'
 )
 _WORD = re.compile('[a-z0-9]+')
 _SENTENCE_END = re.compile(
-    r'[\n。！？；]|(?<!\bi\.e)(?<!\be\.g)(?<!\b[RrMD][srS])(?<!\bMrs)(?<!\bvs)(?<!\b[Nn]o)(?<!\bSt)(?<!approx)[.!?;](?=["\'”’)\]*}]{0,4}(?:\s|$))'
+    r'[\n。！？；]|(?<!\bi\.e)(?<!\be\.g)(?<!\b[RrMD][srS])(?<!\bMrs)(?<!\bvs)(?<!\bSt)(?<!approx)[.!?;](?=["\'”’)\]*}]{0,4}(?:\s|$))'
 )
 _LONGEST_SENTENCE = 400
 
@@ -58,6 +58,20 @@ class Reading:
     def counts(self) -> bool:
         """Whether the reply states or concludes this answer."""
         return self.value is not None and self.certainty != 'inferred'
+
+    @property
+    def why_not(self) -> str:
+        """Why this gets no credit; empty if it does."""
+        if self.value is None:
+            return 'the reply leaves several answers open.'
+        return '' if self.counts else f'the reply states no answer; {self.value!r:.60} is merely inferred.'
+
+    def moved(self, offset: int) -> Reading:
+        """The reading in a text of which this one begins at `offset`."""
+        if not offset:
+            return self
+        rivals = tuple(rival.moved(offset) for rival in self.rivals)
+        return replace(self, start=self.start + offset, end=self.end + offset, rivals=rivals)
 
 
 class Page:

@@ -1,0 +1,132 @@
+"""Which of two answers a judge prefers: `[[A]]`, `[[A>>B]]`, `Output (a) is better.`, `选择：C`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from rolecall.scoring.readers.options import Options
+from rolecall.scoring.readers.ranking import read_reply
+from rolecall.scoring.readers.reading import Candidate, Page, Reading
+
+Side = Literal['first', 'second', 'tie']
+
+_NOUN = (
+    r'(?:assistant|model|response|answer|output|candidate|reply|option|system|text|summary'
+    r'|助手|模型|回答|答案|回复|选项)'
+)
+_NOUN_BEFORE = re.compile(rf'{_NOUN}\s*\Z')
+_SIDES: dict[str, Side] = {
+    **dict.fromkeys(('a', '1', '一', 'first', 'former', '前者', 'm'), 'first'),
+    **dict.fromkeys(('b', '2', '二', 'second', 'latter', '后者', 'M'), 'second'),
+}
+_TIE = (
+    r'(?<![a-z])(?:a tie|tie|tied|a draw|draw|equally (?:good|bad|strong|weak|helpful|well)|of equal quality|equal'
+    r'|both(?=\s*(?:[.!\n]|$)|\s+are\s+equally)'
+    r'|neither(?=[^.\n]{0,20}better))(?![a-z])|平局|平手|平(?![均时常])|持平|不分上下|旗鼓相当|难分伯仲|不相上下|一样好?|同样好|相同'
+)
+_NAMED = re.compile(
+    rf'(?<![a-z]){_NOUN}[\s_#:"“*(-]{{0,4}}(?P<x>[abm12一二])\)?(?![a-z0-9])'
+    rf'|(?<![a-z])(?P<place>first|second|former|latter)(?=\s+{_NOUN}|\s+one|\s+is\b)(?:\s+{_NOUN})?'
+    rf'|第(?P<nth>[一二])个(?:{_NOUN})?|(?P<which>前者|后者)|(?P<tie>{_TIE})'
+)
+_BARE = re.compile(
+    r'(?<![A-Za-z0-9\'’])(?:(?P<said>[AB12])(?=\s+(?:is|was|wins|won)\b|\s*[更胜优])'
+    r'|(?P<x>[ABC12mM]|[ab](?=\)))\+{0,2}(?![A-Za-z0-9\'’]|\s+[a-z]))'
+)
+_RELATION = re.compile(
+    r'(?<![\w<>=])(?P<left>[ABab])\s*(?P<sign>>{1,3}|<{1,3}|={1,2}|≫|≪)\s*(?P<right>[ABab])(?![\w<>=])'
+    r'|(?<![\w])(?P<side>[AB])(?P<plus>\+{1,2})(?![\w+])'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """The answer that a judge prefers, by the place where it was shown."""
+
+    side: Side
+    margin: float | None = None
+    """How much better the first one is, where the verdict is graded: 1 (`A>>B`), 0.5, 0, -0.5 or -1."""
+
+    @property
+    def share(self) -> float:
+        """What the first answer wins: 1, 0, or half of it."""
+        return {'first': 1.0, 'tie': 0.5, 'second': 0.0}[self.side]
+
+
+class Sides(Options):
+    """The two answers that a judge compares, and a tie, by their names. A `Family`."""
+
+    def __init__(self) -> None:
+        super().__init__(('first', 'second', 'tie'))
+
+    def follows(self, page: Page, start: int, end: int) -> Candidate | None:
+        named = _NOUN_BEFORE.search(page.low, max(0, start - 14), start)
+        return None if named else super().follows(page, start, end)
+
+    def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
+        return super().leads(page, start, end) if correcting else None
+
+    def _only_one(self, page: Page, start: int, end: int) -> Candidate | None:
+        only = super()._only_one(page, start, end)
+        return only if only and only.value == 'tie' else None
+
+    def _find(self, page: Page, start: int, end: int, *, head: bool = False) -> Iterator[Candidate]:
+        places: dict[int, Candidate] = {}
+        for match in _RELATION.finditer(page.text, start, end):
+            side = _lean(match)
+            if side is not None:
+                places[match.start()] = Candidate(side.side, *match.span())
+        for match in _NAMED.finditer(page.low, start, end):
+            name = match['x'] or match['place'] or match['nth'] or match['which']
+            capital = match['x'] == 'm' and page.text[match.start('x')] == 'M'
+            value = 'second' if capital else _SIDES[name] if name else 'tie'
+            places.setdefault(match.start(), Candidate(value, *match.span()))
+        for match in _BARE.finditer(page.text, start, end):
+            if head or match['said']:
+                name = match['x'] or match['said']
+                side_value: Side = 'tie' if name == 'C' else _SIDES.get(name) or _SIDES[name.lower()]
+                places.setdefault(match.start(), Candidate(side_value, *match.span()))
+        taken = start
+        for at in sorted(places):
+            if at >= taken:
+                yield places[at]
+                taken = places[at].end
+
+
+def _lean(match: re.Match[str]) -> Preference | None:
+    """What a relation (`A>>B`) or a grade (`B+`) says."""
+    if match['plus']:
+        margin = len(match['plus']) / 2 * (1 if match['side'] == 'A' else -1)
+    elif match['left'].upper() == match['right'].upper():
+        return None
+    elif match['sign'][0] == '=':
+        margin = 0.0
+    else:
+        first = (match['left'].upper() == 'A') == (match['sign'][0] in '>≫')
+        margin = (1.0 if len(match['sign']) > 1 or match['sign'] in '≫≪' else 0.5) * (1 if first else -1)
+    return Preference('first' if margin > 0 else 'second' if margin < 0 else 'tie', margin)
+
+
+_SIDES_FAMILY = Sides()
+
+
+def read_side(reply: str) -> Reading | None:
+    """The preference that a judge's reply states or concludes, with its place."""
+    return read_reply(reply, _SIDES_FAMILY)
+
+
+def preference_in(reply: str) -> Preference | None:
+    """The preference that a judge's reply states; None if it states none, or both.
+
+    >>> [preference_in(reply) for reply in ('My final verdict is: [[A>>B]]', '选择：C', '[[A]] or [[B]]')]
+    [Preference(side='first', margin=1.0), Preference(side='tie', margin=None), None]
+    """
+    reading = read_side(reply)
+    if reading is None or not reading.counts:
+        return None
+    graded = _RELATION.search(reply, reading.start, reading.end)
+    lean = _lean(graded) if graded else None
+    return lean or Preference(reading.value)  # type: ignore[arg-type]
