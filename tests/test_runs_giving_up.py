@@ -223,3 +223,13 @@ def test_a_closed_local_port_is_reported_within_seconds(tmp_path: Path) -> None:
         summary = run_config(config(api(url), dataset(questions(200))), out=tmp_path)
     assert 'unreachable' in summary.broken['toy']
     assert time.monotonic() - began < 60  # a server elsewhere is waited for two minutes
+
+
+def test_an_outage_without_end_is_described_by_its_length_and_the_attempts() -> None:
+    error = ModelError('http://host/v1: the server failed (503).', transient=True, status=503)
+    retrier = Retrier('m', RetryPolicy(longest_outage=600))
+    with pytest.raises(ModelUnavailableError) as gone:
+        asyncio.run(retrier.handle(error, Attempts(failed=3), down=640.0))
+    assert str(gone.value) == (
+        'm: no answer for 11 min, the last request tried 4 times: http://host/v1: the server failed (503).'
+    )

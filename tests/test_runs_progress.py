@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ import pytest
 from rolecall import ConfigError
 from rolecall.experiment.lint.finding import Finding
 from rolecall.models.backends import MODELS, build_model
+from rolecall.runs.client.batch_client import BatchClient
+from rolecall.runs.client.model_client import Activity
+from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.run_plan import PlannedPair, RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
@@ -98,6 +103,29 @@ def test_a_terminal_shows_where_time_goes_below_the_bars(monkeypatch: pytest.Mon
     shown = stream.getvalue()
     listener.on_end()
     assert shown.index('d × m') < shown.index(TIMES[0]) < shown.index(TIMES[1])
+
+
+def test_a_log_repeats_nothing_while_a_server_is_silent_and_guesses_no_end() -> None:
+    seconds = itertools.count(1)
+    stream = io.StringIO()
+    listener = PlainProgress(stream, every=0.01)
+    why = 'http://host/v1: the server failed (503).'
+    listener.on_pair_start(
+        'd', 'm', 8, lambda: Activity(waiting=f'no answer for {next(seconds)} s, still trying: {why}')
+    )
+    listener.on_row(Result('d', 'm', 0, 'ok'), asked=True)
+    time.sleep(0.4)
+    listener.on_end()
+    lines = stream.getvalue().splitlines()
+    waiting = [line for line in lines if 'the server failed (503)' in line]
+    assert len(waiting) == 1
+    assert 'left' not in waiting[0]
+    assert len(waiting[0]) < 200
+
+
+def test_the_tokens_of_a_batch_under_way_are_counted() -> None:
+    model = type('Computing', (), {'batch': 4, 'computed': 1234, 'name': 'm'})()
+    assert BatchClient(model, RetryPolicy()).activity.tokens == 1234
 
 
 def test_a_score_that_is_none_still_counts_its_rows() -> None:

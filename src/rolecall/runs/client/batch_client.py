@@ -22,7 +22,8 @@ class BatchClient(GatheringClient):
 
     @property
     def activity(self) -> Activity:
-        return Activity(self._computing, self.model.batch, self._tokens)
+        computed = getattr(self.model, 'computed', 0)  # counted while a batch is under way
+        return Activity(self._computing, self.model.batch, max(self._tokens, computed))
 
     async def close(self) -> None:
         """Stop computing."""

@@ -174,7 +174,7 @@ class Retrier:
         hopeless = self._is_hopeless(error, attempts, down)
         if not error.transient or not left or hopeless:
             total = attempts.total + 1
-            await self._record_failure(error, attempts=total, hopeless=hopeless)
+            await self._record_failure(error, attempts=total, hopeless=hopeless, down=down)
             if total == 1:
                 raise error
             raise ModelError(_after_attempts(error, total), transient=error.transient, status=error.status) from error
@@ -211,11 +211,14 @@ class Retrier:
             return attempts.total > 0 and time.monotonic() - self._closed_since >= _CLOSED_SECONDS
         return error.transient and down > self.policy.longest_outage
 
-    async def _record_failure(self, error: ModelError, *, attempts: int, hopeless: bool) -> None:
+    async def _record_failure(self, error: ModelError, *, attempts: int, hopeless: bool, down: float) -> None:
         """A call has failed for good. That may mean that all others will, too."""
         why = _after_attempts(error, attempts) if error.transient else str(error)
+        if hopeless and down:
+            minutes = f'{down / 60:.0f} min' if down >= 90 else f'{down:.0f} s'
+            raise self.give_up(f'no answer for {minutes}, the last request tried {attempts} times: {error}') from error
         if hopeless:
-            raise self.give_up(_after_attempts(error, attempts)) from error
+            raise self.give_up(why) from error
         if error.transient and error.status is None and attempts > 1:
             await self._record_broken_connection(error, why)
             return

@@ -16,7 +16,7 @@ from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.strings import count_noun, printable, wrap_for
+from rolecall.strings import count_noun, mask_details, printable, wrap_for
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,7 +33,9 @@ _MOST_TIMES = 9
 _REFRESH = 0.1
 _MOST_PAIRS = 40
 _MOST_FINDINGS = 5
-_LONGEST_REASON = 200
+_LONGEST_REASON = 120
+_STILL_ALIVE = 60.0
+"""Seconds after which a plain line is printed although nothing changed."""
 
 
 def progress_for(
@@ -97,12 +99,18 @@ class PairProgress:
         parts = [f'{rate:,.1f} rows/s'] if self.sent else []
         parts += [f'{count:,} {outcome}' for outcome, count in self.outcomes.items() if outcome != 'ok']
         parts += [count_noun(tokens, 'token')] if tokens else []
-        if self.total is not None and self.sent and self.done < self.total:
+        if self.total is not None and self.sent and self.done < self.total and not activity.waiting:
             parts.append(f'{_clock((self.total - self.done) / rate)} left')
         parts += [f'{activity.in_flight} in flight'] if activity.in_flight else []
         parts += [activity.where] if activity.where else []
         parts += [activity.waiting[:_LONGEST_REASON]] if activity.waiting else []
         return ', '.join(parts)
+
+    def state(self) -> tuple[object, ...]:
+        """What a log should mention once: rows, tokens, outcomes, and why nothing moves, without times."""
+        activity = self.activity()
+        reason = mask_details(activity.waiting.partition(': ')[2])
+        return self.done, self.tokens, activity.tokens, tuple(self.outcomes.items()), activity.where, reason
 
 
 def _clock(seconds: float) -> str:
@@ -134,6 +142,8 @@ class PlainProgress(QuietProgress):
         super().__init__(stream)
         self._every = every
         self._pairs: dict[tuple[str, str], PairProgress] = {}
+        self._printed: dict[tuple[str, str], tuple[tuple[object, ...], float]] = {}
+        """What was last printed about a pair, and when."""
         self._times_told = time.monotonic()
         self._ended = threading.Event()
         self._ticker: threading.Thread | None = None
@@ -198,7 +208,11 @@ class PlainProgress(QuietProgress):
                     self._show(key, pair)
 
     def _show(self, key: tuple[str, str], pair: PairProgress) -> None:
-        self._print(printable(pair.line()))
+        before, at = self._printed.get(key, ((), 0.0))
+        state, now = pair.state(), time.monotonic()
+        if state != before or now - at >= _STILL_ALIVE:
+            self._printed[key] = state, now
+            self._print(printable(pair.line()))
 
 
 def _shorten(lines: Sequence[str]) -> list[str]:
