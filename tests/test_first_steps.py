@@ -17,8 +17,8 @@ import pytest
 import rolecall
 from rolecall import load_config, run_config
 from rolecall.compat.lm_eval import is_task_source
+from rolecall.config_keys import KEYS
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.opening.key_texts import KEY_TEXTS
 from rolecall.experiment.opening.schema import config_schema
 from rolecall.experiment.opening.source import SourceOptions
 from rolecall.models.endpoint_check import check_service
@@ -112,14 +112,14 @@ def test_every_key_of_the_schema_says_what_it_means_and_no_text_is_left_over() -
 
     def walk(schema: Any) -> None:
         for key, inner in schema.get('properties', {}).items():
-            assert inner['description'] == KEY_TEXTS[key]
+            assert inner['description'] == KEYS[key].meaning
             described.add(key)
             walk(inner)
         for inner in (*schema.get('anyOf', ()), *filter(None, [schema.get('items')])):
             walk(inner)
 
     walk(config_schema())
-    assert described == set(KEY_TEXTS)
+    assert described == {key.name for key in KEYS.values() if key.places != {'foreign'}}
 
 
 def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

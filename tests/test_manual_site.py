@@ -41,13 +41,17 @@ def test_no_page_takes_anything_from_another_server(site: Path) -> None:
 
 
 def test_the_reference_has_every_command_key_and_name(site: Path) -> None:
-    from rolecall.experiment.opening.key_texts import KEY_TEXTS
+    from rolecall.config_keys import KEYS
     from rolecall.ui.cli.list import KINDS, list_parts, load_registry
     from rolecall.ui.cli.main import _COMMANDS
 
     pages = {page.stem: page.read_text(encoding='utf-8') for page in (site / 'reference').glob('*.html')}
     assert [name for name in _COMMANDS if f'>rolecall {name}' not in pages['commands']] == []
-    assert [key for key in KEY_TEXTS if f'<code>{key}</code>' not in pages['config-keys']] == [
+    assert [
+        name
+        for name, key in KEYS.items()
+        if key.places != {'foreign'} and f'<code>{name}</code>' not in pages['config-keys']
+    ] == [
         'silence',
         'rules',
         'input',

@@ -84,7 +84,8 @@ def _expand(action: argparse.Action) -> str:
 
 
 def _config_keys() -> Iterator[str]:
-    from rolecall.experiment.opening.schema import MODEL_KINDS, config_schema
+    from rolecall.config_keys import KEYS, MODEL_PLACES
+    from rolecall.experiment.opening.schema import config_schema
 
     schema = config_schema()['properties']
     dataset = schema['datasets']['items']['properties']
@@ -114,9 +115,9 @@ def _config_keys() -> Iterator[str]:
     )
     rows = []
     for key, value in model.items():
-        kinds = [kind for kind, keys in MODEL_KINDS.items() if key in keys]
+        kinds = [kind for kind, places in MODEL_PLACES.items() if not KEYS[key].places.isdisjoint(places)]
         rows.append(
-            (f'`{key}`', _type(value), 'all' if len(kinds) == len(MODEL_KINDS) else ', '.join(kinds), _said(value))
+            (f'`{key}`', _type(value), 'all' if len(kinds) == len(MODEL_PLACES) else ', '.join(kinds), _said(value))
         )
     yield _table(('key', 'type', 'models', 'meaning'), rows)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeGuard
 
+from rolecall.config_keys import KEYS, Key
 from rolecall.errors import ConfigError, Problem, did_you_mean
 
 _NEARLY = 0.85
@@ -139,6 +140,8 @@ class Problems:
 class OptionReader:
     """Reads the options of one mapping. Each method takes the names an option goes by: the first that is set counts.
 
+    Bounds that are not passed are those declared for the key (`config_keys.tsv`).
+
     A wrong value is recorded and read as None, so that one pass finds every problem; an option that is absent is None
     too. Pass `problems` to collect into a list that is raised later; otherwise call `raise_problems`.
 
@@ -195,6 +198,8 @@ class OptionReader:
     def whole(self, *names: str, least: int | None = None, most: int | None = None, remedy: str = '') -> int | None:
         """A whole number within bounds."""
         name, value = self._find(names)
+        if least is None and most is None:
+            least, most = _declared_bounds(name)
         if value is None or is_whole(value, least=least, most=most):
             return value
         self._reject(name, f'a whole number{_bounds(least, most)}', value, remedy)
@@ -205,6 +210,8 @@ class OptionReader:
     ) -> float | None:
         """A finite number within bounds."""
         name, value = self._find(names)
+        if least is None and most is None:
+            least, most = _declared_bounds(name)
         low, high = -math.inf if least is None else least, math.inf if most is None else most
         if value is None or is_number(value, least=low, most=high):
             return value
@@ -227,9 +234,9 @@ class OptionReader:
         self._reject(name, 'True or False', value, remedy)
         return None
 
-    def one_of(self, name: str, known: Iterable[str], *, remedy: str = '') -> str | None:
-        """One of the known words."""
-        words = tuple(known)
+    def one_of(self, name: str, known: Iterable[str] = (), *, remedy: str = '') -> str | None:
+        """One of the known words; without any, of those that are declared for the key."""
+        words = tuple(known) or KEYS[name].words
         value = self._options.get(name)
         if value is None or (isinstance(value, str) and value in words):
             return value
@@ -277,6 +284,11 @@ def _show(value: object) -> str:
         return f'{value!r:.{_SHOWN}}'
     except (ValueError, RecursionError):  # a number of thousands of digits, a list nested too deeply
         return f'something of type {type(value).__name__}'
+
+
+def _declared_bounds(name: str) -> tuple[int | None, int | None]:
+    key: Key | None = KEYS.get(name)
+    return (None, None) if key is None else (key.least, key.most)
 
 
 def _bounds(least: float | None, most: float | None) -> str:

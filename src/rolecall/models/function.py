@@ -56,9 +56,9 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     score = entry.get('score')
     if score is not None and not callable(score):
         reader.refuse('score', 'expected a function.')
-    threads = reader.whole('max_workers', least=1) or _THREADS
+    threads = reader.whole('max_workers') or _THREADS
     revision = reader.text('revision')
-    max_seq_len = reader.whole('max_seq_len', least=1)
+    max_seq_len = reader.whole('max_seq_len')
     chat = reader.flag('chat')
     reader.raise_problems()
     return FunctionModel(

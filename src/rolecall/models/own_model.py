@@ -39,8 +39,8 @@ def build_own_model(part: Any, entry: Mapping[str, Any], *, name: str) -> Model:
         model: Model = model_object
         return model
     reader = OptionReader(entry, name)
-    max_seq_len = reader.whole('max_seq_len', least=1)
-    batch = reader.whole('batch_size', least=1) or 1
+    max_seq_len = reader.whole('max_seq_len')
+    batch = reader.whole('batch_size') or 1
     revision = reader.text('revision')
     reader.raise_problems()
     return OwnModel(

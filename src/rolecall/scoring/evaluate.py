@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rolecall.config_keys import keys_of
 from rolecall.errors import ConfigError, Problem, RenderError, RolecallError, did_you_mean
 from rolecall.models.protocol import ModelError
 from rolecall.scoring.answers import (
@@ -34,16 +35,7 @@ _EXTRACTING = ('model_postprocessor', 'pred_postprocessor')
 _EVALUATORS_OWN = 'evaluator.pred_postprocessor'
 _ONLY = ''
 """The name of the extractor where there is one."""
-_OF_THE_RUN = (
-    'pred_role',
-    'num_gpus',
-    'sc_size',
-    'ds_split',
-    'dump_details',
-    'cal_extract_rate',
-    'analyze_contamination',
-)
-EVAL_KEYS = ('evaluator', *_EXTRACTING, 'dataset_postprocessor', 'ds_column', 'k', 'failures', 'unparsed', *_OF_THE_RUN)
+EVAL_KEYS = keys_of('eval')
 
 
 @dataclass(frozen=True, slots=True)

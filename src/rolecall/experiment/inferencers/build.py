@@ -17,8 +17,6 @@ from rolecall.experiment.opening.sampling import check_sampling, check_stops, fi
 from rolecall.registry import is_reference_class
 from rolecall.usercode import user_code
 
-_SIDES = ('left', 'middle', 'right')
-
 
 def build_inferencer(
     name: str,
@@ -80,14 +78,14 @@ def _make(name: str, found: type[Any], offered: Mapping[str, Any]) -> Inferencer
 
 def _check_options(options: Mapping[str, Any]) -> list[Problem]:
     reader = OptionReader(options)
-    reader.one_of('truncate', _SIDES)
+    reader.one_of('truncate')
     decide_by = reader.one_of('decide_by', DECIDE_BY)
     if options.get('normalizing_str') is None and decide_by in ('normalised', 'normalised_sum'):
         reader.refuse('decide_by', f'{decide_by} needs a normalizing_str.', "Give one, '\\n' for instance.")
     reader.text('normalizing_str')
-    reader.whole('max_seq_len', least=1)
-    size = reader.whole('block_size', least=1) or SWCELossInferencer().block_size
-    if (stride := reader.whole('stride', least=1)) is not None and stride > size:
+    reader.whole('max_seq_len')
+    size = reader.whole('block_size') or SWCELossInferencer().block_size
+    if (stride := reader.whole('stride')) is not None and stride > size:
         reader.refuse('stride', f'windows of {size} tokens that move by {stride} leave tokens out.', 'Make it smaller.')
     if not isinstance(options.get('output_schema'), (Mapping, type(None))):
         remedy = "Write it as a dict: {'type': 'object', 'properties': {…}}."

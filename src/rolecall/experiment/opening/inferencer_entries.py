@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from rolecall.config_keys import keys_of
 from rolecall.core.program import InferMode
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.experiment.opening.sampling import SAMPLING_OPTIONS
 from rolecall.registry import Registry, bare_name, is_reference_class, part_name
 
 Kind = Literal['gen', 'wordings', 'choices', 'label', 'whole', 'dialogue']
@@ -71,10 +71,7 @@ INFERENCERS: Registry[Any] = Registry(
     },
 )
 
-_WORDING_OPTIONS = ('labels', 'gen_field_replace_token', 'infer_mode', 'prefill', 'original_prompt_list', 'adv_key')
-_FITTING_OPTIONS = ('max_seq_len', 'truncate', 'batch_size')
-_WEIGHING_OPTIONS = ('normalizing_str', 'decide_by', 'single_token', 'block_size', 'stride')
-INFERENCER_OPTIONS = ('type', *_WORDING_OPTIONS, *_FITTING_OPTIONS, *_WEIGHING_OPTIONS, *SAMPLING_OPTIONS)
+INFERENCER_OPTIONS = keys_of('inferencer', 'sampling')
 """What an inferencer's entry may say and is acted on. (Other systems have further options, which are left alone.)"""
 
 _DEFAULT_INFER_MODE: dict[str, InferMode] = {'MultiTurnGenInferencer': 'every'}

@@ -43,7 +43,7 @@ class Overrides:
     def __post_init__(self) -> None:
         reader = OptionReader({field.name: getattr(self, field.name) for field in fields(self)})
         reader.whole('shots', least=0)
-        reader.whole('max_out_len', least=1)
+        reader.whole('max_out_len')
         reader.whole('n', least=1)
         reader.whole('seed')
         reader.number('temperature', least=0)

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rolecall.checking import OptionReader, Problems, expected
+from rolecall.config_keys import KEYS, keys_of
 from rolecall.errors import Problem
 from rolecall.models.protocol import Sampling
 
@@ -25,25 +26,19 @@ _PASSED_ON = (
     'tools',
     'tool_choice',
 )
-_WHOLE = {
-    **dict.fromkeys((*REPLY_LENGTHS, 'min_out_len', 'sc_size', 'num_return_sequences'), 1),
-    **dict.fromkeys(('top_k', 'seed'), -1),
-}
-"""Whole numbers, with the least that can be meant."""
-_UP_TO = {'temperature': None, 'top_p': 1, 'min_p': 1}
-"""Numbers from 0, with the largest that can be meant."""
-SAMPLING_OPTIONS = (
+_CHECKED = (
     *REPLY_LENGTHS,
-    *_NAMED,
-    *_STOPS,
-    *_PASSED_ON,
-    *_HOMES,
-    'min_new_tokens',
-    'do_sample',
-    'num_return_sequences',
+    'min_out_len',
     'sc_size',
-    'output_schema',
+    'num_return_sequences',
+    'top_k',
+    'seed',
+    'temperature',
+    'top_p',
+    'min_p',
 )
+"""Numbers, whose bounds are declared with their keys."""
+SAMPLING_OPTIONS = keys_of('sampling')
 """Everything that says how answers are drawn."""
 _MISSPELT = 0.9
 _NOT_SAMPLING = (*REPLY_LENGTHS, *_STOPS, *_NAMED, 'do_sample', 'num_return_sequences', 'n')
@@ -118,10 +113,11 @@ def check_sampling(*places: Mapping[str, Any]) -> list[Problem]:
         homes = {'': place, **{key: place[key] for key in _HOMES if isinstance(place.get(key), Mapping)}}
         for where, home in homes.items():
             reader = OptionReader(home, where, problems=problems)
-            for key, least in _WHOLE.items():
-                reader.whole(key, least=least, remedy=f'Write {key}={least} or more, or leave it out.')
-            for key, most in _UP_TO.items():
-                reader.number(key, least=0, most=most, remedy=f'Write {key}=0.5, for instance, or leave it out.')
+            for key in _CHECKED:
+                if KEYS[key].kind == 'whole':
+                    reader.whole(key, remedy=f'Write {key}={KEYS[key].least} or more, or leave it out.')
+                else:
+                    reader.number(key, remedy=f'Write {key}=0.5, for instance, or leave it out.')
             problems.found.extend(_find_misspelt(where, home) if where else ())
     return problems.found
 

@@ -14,8 +14,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from rolecall.config_keys import MODEL_PLACES, keys_of
 from rolecall.errors import ConfigError, Problem, close_match, did_you_mean
-from rolecall.experiment.opening.inferencer_entries import INFERENCER_OPTIONS
 from rolecall.experiment.opening.model_entries import model_abbr
 from rolecall.experiment.opening.tasks import dataset_abbr
 
@@ -34,16 +34,13 @@ _CONTAINERS = (
     'lint',
 )
 _KNOWN: Mapping[str, Collection[str]] = {
-    'inferencer': INFERENCER_OPTIONS,
-    'infer_cfg': ('ice_template', 'prompt_template', 'retriever', 'inferencer'),
-    'retriever': ('type', 'ice_num', 'fix_id_list', 'ice_separator', 'ice_eos_token', 'seed', 'k'),
-    'eval_cfg': ('evaluator', 'pred_postprocessor', 'dataset_postprocessor', 'cluster'),
-    'reader_cfg': ('input_columns', 'output_column', 'train_split', 'test_split', 'train_range', 'test_range'),
-    'datasets': ('abbr', 'type', 'path', 'name', 'n', 'k', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'lint'),
-    'models': (
-        *('abbr', 'type', 'path', 'key', 'meta_template', 'chat_template', 'max_out_len', 'max_seq_len', 'temperature'),
-        *('batch_size', 'max_workers', 'query_per_second', 'generation_kwargs', 'openai_api_base', 'stream', 'timeout'),
-    ),
+    'inferencer': keys_of('inferencer', 'sampling'),
+    'infer_cfg': keys_of('infer'),
+    'retriever': keys_of('retriever'),
+    'eval_cfg': keys_of('eval'),
+    'reader_cfg': keys_of('reader'),
+    'datasets': keys_of('dataset'),
+    'models': keys_of('sampling', *(place for places in MODEL_PLACES.values() for place in places)),
 }
 """Keys that are known at a place, besides those that are there: a new key close to one of them is a slip."""
 

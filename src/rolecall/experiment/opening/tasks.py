@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rolecall.checking import Problems
+from rolecall.config_keys import keys_of
 from rolecall.core.prompts.shots import Joints
 from rolecall.core.prompts.template import Template, WordingsTemplate, build_template
 from rolecall.core.prompts.values import describe_value
@@ -19,7 +20,7 @@ from rolecall.registry import part_name
 from rolecall.sources.datasets import Dataset, Reader, open_dataset
 from rolecall.sources.retrievers import Retriever, ZeroRetriever, build_retriever
 
-_INFER_KEYS = ('ice_template', 'prompt_template', 'retriever', 'inferencer')
+_INFER_KEYS = keys_of('infer')
 MISPLACED_OPTIONS = tuple(option for option in INFERENCER_OPTIONS if option != 'type')
 """Options of an inferencer. Published configs have some of them beside it, where they have no effect: a warning."""
 T = TypeVar('T')

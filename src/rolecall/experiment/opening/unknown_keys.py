@@ -5,27 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from rolecall.config_keys import MODEL_PLACES, keys_of
 from rolecall.errors import close_match
-from rolecall.experiment.opening.sampling import SAMPLING_OPTIONS
 from rolecall.models.backends import MODELS
-from rolecall.models.entry_keys import (
-    ANTHROPIC_KEYS,
-    COMMON_KEYS,
-    FOREIGN_KEYS,
-    FUNCTION_KEYS,
-    LLAMA_KEYS,
-    OPENAI_KEYS,
-    TRANSFORMERS_KEYS,
-)
 from rolecall.registry import bare_name
 
-_BY_MODULE: Mapping[str, Collection[str]] = {
-    'rolecall.models.openai': OPENAI_KEYS,
-    'rolecall.models.anthropic': ANTHROPIC_KEYS,
-    'rolecall.models.llama': LLAMA_KEYS,
-    'rolecall.models.transformers': TRANSFORMERS_KEYS,
-    'rolecall.models.vllm': TRANSFORMERS_KEYS,
-    'rolecall.models.function': FUNCTION_KEYS,
+_KINDS = {
+    'rolecall.models.openai': 'OpenAI and servers',
+    'rolecall.models.anthropic': 'Anthropic',
+    'rolecall.models.llama': 'embedded',
+    'rolecall.models.transformers': 'Transformers, vLLM',
+    'rolecall.models.vllm': 'Transformers, vLLM',
+    'rolecall.models.function': 'functions',
 }
 _MEANT = {
     'max_concurrency': 'concurrency',
@@ -36,11 +27,8 @@ _MEANT = {
 }
 """Words of other tools, and ours."""
 _NEARLY = 0.75
-DATASET_KEYS = (
-    *('abbr', 'type', 'reader_cfg', 'infer_cfg', 'eval_cfg', 'lint', 'n', 'k', 'path', 'name', 'summarizer_abbr'),
-    *('data_files', 'file_name', 'format', 'fallback', 'encoding', 'on_error', 'field', 'columns', 'num_repeats'),
-    *('train', 'test', 'splits', 'choices_from', 'flatten', 'local_mode', 'meta_path'),
-)
+DATASET_KEYS = keys_of('dataset')
+FOREIGN_KEYS = keys_of('foreign')
 _FILE_TYPES = ('File', 'Rows', 'JsonlDataset')
 """Types whose options are all known. Other loaders take options of their own."""
 
@@ -52,14 +40,13 @@ def unknown_model_keys(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | No
     [('max_concurrency', 'concurrency')]
     """
     declared = MODELS.declared(bare_name(entry.get('type')) or '')
-    found = (keys for module, keys in _BY_MODULE.items() if str(declared).startswith(f'{module}'))
-    known = next(found, None)
-    if known is None:  # a class of the user's own: its keys are options of that class
+    kinds = (kind for module, kind in _KINDS.items() if str(declared).startswith(module))
+    if (kind := next(kinds, None)) is None:  # a class of the user's own: its keys are options of that class
         return
-    all_known = {*known, *SAMPLING_OPTIONS}
+    known = keys_of(*MODEL_PLACES[kind], 'sampling')
     for key in entry:
-        if key not in all_known and key not in FOREIGN_KEYS:
-            yield key, _find_meant(key, all_known)
+        if key not in known and key not in FOREIGN_KEYS:
+            yield key, _find_meant(key, known)
 
 
 def unknown_dataset_keys(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
@@ -80,7 +67,7 @@ def foreign_keys(entry: Mapping[str, Any]) -> list[str]:
     >>> foreign_keys({'type': 'OpenAI', 'path': 'gpt', 'attr': 'service', 'run_cfg': {'num_gpus': 0}})
     ['attr', 'run_cfg']
     """
-    return [key for key in entry if key in FOREIGN_KEYS and key not in COMMON_KEYS]
+    return [key for key in entry if key in FOREIGN_KEYS]
 
 
 def _find_meant(key: str, known: Collection[str]) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from rolecall.checking import OptionReader
+from rolecall.config_keys import keys_of
 from rolecall.core.render.spans import Request
 from rolecall.models.anthropic.batches import AnthropicBatches
 from rolecall.models.anthropic.prompt_cache import Lifetime, SharedPrefix, find_minimum, mark_shared, measure_shared
@@ -23,7 +24,6 @@ from rolecall.models.anthropic.wire import (
     write_tool_choice,
     write_tools,
 )
-from rolecall.models.entry_keys import ANTHROPIC_KEYS, ANTHROPIC_PARAMETERS
 from rolecall.models.http.address import leads_to
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
@@ -58,21 +58,21 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     100
     """
     reader = OptionReader(entry, name)
-    reader.refuse_misspelt(ANTHROPIC_KEYS)
+    reader.refuse_misspelt(keys_of('model', 'server', 'anthropic'))
     model = reader.text('model', 'model_name', 'path') or ''
     if not model:
         reader.refuse('path', "missing: the server's name for the model.", 'Give it as `path` or `model`.')
     usual = os.environ.get('ANTHROPIC_BASE_URL') or f'https://{_HOST}'
     address = read_server_address(reader, usual, endpoints=_ENDPOINTS)
-    parameters = {key: entry[key] for key in ANTHROPIC_PARAMETERS if entry.get(key) is not None}
+    parameters = {key: entry[key] for key in keys_of('anthropic_body') if entry.get(key) is not None}
     settings = AnthropicSettings(
         model=model,
-        length=reader.whole('max_out_len', least=1) or _LENGTH,
+        length=reader.whole('max_out_len') or _LENGTH,
         parameters=parameters | reader.mapping('generation_kwargs', 'claude_extra_kwargs'),
         extra_body=reader.mapping('extra_body'),
         stream=part_name(entry.get('type', '')).endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
-        max_seq_len=reader.whole('max_seq_len', least=1),
-        max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,
+        max_seq_len=reader.whole('max_seq_len'),
+        max_media_bytes=reader.whole('max_media_bytes') or MAX_MEDIA_BYTES,
         prompt_cache=_read_prompt_cache(entry, reader),
     )
     client = HttpClient(
@@ -90,7 +90,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
         timeout=reader.limit('timeout') or 600,
         per_second=reader.limit('query_per_second'),
         proxy=reader.text('proxy'),
-        max_reply_bytes=reader.whole('max_reply_bytes', least=1) or MAX_REPLY_BYTES,
+        max_reply_bytes=reader.whole('max_reply_bytes') or MAX_REPLY_BYTES,
         secrets=find_secrets(entry),
     )
     reader.raise_problems()

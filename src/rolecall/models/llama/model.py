@@ -12,9 +12,9 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.checking import OptionReader, is_whole
+from rolecall.config_keys import keys_of
 from rolecall.core.render.spans import Request
 from rolecall.errors import DataError, did_you_mean
-from rolecall.models.entry_keys import LLAMA_KEYS
 from rolecall.models.local_engine import PromptEncoder, TokenPrompt, WorkerThread
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
 from rolecall.models.pull import PACKAGED, cached_path, model_path
@@ -100,7 +100,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     (2048, True, False)
     """
     reader = OptionReader(entry, name)
-    reader.refuse_misspelt(LLAMA_KEYS)
+    reader.refuse_misspelt(keys_of('model', 'local', 'llama'))
     path = reader.text('path') or ('smollm2' if part_name(entry.get('type', '')) != 'LlamaCpp' else None)
     if path is None:
         reader.refuse(
@@ -115,13 +115,13 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
         reader.refuse('seed', f'expected a whole number, got {seed!r}.')
     settings = LlamaSettings(
         path=path or '',
-        max_seq_len=reader.whole('max_seq_len', least=1),
-        max_out_len=reader.whole('max_out_len', least=1) or 512,
-        min_out_len=0 if least == 0 else reader.whole('min_out_len', least=1) or 0,
-        n_threads=reader.whole('n_threads', least=1),
-        parallel=reader.whole('parallel', 'batch_size', least=1) or 4,
+        max_seq_len=reader.whole('max_seq_len'),
+        max_out_len=reader.whole('max_out_len') or 512,
+        min_out_len=0 if least == 0 else reader.whole('min_out_len') or 0,
+        n_threads=reader.whole('n_threads'),
+        parallel=reader.whole('parallel', 'batch_size') or 4,
         seed=seed,
-        cache_type=reader.one_of('cache_type', ('f16', 'f32')) or 'f16',
+        cache_type=reader.one_of('cache_type') or 'f16',
         stops=reader.texts('stop_words') or (),
         generation=reader.mapping('generation_kwargs'),
     )

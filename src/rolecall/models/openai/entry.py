@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.checking import OptionReader
-from rolecall.models.entry_keys import OPENAI_KEYS, OPENAI_PARAMETERS
+from rolecall.config_keys import keys_of
 from rolecall.models.http.address import Address, leads_to, read_address
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
@@ -116,16 +116,16 @@ def _is_strict(schema: Any) -> bool:
 
 def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[OpenAISettings, Address]:
     """The settings and the server address of an entry."""
-    reader.refuse_misspelt(OPENAI_KEYS)
+    reader.refuse_misspelt(keys_of('model', 'server', 'openai'))
     kind = part_name(entry.get('type', ''))
-    endpoint = reader.one_of('endpoint', ('chat', 'completions', 'responses')) or _usual_endpoint(kind)
+    endpoint = reader.one_of('endpoint') or _usual_endpoint(kind)
     chat, responses = endpoint != 'completions', endpoint == 'responses'
     served = kind.startswith('VLLMCustom')
     model = reader.text('model', 'model_name') or ('' if served else reader.text('path') or '')
     if not model and not served:
         reader.refuse('path', "missing: the server's name for the model.", "Give it as `path` or `model`: 'gpt-4o'.")
     address = read_server_address(reader, 'http://localhost:8080' if served else _usual_address(), endpoints=_ENDPOINTS)
-    parameters = {key: entry[key] for key in OPENAI_PARAMETERS if entry.get(key) is not None}
+    parameters = {key: entry[key] for key in keys_of('openai_body') if entry.get(key) is not None}
     parameters |= reader.mapping('generation_kwargs', 'openai_extra_kwargs')
     lengths = {name: parameters.pop(name) for name in _LENGTH_KEYS if name in parameters}
     usual_length = next(iter(lengths.values()), None if chat else _TEXT_LENGTH)
@@ -141,7 +141,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
         chat=chat,
         length_key=reader.text('max_tokens_key')
         or ('max_output_tokens' if responses else _usual_length_key(chat, address, model, lengths)),
-        length=reader.whole('max_completion_tokens', 'max_out_len', least=1) or usual_length,
+        length=reader.whole('max_completion_tokens', 'max_out_len') or usual_length,
         parameters=parameters,
         extra_body=reader.mapping('extra_body'),
         stream=kind.endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
@@ -159,8 +159,8 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
             reply_logprobs=chat,
             refuses=REFUSED if responses else (),
         ),
-        max_seq_len=reader.whole('max_seq_len', least=1),
-        max_media_bytes=reader.whole('max_media_bytes', least=1) or MAX_MEDIA_BYTES,
+        max_seq_len=reader.whole('max_seq_len'),
+        max_media_bytes=reader.whole('max_media_bytes') or MAX_MEDIA_BYTES,
         responses=responses,
         stream_options=reader.flag('stream_options') is not False,
     )
@@ -183,7 +183,7 @@ def read_client(reader: OptionReader, address: Address, *, model: str, secrets: 
         timeout=reader.limit('timeout') or 600,
         per_second=reader.limit('query_per_second', 'request_rate'),
         proxy=reader.text('proxy', 'openai_proxy_url'),
-        max_reply_bytes=reader.whole('max_reply_bytes', least=1) or MAX_REPLY_BYTES,
+        max_reply_bytes=reader.whole('max_reply_bytes') or MAX_REPLY_BYTES,
         secrets=secrets,
     )
 
@@ -214,7 +214,7 @@ def read_server_address(reader: OptionReader, usual: str, *, endpoints: tuple[st
     if len(urls) > 1:
         reader.refuse('openai_api_base', 'several servers.', 'Write one model entry for each.')
     host = reader.text('host_ip')
-    port = reader.whole('host_port', least=1)
+    port = reader.whole('host_port')
     url = urls[0].strip() if urls else usual
     scheme = 'https' if reader.flag('enable_ssl') is True else 'http'
     if not urls and (host is not None or port is not None):

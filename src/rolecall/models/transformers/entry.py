@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.checking import OptionReader, is_whole
+from rolecall.config_keys import keys_of
 from rolecall.errors import DataError
-from rolecall.models.entry_keys import TRANSFORMERS_KEYS
 from rolecall.models.local_engine import PromptEncoder, TransformersDecoding
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer
@@ -64,7 +64,7 @@ class TransformersSettings:
 def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> TransformersSettings:
     """Read an entry; all its problems are reported at once."""
     reader = OptionReader(entry, name)
-    reader.refuse_misspelt(TRANSFORMERS_KEYS)
+    reader.refuse_misspelt(keys_of('model', 'local', 'transformers'))
     if entry.get('peft_path'):
         reader.refuse(
             'peft_path',
@@ -93,10 +93,10 @@ def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> Transform
     settings = TransformersSettings(
         source,
         chat=part_name(entry.get('type', '')).endswith('withChatTemplate'),
-        batch_size=reader.whole('batch_size', least=1),
-        max_seq_len=reader.whole('max_seq_len', least=1),
-        max_out_len=reader.whole('max_out_len', least=1) or 512,
-        min_out_len=0 if least == 0 else reader.whole('min_out_len', least=1) or 0,
+        batch_size=reader.whole('batch_size'),
+        max_seq_len=reader.whole('max_seq_len'),
+        max_out_len=reader.whole('max_out_len') or 512,
+        min_out_len=0 if least == 0 else reader.whole('min_out_len') or 0,
         stops=(*(reader.texts('stop_words') or ()), *(reader.texts('end_str') or ())),
         generation=reader.mapping('generation_kwargs'),
     )

@@ -61,7 +61,7 @@ def check_client_options(entry: Mapping[str, Any]) -> list[Problem]:
     for name in ('query_per_second', 'request_rate'):
         reader.number(name, remedy='Write a number of requests per second; 0 means no limit.')
     reader.number('timeout', remedy='Write a number of seconds, or leave it out.')
-    reader.whole('retry', least=0, remedy='Write how often to retry; 0 means one attempt.')
+    reader.whole('retry', remedy='Write how often to retry; 0 means one attempt.')
     return [*reader.problems, *_find_price_problems(entry.get('price'))]
 
 
