@@ -193,6 +193,13 @@ def test_a_hard_limit_is_used_up_and_hardly_ever_exceeded(limits: Limits, latenc
     assert server.ends['refused'] / server.ends.total() < 0.05
 
 
+@pytest.mark.parametrize(('per_second', 'burst', 'share'), [(50, 1, 0.83), (500, 10, 0.9)])
+def test_a_server_without_reserves_is_used_to_near_its_limit(per_second: float, burst: float, share: float) -> None:
+    server = Toy(per_second=per_second, burst=burst)
+    assert share_of(server, Limits(256, 256), per_second) > share
+    assert server.ends['refused'] / server.ends.total() < 0.05
+
+
 @pytest.mark.parametrize('limits', [Limits(64, 64), Limits(512, 512)])
 def test_a_limit_of_tokens_is_kept_for_requests_of_all_sizes(limits: Limits) -> None:
     draw = random.Random(1)

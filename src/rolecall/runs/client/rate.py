@@ -23,8 +23,10 @@ _USUAL, _USUAL_CALLS = 0.01, 100
 """Share of refusals among the last calls that shows nothing yet."""
 _FIRST_RATE = 10.0
 """Calls a second to begin with, where little or nothing was accepted since the first refusal."""
-_CUT, _FULL_CUT_CALLS = 0.2, 12
+_CUT, _DEEP_CUT, _FULL_CUT_CALLS = 0.08, 0.2, 12
 """Part of the measured rate that is given up at a refusal; less where the one before was only a few calls ago."""
+_AGREES = 0.8
+"""Part of the rate that must be measured for the small cut: otherwise the limit is new, or others use it, too."""
 _GROWTH, _LEAST_GROWTH = 1.1, 0.12
 """Growth per second: over the square root of the calls per second, so that slower runs catch up; at least so much."""
 _BLIND_GROWTH = 0.05
@@ -202,6 +204,8 @@ class RateController:
             self._learnt, self._testing, self._random_share = self._testing, None, 0.0
             self._doubt *= _RANDOM
         before, weight = self._learnt, min(1.0, self._since / _FULL_CUT_CALLS)
+        expected = before is not None and before >= self._ceiling and measured >= _AGREES * before
+        cut = _CUT if expected else _DEEP_CUT
         if before is None:
             self._ceiling, self._eager = max(measured, _FIRST_RATE * self._mean), _EAGER
         else:
@@ -211,7 +215,7 @@ class RateController:
             self._ceiling = min(max(measured, before * (1 - sure)), before)
             self._eager = max(1.0, self._eager * _LESS_EAGER**weight)
         slowest = _SLOWEST if measured else _SLOWEST_PROBE
-        self._learnt = max(slowest * self._mean, (1 - _CUT * weight) * self._ceiling)
+        self._learnt = max(slowest * self._mean, (1 - cut * weight) * self._ceiling)
         self._ceiling = max(self._ceiling, self._learnt)
         fell = self._odd_since is not None and self._learnt <= self._doubt * self._odd_since
         if fell and _ODD_REFUSALS <= self._refused_odd <= (1 - _ACCEPTED) * self._calls_odd:
