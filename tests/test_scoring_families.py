@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ from rolecall.errors import ConfigError
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import build_scorer
+from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.families import FAMILY_POSTPROCESSORS
 from rolecall.scoring.families.ifeval import INSTRUCTIONS, follow_instructions
 from rolecall.scoring.families.pictures import _resize
+from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.scorecard import Scorecard
 from tables import in_one
@@ -814,3 +817,28 @@ def test_the_table_has_cases_of_every_postprocessor() -> None:
 )
 def test_a_predicted_number_is_the_one_stated_as_the_answer(reply: str, gold: str, error: float) -> None:
     assert scored('MAEEvaluator', (reply, gold)).value == pytest.approx(error)
+
+
+@pytest.mark.parametrize(
+    'reply',
+    [
+        '',
+        'The cat sat.',
+        'Sure!\nThe cat sat on the mat.\nIt is 3.5 kg, well-known.',
+        '猫坐在\n垫子上。\n\nThe mat, the mat',
+    ],
+)
+def test_the_lines_nearest_to_a_translation_are_scored_as_sacrebleu_scores_them(reply: str) -> None:
+    from sacrebleu.metrics import BLEU
+
+    wanted = ['The cat sat on the mat.', 'A cat is on a mat, 3.5 kg']
+    lines = [' '.join(re.sub('[\u2e80-\u9fff]', r' \g<0> ', line).split()) for line in reply.split('\n') if line]
+    parts = [' '.join(lines[start:end]) for start in range(len(lines)) for end in range(start + 1, len(lines) + 1)]
+    best = max(
+        (BLEU(effective_order=True).sentence_score(part, wanted) for part in parts or ['']),
+        key=lambda result: result.score,
+    )
+    mark = read_evaluator('PMMEvalFloresEvaluator').mark(Answer(reply, wanted))
+    assert mark is not None
+    assert mark.score == pytest.approx(best.score / 100)
+    assert mark.tally == (*best.counts, *best.totals, best.sys_len, best.ref_len)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rolecall.errors import import_extra
 from rolecall.scoring.metrics.metric import Answer, Corpus, Mark, Metric, comparison
-from rolecall.scoring.metrics.overlap import corpus_bleu
+from rolecall.scoring.metrics.overlap import BLEU_ORDERS, corpus_bleu
 from rolecall.scoring.readers.native import last_number, option_in
 from rolecall.scoring.readers.numbers import number_of
 from rolecall.scoring.texts import alternatives, first_answer, strip_text
@@ -56,17 +58,55 @@ def best_lines_bleu() -> Metric:
 
     Characters of Chinese, Japanese, Korean and Thai are words of their own.
     """
-    library = import_extra('sacrebleu.metrics', extra='score', purpose='to compute BLEU')
-    scorer = library.BLEU(tokenize='13a', effective_order=True)
+    bleu = import_extra('sacrebleu.metrics', extra='score', purpose='to compute BLEU').BLEU
+    tokenize = bleu(tokenize='13a').tokenizer
 
     def mark(answer: Answer) -> Mark:
         lines = [_space_out(line) for line in strip_text(answer.prediction).split('\n') if line.strip()][:_MOST_LINES]
-        wanted = [_space_out(strip_text(answer_text)) for answer_text in alternatives(answer.gold)]
-        parts = [' '.join(lines[start:end]) for start in range(len(lines)) for end in range(start + 1, len(lines) + 1)]
-        best = max((scorer.sentence_score(part, wanted) for part in parts or ['']), key=lambda score: score.score)
-        return Mark(best.score / 100, tally=(*best.counts, *best.totals, best.sys_len, best.ref_len))
+        wanted = [tokenize(_space_out(strip_text(text))).split() for text in alternatives(answer.gold)]
+        tallies = _tallies_of_parts([tokenize(line).split() for line in lines or ['']], wanted)
+        score, tally = max(((_sentence_bleu(bleu, tally), tally) for tally in tallies), key=lambda scored: scored[0])
+        return Mark(score / 100, tally=tally)
 
     return Metric('BLEU', mark, Corpus(total=corpus_bleu))
+
+
+def _tallies_of_parts(lines: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
+    """BLEU's counts for every run of consecutive lines: matching and all n-grams by order, and both lengths."""
+    allowed: Counter[tuple[str, ...]] = Counter()
+    for text in wanted:
+        allowed |= Counter(ngram for end in range(1, len(text) + 1) for ngram in _ngrams_ending(text, end))
+    for start in range(len(lines)):
+        words: list[str] = []
+        used: Counter[tuple[str, ...]] = Counter()
+        correct = [0] * BLEU_ORDERS
+        for line in lines[start:]:
+            words += line
+            for end in range(len(words) - len(line) + 1, len(words) + 1):
+                for ngram in _ngrams_ending(words, end):
+                    used[ngram] += 1
+                    correct[len(ngram) - 1] += used[ngram] <= allowed[ngram]
+            totals = (max(0, len(words) - order) for order in range(BLEU_ORDERS))
+            closest = min((len(text) for text in wanted), key=lambda size: (abs(size - len(words)), size))
+            yield (*correct, *totals, len(words), closest)
+
+
+def _ngrams_ending(words: Sequence[str], end: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(words[end - order : end]) for order in range(1, min(BLEU_ORDERS, end) + 1))
+
+
+def _sentence_bleu(bleu: Any, tally: Sequence[int]) -> float:
+    *counts, sys_len, ref_len = tally
+    return float(
+        bleu.compute_bleu(
+            correct=counts[:BLEU_ORDERS],
+            total=counts[BLEU_ORDERS:],
+            sys_len=sys_len,
+            ref_len=ref_len,
+            smooth_method='exp',
+            effective_order=True,
+        ).score
+    )
 
 
 def _space_out(text: str) -> str:

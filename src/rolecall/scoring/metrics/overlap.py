@@ -20,7 +20,7 @@ from rolecall.scoring.texts import (
 )
 
 _ROUGE = ('rouge1', 'rouge2', 'rougeL', 'rougeLsum')
-_BLEU_ORDERS = 4
+BLEU_ORDERS = 4
 _BLEU_SMOOTHING = 'exp'
 
 
@@ -72,8 +72,8 @@ def corpus_bleu(tally: Sequence[float]) -> float:
     """BLEU of the summed counts, with `sacrebleu`'s default smoothing for a corpus."""
     *counts, sys_len, ref_len = map(int, tally)
     result = _sacrebleu().BLEU.compute_bleu(
-        correct=counts[:_BLEU_ORDERS],
-        total=counts[_BLEU_ORDERS:],
+        correct=counts[:BLEU_ORDERS],
+        total=counts[BLEU_ORDERS:],
         sys_len=sys_len,
         ref_len=ref_len,
         smooth_method=_BLEU_SMOOTHING,
