@@ -37,12 +37,12 @@ PNG = bytes.fromhex(
 
 
 @contextlib.contextmanager
-def serve_page(*paths):
+def serve_page(*paths, watched=None):
     """A page on a free port, served by a thread; its port and rules."""
     listening = _listen('127.0.0.1', 0)
     rules = AccessRules.for_address('127.0.0.1', listening.getsockname()[1])
     loop = asyncio.new_event_loop()
-    runner = web.AppRunner(make_app(Workspace([Path(path) for path in paths]), rules))
+    runner = web.AppRunner(make_app(Workspace([Path(path) for path in paths], watched=watched), rules))
 
     async def start():
         await runner.setup()

@@ -1,5 +1,6 @@
 """Chat modules: a prompter and a model behind one call, the same for services, servers and models on this machine."""
 
+from rolecall.apps.chat.call_log import CallLog
 from rolecall.apps.chat.call_options import BatchOptions, CallOptions
 from rolecall.apps.chat.chat_reply import Attempt, ChatReply
 from rolecall.apps.chat.events import Event, Retry, Spent, ToolFailure
@@ -29,6 +30,7 @@ __all__ = [
     'BadAnswerError',
     'BatchError',
     'BatchOptions',
+    'CallLog',
     'CallOptions',
     'ChatModule',
     'ChatReply',

@@ -12,12 +12,15 @@ from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.placeholders import Placeholders, holds
 from rolecall.apps.chat.thinking import ThinkingPolicy
 from rolecall.apps.chat.tool_calls import calls_in
+from rolecall.core.program.compiled import Trace
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.model_binder import ModelBinder, PromptArguments
 from rolecall.core.prompters.tracing import encode_trace, has_special_token
 from rolecall.core.prompters.vendors import restore_blocks, restore_fields
+from rolecall.core.prompts.pieces import Origin
+from rolecall.core.prompts.values import text_of
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.core.render.spans import Request
+from rolecall.core.render.spans import Request, Span
 from rolecall.models.local_engine import separate_thinking
 from rolecall.models.protocol import Reply, Usage
 from rolecall.models.tokenizers.tokenizer import Tokenizer
@@ -56,6 +59,9 @@ class Adapter(Protocol):
     def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
         """The request for a call. `said` holds the messages that follow the prompt."""
 
+    def trace(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
+        """The same request, readable, with the origin of each character."""
+
     def check_tool_support(self, prompter: Prompter) -> None:
         """Raise ModuleError if tool results cannot be sent with this prompter."""
 
@@ -70,6 +76,9 @@ class OpenAIAdapter:
 
     def __init__(self, thinking: ThinkingPolicy) -> None:
         self.thinking = thinking
+
+    def trace(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
+        return _trace_messages(prompter, asked, said)
 
     def check_tool_support(self, prompter: Prompter) -> None:
         """Messages can carry tool results, so every prompter is fine."""
@@ -92,6 +101,9 @@ class AnthropicAdapter:
     def __init__(self, thinking: ThinkingPolicy) -> None:
         self.thinking = thinking
 
+    def trace(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
+        return _trace_messages(prompter, asked, said)
+
     def check_tool_support(self, prompter: Prompter) -> None:
         """Messages can carry tool results, so every prompter is fine."""
 
@@ -104,6 +116,18 @@ class AnthropicAdapter:
 
     def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
         return reply
+
+
+def _trace_messages(prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
+    """Messages with their origins, in OpenAI's shape, then those of the tool rounds so far."""
+    traced = prompter.trace(asked.input, asked.history, asked.tools, format='openai')
+    messages = [*traced.body['messages'], *said]
+    first = len(messages) - len(said)
+    spans = []
+    for number, message in enumerate(said, first):
+        origin = Origin('reply' if message['role'] == 'assistant' else 'field', str(message.get('name', '')))
+        spans.append(Span(text_of(message.get('content') or ''), origin, number))
+    return Trace(messages, (*traced.spans, *spans), traced.notes)
 
 
 def _restore_anthropic(message: Message) -> Message:
@@ -182,6 +206,10 @@ class TextAdapter:
         if said:
             self.check_tool_support(prompter)
         return self._binder.address(prompter, (asked.input, asked.history, asked.tools), said)
+
+    def trace(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
+        bound, arguments = self._address(prompter, *_filter_thinking(asked, said, self.thinking))
+        return bound.trace(*arguments)
 
     def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
         reply = reply if reply.reasoning else separate_thinking(reply)

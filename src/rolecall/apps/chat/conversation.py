@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
@@ -22,7 +22,7 @@ from rolecall.apps.chat.chat_reply import (
     sum_cost,
     sum_usage,
 )
-from rolecall.apps.chat.events import OnEvent, Retry, Spent, ToolFailure, report
+from rolecall.apps.chat.events import Event, OnEvent, Retry, Spent, ToolFailure, report
 from rolecall.apps.chat.failover import FailoverPolicy
 from rolecall.apps.chat.hints import BadValueError
 from rolecall.apps.chat.module_errors import (
@@ -37,6 +37,7 @@ from rolecall.apps.chat.structured import AnswerType
 from rolecall.apps.chat.tool_calls import CallFilter
 from rolecall.apps.chat.tools import INTERRUPTED, Toolbox
 from rolecall.apps.chat.trimming import TokenBudget, drop_turns_to_fit
+from rolecall.core.program.compiled import Trace
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.call_inputs import run_hooks
 from rolecall.core.prompters.history import check_history
@@ -339,7 +340,7 @@ class Conversation:
         if adapter.writes_calls and (asked.tools or prompter.tools):
             calls = CallFilter(lambda text: self._pass_on(StreamPiece('text', text)))
         self.reads, self.streamed = reads, False
-        self._report('request', reads)
+        self._report('request', reads, partial(adapter.trace, prompter, asked, tuple(self.said)))
         own = _without_forced_choice(sampling.extra) if self.rounds else sampling.extra
         drawn = replace(sampling, extra={**own, **extra})
 
@@ -392,8 +393,8 @@ class Conversation:
                 raise BadAnswerError(reply, why, tries + 1) from None
             return None, self.answer.complaint(why)
 
-    def _report(self, kind: str, data: Any) -> None:
-        report(self.on_event, kind, data, self.id)
+    def _report(self, kind: str, data: Any, trace: Callable[[], Trace] | None = None) -> None:
+        report(self.on_event, Event(kind, data, self.id, self.answerers[self.place].name, trace))
 
     def _allow_retry(self, error: ModelError, pause: float) -> None:
         """Report a retry; refuse one for which the server asks longer than the caller waits."""

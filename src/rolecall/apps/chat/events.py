@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from rolecall.core.program.compiled import Trace
 from rolecall.errors import describe_error
 from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.strings import count_noun
@@ -39,6 +40,10 @@ class Event:
     data: Any
     call: str = ''
     """The id of the call: the same for all its events, whichever models are asked."""
+    model: str = ''
+    """The model that is asked."""
+    trace: Callable[[], Trace] | None = field(default=None, repr=False, compare=False)
+    """Of a request, a function that gives the origin of each of its characters."""
 
 
 OnEvent = Callable[[Event], object]
@@ -67,8 +72,9 @@ class Spent(NamedTuple):
     """US dollars by the price of the model; None if that is not known."""
 
 
-def report(on_event: OnEvent | None, kind: str, data: Any, call: str = '') -> None:
+def report(on_event: OnEvent | None, event: Event) -> None:
     """Log an event and pass it on. What a watcher raises is logged and breaks nothing."""
+    kind, data = event.kind, event.data
     level = _LEVELS.get(kind, logging.DEBUG)
     if _LOGGER.isEnabledFor(level):
         raised = data.error if isinstance(data, ToolFailure) and not isinstance(data.error, ValueError) else None
@@ -76,7 +82,7 @@ def report(on_event: OnEvent | None, kind: str, data: Any, call: str = '') -> No
     if on_event is None:
         return
     try:
-        on_event(Event(kind, data, call))
+        on_event(event)
     except Exception as error:
         _LOGGER.warning('on_event raised %s; the call goes on.', describe_error(error))
 

@@ -350,6 +350,7 @@ _TOOLS = {
         '提供一个本地页面：按来源显示提示词，比较和检查提示词，查看运行结果。只监听本机回环地址，URL 中带有令牌。'
     ),
     'config files and run directories': '配置文件和运行目录',
+    'the log of an application, whose calls are shown live': '应用程序的日志文件，实时显示其调用',
     'address to listen on (default: 127.0.0.1)': '监听地址（默认：127.0.0.1）',
     'port (default: any free port)': '端口（默认：任意空闲端口）',
     'print the URL without opening a browser': '只输出 URL，不打开浏览器',

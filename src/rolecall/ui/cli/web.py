@@ -19,10 +19,12 @@ def add_web(commands: Any) -> None:
         'loopback only, and its URL contains a token.',
         '  rolecall web config.py\n'
         '  rolecall web config.py runs/first runs/second\n'
-        '  rolecall web config.py --port 8000 --no-open',
+        '  rolecall web config.py --port 8000 --no-open\n'
+        '  rolecall web --watch calls.jsonl',
     )
     parser.set_defaults(run=_web)
-    parser.add_argument('paths', metavar='CONFIG|RUN', nargs='+', help='config files and run directories')
+    parser.add_argument('paths', metavar='CONFIG|RUN', nargs='*', help='config files and run directories')
+    parser.add_argument('--watch', metavar='FILE', help='the log of an application, whose calls are shown live')
     parser.add_argument('--host', default='127.0.0.1', help='address to listen on (default: 127.0.0.1)')
     parser.add_argument('--port', type=whole_number, default=0, help='port (default: any free port)')
     parser.add_argument('--no-open', action='store_true', help='print the URL without opening a browser')
@@ -38,7 +40,10 @@ def _web(arguments: argparse.Namespace) -> int:
     from rolecall.ui.web.server import serve_forever
     from rolecall.ui.web.workspace import Workspace
 
-    workspace = Workspace([Path(path) for path in arguments.paths])
+    if not arguments.paths and not arguments.watch:
+        return fail('give a config, a run directory, or --watch FILE.')
+    watched = Path(arguments.watch) if arguments.watch else None
+    workspace = Workspace([Path(path) for path in arguments.paths], watched=watched)
     if arguments.host not in ('127.0.0.1', 'localhost', '::1'):
         print_note(f'listening on {arguments.host}: anyone who has the URL can use this page.')
     serve_forever(

@@ -44,7 +44,7 @@ def preview_as_json(pair: Pair, preview: Preview, config: Mapping[str, Any]) -> 
             {
                 'heading': block.heading if headed else '',
                 'extra': block.extra,
-                'spans': [_span_as_json(span, places) for span in block.spans if span.text or span.token is not None],
+                'spans': [span_as_json(span, places) for span in block.spans if span.text or span.token is not None],
             }
             for block in blocks_of(preview)
         ],
@@ -70,7 +70,7 @@ def sent_as_json(preview: Preview, *, changed: bool) -> dict[str, Any]:
             {
                 'heading': block.heading if is_messages(preview) else '',
                 'extra': block.extra,
-                'spans': [{**_span_as_json(span), 'label': ['as sent'], 'group': ''} for span in block.spans],
+                'spans': [{**span_as_json(span), 'label': ['as sent'], 'group': ''} for span in block.spans],
             }
             for block in blocks_of(preview)
         ],
@@ -118,7 +118,8 @@ class _Places:
         return self._found[key]
 
 
-def _span_as_json(span: Span, places: _Places | None = None) -> dict[str, Any]:
+def span_as_json(span: Span, places: _Places | None = None) -> dict[str, Any]:
+    """A span with its style, its label and the key of its explanation."""
     ((group, names),) = groups_in([Span(' ', span.origin)]).items()
     return {
         'text': span_text(span) if span.token is not None else str(span.text),

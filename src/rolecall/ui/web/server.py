@@ -44,7 +44,7 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
     for name in (
         *('session', 'rows', 'prompts', 'tokens', 'media', 'lint', 'diff'),
-        *('runs', 'run', 'run_rows', 'run_row', 'run_compare'),
+        *('runs', 'run', 'run_rows', 'run_row', 'run_compare', 'calls'),
     ):
         app.router.add_get(f'/api/{name}', getattr(pages, name))
     for name in ('edit', 'save', 'try', 'keep', 'label', 'again'):
@@ -83,6 +83,12 @@ class _Pages:
             return {'version': __version__, 'legend': LEGEND, **self._workspace.overview()}
 
         return await self._answer(describe)
+
+    async def calls(self, request: web.Request) -> web.Response:
+        watched, after = self._workspace.calls, _number(request.query, 'after', 0)
+        if watched is None:
+            raise web.HTTPNotFound
+        return await self._answer(lambda: watched.read(after))
 
     async def rows(self, request: web.Request) -> web.Response:
         query = request.query

@@ -8,6 +8,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.runs.store.directory import FILE
+from rolecall.ui.web.call_documents import CallDocument
 from rolecall.ui.web.documents import ConfigDocument
 from rolecall.ui.web.run_documents import RunDocument
 
@@ -15,7 +16,9 @@ from rolecall.ui.web.run_documents import RunDocument
 class Workspace:
     """The configs and runs of one page. Configs are executed when the page first asks for them."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], *, watched: Path | None = None) -> None:
+        """`watched`: a log of an application's calls."""
+        self.calls = None if watched is None else CallDocument(watched)
         self._runs = [run for path in paths if path.is_dir() for run in _find_runs(path)]
         self._configs = [path for path in paths if not path.is_dir()]
         self._documents: dict[int, ConfigDocument] = {}
@@ -62,6 +65,7 @@ class Workspace:
         return {
             'configs': [self._describe(number) for number in range(len(self._configs))],
             'runs': [{'path': str(path), 'name': path.resolve().name} for path in self._runs],
+            'calls': None if self.calls is None else self.calls.path.name,
         }
 
     def runs(self) -> list[dict[str, Any]]:

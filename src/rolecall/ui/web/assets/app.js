@@ -6,9 +6,10 @@ import { Edit } from './edit.js';
 import { Compare } from './compare.js';
 import { Lint } from './lint.js';
 import { Runs } from './runs.js';
+import { Calls } from './calls.js';
 
-const VIEWS = [['explore', t('Explore'), Explore], ['edit', t('Edit'), Edit], ['compare', t('Compare'), Compare], ['lint', t('Lint'), Lint], ['runs', t('Runs'), Runs]];
-const KEYS = [['1 – 5', t('open a view')], ['j  k', t('next and previous row')], ['[  ]', t('next and previous model')], ['/', t('search')], ['w', t('show whitespace')], ['f', t('fold examples')],
+const VIEWS = [['explore', t('Explore'), Explore], ['edit', t('Edit'), Edit], ['compare', t('Compare'), Compare], ['lint', t('Lint'), Lint], ['runs', t('Runs'), Runs], ['calls', t('Calls'), Calls]];
+const KEYS = [['1 – 6', t('open a view')], ['j  k', t('next and previous row')], ['[  ]', t('next and previous model')], ['/', t('search')], ['w', t('show whitespace')], ['f', t('fold examples')],
   ['u  r', t('undo and redo, in Edit')], ['d', t('only differences, in Compare')], ['Esc', t('leave a field')], ['?', t('this list')]];
 
 const Keyboard = ({ close }) => {
@@ -22,7 +23,7 @@ const App = () => {
   const address = useAddress();
   const [help, setHelp] = useState(false);
   const { found: session, error, again } = useAsk('session', {});
-  const shown = session ? VIEWS.filter(([name]) => (name === 'runs' ? session.runs.length : session.configs.length)) : [];
+  const shown = session ? VIEWS.filter(([name]) => (name === 'runs' ? session.runs.length : name === 'calls' ? session.calls : session.configs.length)) : [];
   useKeys({ '?': () => setHelp(!help), Escape: () => setHelp(false), ...Object.fromEntries(shown.map(([name], at) => [String(at + 1), () => go({ view: name })])) });
   const [name, words, View] = shown.find(([one]) => one === address.view) || shown[0] || [];
   const config = session?.configs[Number(address.config || 0)];

@@ -47,6 +47,9 @@ export const CHINESE = {
   'To ask this row again, start the page with the config of this run, too.': '若要重新提问，请在启动页面时同时指定该运行的配置。', Judge: '评审', "The judge's prompt": '评审的提示词', 'About this row': '样本信息', 'The same row': '同一样本',
   'The request was not kept.': '请求未保存。', ok: '正常', unparsed: '无法解析', filtered: '被过滤', 'too long': '过长', too_long: '过长', 'thinking exhausted': '思考耗尽', thinking_exhausted: '思考耗尽', failed: '失败',
   correct: '正确', wrong: '错误', scored: '已评分', score: '得分', cut: '被截断', labelled: '已标注', disagrees: '标注不一致', 'not finished': '未完成', accuracy: '准确率', 'mean of rows': '各样本均值',
+  // calls
+  Calls: '调用', reply: '回复', retry: '重试', 'tool call': '工具调用', 'tool result': '工具结果', 'tool failure': '工具失败', 'bad answer': '答案无效', trimmed: '已裁剪', usage: '用量',
+  'No calls yet. They appear here as the application makes them.': '还没有调用。应用程序发出调用后会显示在这里。',
   // keys
   'open a view': '打开视图', 'next and previous row': '下一条 / 上一条样本', 'next and previous model': '下一个 / 上一个模型', search: '搜索', 'show whitespace': '显示空白', 'fold examples': '折叠示例',
   'undo and redo, in Edit': '撤销 / 重做（编辑）', 'only differences, in Compare': '只看不同（对比）', 'leave a field': '离开输入框', 'this list': '本列表',

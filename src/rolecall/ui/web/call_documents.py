@@ -1,0 +1,63 @@
+"""A log of calls in the form the page draws: events as they are appended, requests as blocks of spans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, get_args
+
+from rolecall.core.prompts.pieces import Kind, Origin
+from rolecall.core.render.spans import Span
+from rolecall.errors import ConfigError, Problem
+from rolecall.ui.web.prompts_json import span_as_json
+
+_MOST_BYTES = 2_000_000
+"""Read for one answer; the page asks for the rest."""
+
+
+class CallDocument:
+    """One log. It may not be there yet: the application may start later."""
+
+    def __init__(self, path: Path) -> None:
+        if path.is_dir():
+            raise ConfigError(Problem(str(path), 'is a folder.', "Give the file of CallLog('calls.jsonl')."))
+        self.path = path
+
+    def read(self, after: int) -> dict[str, Any]:
+        """The events behind a place in the file, and the place behind them. A line that is being written waits."""
+        if not self.path.exists():
+            return {'events': [], 'after': 0}
+        with self.path.open('rb') as file:
+            start = after if 0 <= after <= self.path.stat().st_size else 0
+            file.seek(start)
+            part = file.read(_MOST_BYTES)
+        whole = part[: part.rfind(b'\n') + 1]
+        events = [event for line in whole.splitlines() if (event := _read_event(line)) is not None]
+        return {'events': events, 'after': start + len(whole)}
+
+
+def _read_event(line: bytes) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(event, dict) or 'kind' not in event:
+        return None
+    spans = event.pop('spans', None)
+    if isinstance(spans, list):
+        event['blocks'] = _make_blocks([span for span in spans if isinstance(span, Mapping)])
+    return event
+
+
+def _make_blocks(spans: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The spans of each message, or of the whole text."""
+    by_message = groupby(spans, key=lambda span: (span.get('message'), str(span.get('role', ''))))
+    return [{'heading': role, 'extra': '', 'spans': list(map(_read_span, group))} for (_, role), group in by_message]
+
+
+def _read_span(span: Mapping[str, Any]) -> dict[str, Any]:
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    kind = next((kind for kind in kinds if kind == span.get('kind')), kinds[0])
+    return span_as_json(Span(str(span.get('text', '')), Origin(kind, str(span.get('name', '')))))
