@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rolecall import ConfigError, RunReader, run_config
-from rolecall.runs.remarks import remark_on
+from rolecall.runs.run_scorer import remark_on
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.cli.main import main

@@ -41,7 +41,7 @@ from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.store.schema import open_for_writing
+from rolecall.runs.store.transactions import open_for_writing
 from rolecall.runs.store.writer import Store
 from servers import Server, by_share, in_order, serve
 

@@ -15,7 +15,7 @@ from aiohttp import web
 from helpers import bot, human, template
 from rolecall.models.backends import build_model
 from rolecall.runs import run_config
-from rolecall.runs.client.budgets import Budgets
+from rolecall.runs.client.client_options import Budgets
 from servers import running
 
 

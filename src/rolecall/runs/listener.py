@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from rolecall.runs.client.model_client import Activity
 from rolecall.runs.store.results import Result
@@ -15,8 +15,8 @@ _PROGRAMS_SECONDS = 5.0
 _INDEXING_SECONDS = 5.0
 
 
-class RunListener(Protocol):
-    """Receives the events of a run."""
+class RunListener:
+    """Receives the events of a run, and ignores them: a base class for listeners that need some."""
 
     def on_plan(self, plan: Any, findings: Sequence[Any]) -> None:
         """The plan, and the errors that the linter found."""
@@ -45,19 +45,8 @@ class RunListener(Protocol):
         """The run is over, finished or not."""
 
 
-class NullListener:
-    """Ignores every event. A base class for listeners that need only some."""
-
-    def on_plan(self, plan: Any, findings: Sequence[Any]) -> None: ...
-    def on_pair_start(
-        self, dataset: str, model: str, total: int | None, activity: Callable[[], Activity] | None = None
-    ) -> None: ...
-    def on_known(self, dataset: str, model: str, outcomes: Mapping[str, int]) -> None: ...
-    def on_row(self, result: Result, *, asked: bool) -> None: ...
-    def on_scores(self, dataset: str, model: str, cards: Sequence[Scorecard]) -> None: ...
-    def on_times(self, lines: Sequence[str]) -> None: ...
-    def on_message(self, message: str) -> None: ...
-    def on_end(self) -> None: ...
+NullListener = RunListener
+"""Ignores every event."""
 
 
 def tell_indexing(dataset: str, listener: RunListener) -> Callable[[int, int], None]:

@@ -17,15 +17,15 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint import Finding
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.runs.batches.readiness import check_batchable, open_deferrals, refuse_while_waiting
-from rolecall.runs.client.budgets import Budgets
 from rolecall.runs.client.cache import CachedClient
+from rolecall.runs.client.client_options import Budgets
 from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.engine import Asking, NumberedRow, run_blocking
 from rolecall.runs.finished_rows import keep_rows
 from rolecall.runs.judge import JudgeClients
-from rolecall.runs.lint_gate import describe_keys, lint_prepared, refuse_run, stops_run
 from rolecall.runs.listener import NullListener, RunListener, tell_indexing
 from rolecall.runs.manifest import describe_changes, describe_run, hide_secrets
+from rolecall.runs.pair_checks import describe_keys, lint_prepared, refuse_run, stops_run
 from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.runs.plan import make_plan, refuse_unready
 from rolecall.runs.prepare import prepare

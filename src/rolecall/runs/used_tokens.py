@@ -4,28 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 _NEEDED = ('input_tokens', 'output_tokens', 'seconds')
 """Amounts whose sum is unknown if one is missing."""
 _OPTIONAL = ('cached_tokens', 'reasoning_tokens', 'cache_written_tokens')
-
-
-class HasUsage(Protocol):
-    """A finished row, or the client that asked about one."""
-
-    @property
-    def input_tokens(self) -> int | None: ...
-    @property
-    def output_tokens(self) -> int | None: ...
-    @property
-    def seconds(self) -> float | None: ...
-    @property
-    def cached_tokens(self) -> int | None: ...
-    @property
-    def reasoning_tokens(self) -> int | None: ...
-    @property
-    def cache_written_tokens(self) -> int | None: ...
 
 
 @dataclass(slots=True)
@@ -41,8 +24,8 @@ class Used:
     cache_written_tokens: float | None = None
 
     @classmethod
-    def of(cls, row: HasUsage) -> Used:
-        """What one row used."""
+    def of(cls, row: Any) -> Used:
+        """What one row used: a finished row, or the client that asked about one."""
         return cls(1, *(getattr(row, name) for name in (*_NEEDED, *_OPTIONAL)))
 
     @classmethod

@@ -12,14 +12,13 @@ from typing import Any
 from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.models.protocol import Model, ModelError, Reply
 from rolecall.runs.client.batch_client import BatchClient
-from rolecall.runs.client.budgets import Budget
+from rolecall.runs.client.client_options import Budget
 from rolecall.runs.client.limiter import CallOutcome, Limiter, Limits
 from rolecall.runs.client.model_client import (
     Activity,
     Answer,
     ModelCall,
     ModelClient,
-    RetryingClient,
     check_answers,
     count_tokens,
     read_token_count,
@@ -42,7 +41,7 @@ def build_client(
     return ConcurrentClient(model, limits, retry_policy, budget=budget)
 
 
-class ConcurrentClient(RetryingClient):
+class ConcurrentClient(ModelClient):
     """Calls go out one by one, as many at once and as many a second as the limiter allows."""
 
     def __init__(

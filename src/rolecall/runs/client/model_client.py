@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
@@ -45,44 +45,11 @@ class Activity:
     """Where it happens, if in other processes."""
 
 
-class ModelClient(Protocol):
-    """The way to one model."""
+class ModelClient(ABC):
+    """The way to one model. A failed call is retried as long as the policy allows."""
 
-    @property
-    def model(self) -> Model:
-        """The model that is asked."""
-
-    @property
-    def window(self) -> int:
-        """How many rows should be in progress at once."""
-
-    @property
-    def activity(self) -> Activity:
-        """What is happening now. May be read from any thread."""
-
-    @property
-    def answered(self) -> bool:
-        """Whether the model has ever answered anything."""
-
-    def trust(self) -> None:
-        """The model is known to answer: it has done so before."""
-
-    @property
-    def group(self) -> int:
-        """How many calls should be handed over together with `send_group`; 1: none, use `send`."""
-
-    async def send(self, call: ModelCall) -> Answer:
-        """The answer to a call; `ModelError` if it failed for good, `ModelUnavailableError` if every call would."""
-
-    async def send_group(self, calls: Sequence[ModelCall]) -> list[Answer | ModelError | None]:
-        """What each call came to, None for those that have to be sent one by one. One that fails spoils no other."""
-
-    async def close(self) -> None:
-        """Stop what is in flight."""
-
-
-class RetryingClient(ABC):
-    """What clients have in common: a failed call is retried as long as the policy allows."""
+    window: int
+    """How many rows should be in progress at once."""
 
     def __init__(self, model: Model, policy: RetryPolicy) -> None:
         self.model = model
@@ -92,21 +59,37 @@ class RetryingClient(ABC):
         """Called before the pause after which a call is sent again."""
 
     @property
+    @abstractmethod
+    def activity(self) -> Activity:
+        """What is happening now. May be read from any thread."""
+
+    @property
     def answered(self) -> bool:
+        """Whether the model has ever answered anything."""
         return self._retrier.answered
 
     def trust(self) -> None:
+        """The model is known to answer: it has done so before."""
         self._retrier.trust()
 
     @property
     def group(self) -> int:
+        """How many calls should be handed over together with `send_group`; 1: none, use `send`."""
         return 1
 
     async def send_group(self, calls: Sequence[ModelCall]) -> list[Answer | ModelError | None]:
+        """What each call came to, None for those that have to be sent one by one. One that fails spoils no other."""
         return [None] * len(calls)
 
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop what is in flight."""
+
     async def send(self, call: ModelCall, *, failed: Any = None) -> Answer:
-        """Send a call until it is answered or fails for good. `failed` is what became of it already, if anything."""
+        """The answer to a call; `ModelError` if it failed for good, `ModelUnavailableError` if every call would.
+
+        `failed` is what became of it already, if anything.
+        """
         if call.check is not None:
             call.check(call.request)
         retrier, attempts = self._retrier, Attempts()

@@ -40,7 +40,6 @@ from rolecall.runs.store.row_codec import (
     row_checksum,
     row_numbers,
 )
-from rolecall.runs.store.schema import open_for_writing
 from rolecall.runs.store.transactions import (
     DROP_SCORES,
     PUT_FIELDS,
@@ -49,6 +48,7 @@ from rolecall.runs.store.transactions import (
     Group,
     Transactions,
     describe_error,
+    open_for_writing,
 )
 from rolecall.scoring.scorecard import Scorecard
 

@@ -16,7 +16,7 @@ from typing import Any
 from rolecall.core.render.spans import Request
 from rolecall.errors import RunError
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
-from rolecall.runs.client.gathering_client import ComputingTimes, GatheringClient, PendingCall
+from rolecall.runs.client.batch_client import ComputingTimes, GatheringClient, PendingCall
 from rolecall.runs.client.model_client import Activity
 from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.workers.model_worker import Kind
@@ -113,7 +113,7 @@ class PoolClient(GatheringClient):
         """Workers that ended."""
 
     @property
-    def window(self) -> int:
+    def window(self) -> int:  # type: ignore[override]  # grows with the workers
         return 2 * _WINDOW * self._batch * max(1, self._pool.size)
 
     @property

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolecall.models.protocol import Model
 from rolecall.redaction import is_secret_name
-from rolecall.runs.client.budgets import Budgets
-from rolecall.runs.client.client_options import read_limits, read_retry_policy
+from rolecall.runs.client.client_options import Budgets, read_limits, read_retry_policy
 from rolecall.runs.client.concurrent_client import ConcurrentClient, build_client
 from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.pair_run import ModelContext
@@ -49,7 +48,7 @@ def open_workers(
         yield partial(connect_here, budgets=budgets)
     elif workers.on == 'processes':
         from rolecall.runs.workers.pool_client import PoolClient
-        from rolecall.runs.workers.process_pool import ProcessPool
+        from rolecall.runs.workers.worker_pool import ProcessPool
 
         def connect_processes(model: Model, entry: Mapping[str, Any]) -> ModelClient:
             if not _is_local(model):
