@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.scoring.families.ifeval import follow_instructions
+from rolecall.compat.benchmark_metrics.ifeval import follow_instructions
 
 FOLLOWED = [  # instruction, its arguments, reply, followed
     ('keywords:existence', {'keywords': ['river', 'stone']}, '**River** and STONE', True),

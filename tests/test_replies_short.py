@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from rolecall.compat.benchmark_metrics.ifeval import INSTRUCTIONS, follow_instructions
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.code.extraction import first_fenced_lines, fit_completion, longest_program, mbpp_program
 from rolecall.scoring.evaluate import build_scorer
-from rolecall.scoring.families.ifeval import INSTRUCTIONS, follow_instructions
 from rolecall.scoring.postprocessors import read_postprocessor
 
 SHORT = [  # evaluator, reply, gold answer, score

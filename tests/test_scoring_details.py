@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rolecall.compat.benchmark_metrics.ifeval import follow_instructions
 from rolecall.errors import ConfigError
 from rolecall.scoring import group_scores
 from rolecall.scoring.answers import AnswerReader, Scorable
@@ -19,7 +20,6 @@ from rolecall.scoring.code.sandbox import SandboxLimits
 from rolecall.scoring.code.sandbox_probe import choose_sandbox
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import read_evaluator
-from rolecall.scoring.families.ifeval import follow_instructions
 from rolecall.scoring.groups import read_groups
 from rolecall.scoring.metrics import symbolic
 from rolecall.scoring.metrics.metric import Answer
@@ -227,7 +227,7 @@ def test_the_first_option_of_a_rotation_is_an_option_too() -> None:
     ],
 )
 def test_boxes_overlap_by_their_areas(ours: Any, right: Any, share: float) -> None:
-    from rolecall.scoring.families.pictures import _overlap
+    from rolecall.compat.benchmark_metrics.pictures import _overlap
 
     assert _overlap(ours, right) == pytest.approx(share)
 

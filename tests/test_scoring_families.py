@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from rolecall.compat.opencompass.evaluator_names import METRICS
+from rolecall.compat.benchmark_metrics.ifeval import INSTRUCTIONS, follow_instructions
+from rolecall.compat.benchmark_metrics.pictures import _resize
+from rolecall.compat.opencompass.evaluator_names import METRICS, POSTPROCESSORS
 from rolecall.errors import ConfigError
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import read_evaluator
-from rolecall.scoring.families import FAMILY_POSTPROCESSORS
-from rolecall.scoring.families.ifeval import INSTRUCTIONS, follow_instructions
-from rolecall.scoring.families.pictures import _resize
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.scorecard import Scorecard
@@ -376,7 +375,10 @@ def test_the_table_has_cases_of_every_evaluator() -> None:
     by_a_package = {'ReasoningGymEvaluator'}  # in tests/test_benchmark_names.py
     assert (
         named
-        == {name for name, path in METRICS.items() if 'families' in path} - ungraded - over_all_rows - by_a_package
+        == {name for name, path in METRICS.items() if 'benchmark_metrics' in path}
+        - ungraded
+        - over_all_rows
+        - by_a_package
     )
 
 
@@ -734,6 +736,7 @@ READ = [
     ('cmrc_postprocess', '答案是巴黎', '巴黎'),
     ('drcd_postprocess', '巴黎', '巴黎'),
     ('Xsum_postprocess', '\nA house.\nNext', 'A house.'),
+    ('triviaqa_postprocess', '\nA house.\nNext', 'A house.'),
     ('flores_postprocess', 'Bonjour\nmonde', 'Bonjour'),
     ('lcsts_postprocess', '- “标题！”', '标题'),
     ('ReCoRD_postprocess', 'Answer: Paris\nx', 'Paris'),
@@ -797,7 +800,9 @@ def test_a_reply_is_read_by_its_benchmark_s_postprocessor(postprocessor: Any, re
 
 
 def test_the_table_has_cases_of_every_postprocessor() -> None:
-    assert {case[0] if isinstance(case[0], str) else case[0]['type'] for case in READ} == set(FAMILY_POSTPROCESSORS)
+    assert {case[0] if isinstance(case[0], str) else case[0]['type'] for case in READ} == {
+        name for name, path in POSTPROCESSORS.items() if 'benchmark_metrics' in path
+    }
 
 
 @in_one

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from rolecall.compat.benchmark_metrics.pictures import edit_distance
+from rolecall.compat.benchmark_metrics.short_answers import read_yes_or_no
 from rolecall.compat.opencompass.package_evaluators import _in_its_own_system, _put_headline_first
 from rolecall.compat.opencompass.package_judging import _describe_gold, package_judge_metric
 from rolecall.scoring.accumulate import MarkAccumulator
@@ -20,8 +22,6 @@ from rolecall.scoring.code import sandbox
 from rolecall.scoring.code.benchmark_programs import bigcodebench, contest
 from rolecall.scoring.code.extraction import longest_program
 from rolecall.scoring.evaluators import read_evaluator
-from rolecall.scoring.families.pictures import edit_distance
-from rolecall.scoring.families.short_answers import read_yes_or_no
 from rolecall.scoring.group_scores import _pick_card, _pool_stderr
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import read_rating_by_category

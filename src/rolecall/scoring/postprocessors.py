@@ -12,45 +12,12 @@ from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry
 from rolecall.scoring.blame import blame_errors_on
-from rolecall.scoring.families import FAMILY_POSTPROCESSORS
 from rolecall.scoring.naming import Entry, find_entry, option_problems
 from rolecall.scoring.readers.reading import Reading
 
 POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
     'postprocessor',
-    {
-        'first_option_postprocess': 'rolecall.scoring.readers.native:read_option',
-        'last_option_postprocess': 'rolecall.scoring.readers.native:read_option',
-        'choice_postprocess': 'rolecall.scoring.readers.native:read_choice',
-        'first_capital_postprocess': 'rolecall.scoring.postprocess.freeform:first_capital_postprocess',
-        'last_capital_postprocess': 'rolecall.scoring.postprocess.freeform:last_capital_postprocess',
-        'first_capital_postprocess_multi': 'rolecall.scoring.postprocess.freeform:first_capital_postprocess_multi',
-        'multiple_select_postprocess': 'rolecall.scoring.postprocess.freeform:multiple_select_postprocess',
-        'bbh_mcq_postprocess': 'rolecall.scoring.readers.native:read_lettered',
-        'bbh_freeform_postprocess': 'rolecall.scoring.postprocess.freeform:bbh_freeform_postprocess',
-        'first_number_postprocess': 'rolecall.scoring.readers.native:first_number',
-        'gsm8k_postprocess': 'rolecall.scoring.readers.native:read_last_number',
-        'gsm8k_dataset_postprocess': 'rolecall.scoring.readers.native:read_gold_solution',
-        'stated_number_postprocess': 'rolecall.scoring.readers.native:read_number',
-        'stated_text_postprocess': 'rolecall.scoring.readers.native:read_text',
-        'math_postprocess': 'rolecall.scoring.readers.native:read_expression',
-        'math_postprocess_v2': 'rolecall.scoring.readers.native:read_expression',
-        'general_postprocess': 'rolecall.scoring.postprocess.freeform:general_postprocess',
-        'general_cn_postprocess': 'rolecall.scoring.postprocess.freeform:general_cn_postprocess',
-        'triviaqa_postprocess': 'rolecall.scoring.families.short_answers:read_first_line',
-        'match_answer_pattern': 'rolecall.scoring.postprocess.freeform:match_answer_pattern',
-        'xml_tag_postprocessor': 'rolecall.scoring.postprocess.freeform:xml_tag_postprocessor',
-        'think_pred_postprocess': 'rolecall.scoring.postprocess.freeform:think_pred_postprocess',
-        'extract_non_reasoning_content': 'rolecall.scoring.postprocess.freeform:extract_non_reasoning_content',
-        'humaneval_postprocess_v2': 'rolecall.scoring.code.extraction:humaneval_postprocess_v2',
-        'humaneval_postprocess': 'rolecall.scoring.code.extraction:humaneval_postprocess',
-        'humaneval_internal_v2_postprocess': 'rolecall.scoring.code.extraction:humaneval_internal_v2_postprocess',
-        'ds1000_postprocess': 'rolecall.scoring.code.extraction:ds1000_postprocess',
-        'ds1000_completion_postprocess': 'rolecall.scoring.code.extraction:ds1000_completion_postprocess',
-        'ds1000_matplotlib_postprocess': 'rolecall.scoring.code.extraction:ds1000_matplotlib_postprocess',
-        'humaneval_postprocess_v3': 'rolecall.scoring.code.extraction:humaneval_postprocess_v3',
-        **FAMILY_POSTPROCESSORS,
-    },
+    'rolecall.compat.opencompass.evaluator_names:POSTPROCESSORS',
     is_ours=lambda name: False,
     spelling=lambda name: re.sub(r'_postprocess(?:or)?(?=_|$)', '', name.replace('-', '_')).lower(),
 )

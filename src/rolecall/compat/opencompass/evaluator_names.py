@@ -1,4 +1,4 @@
-"""The evaluators of OpenCompass and AISBench by name, and which metric of ours each of them is."""
+"""Evaluators and postprocessors of OpenCompass and AISBench by name, and which of ours each of them is."""
 
 from __future__ import annotations
 
@@ -8,95 +8,150 @@ from collections.abc import Mapping
 def locate_parts(table: str) -> dict[str, str]:
     """Parts by name, as a registry declares them, from lines of `module:` and `Name=function …`.
 
-    >>> locate_parts('metrics.matching:\\n  AccEvaluator=accuracy')
+    >>> locate_parts('scoring.metrics.matching:\\n  AccEvaluator=accuracy')
     {'AccEvaluator': 'rolecall.scoring.metrics.matching:accuracy'}
     """
     parts, module = {}, ''
     for word in table.split():
         name, _, function = word.partition('=')
         if function:
-            parts[name] = f'rolecall.scoring.{module}:{function}'
+            parts[name] = f'rolecall.{module}:{function}'
         else:
             module = name.removesuffix(':')
     return parts
 
 
 METRICS: Mapping[str, str] = locate_parts("""
-metrics.matching:
+scoring.metrics.matching:
   AccEvaluator=accuracy AccwithDetailsEvaluator=accuracy EMEvaluator=exact_match WholeMatchEvaluator=whole_match
   Gsm8kEvaluator=gsm8k
-metrics.symbolic:
+scoring.metrics.symbolic:
   MATHEvaluator=same_expression MATHVerifyEvaluator=same_expression
-metrics.matching:
+scoring.metrics.matching:
   BBHEvaluator=bbh_freeform BBHEvaluator_mcq=bbh_multiple_choice
-metrics.several:
+scoring.metrics.several:
   CircularEvaluator=circular
-metrics.matching:
+scoring.metrics.matching:
   TriviaQAEvaluator=contains_an_answer NQEvaluator=contains_an_answer
-metrics.overlap:
+scoring.metrics.overlap:
   SquadEvaluator=word_f1 SQuAD20Evaluator=word_f1 RougeEvaluator=rouge JiebaRougeEvaluator=jieba_rouge
   BleuEvaluator=bleu
-metrics.several:
+scoring.metrics.several:
   MultiTurnEvaluator=turn_mean AveragePPLEvaluator=average_ppl AverageInferencePPLEvaluator=average_inference_ppl
   BPCEvaluator=bits_per_character
-metrics.judging:
+scoring.metrics.judging:
   GenericLLMEvaluator=judge_accuracy LMEvaluator=judge_rating PairwiseEvaluator=judge_preference
   CascadeEvaluator=cascade
-families.reasoning_gym:
+compat.benchmark_metrics.reasoning_gym:
   ReasoningGymEvaluator=verified
-families.needlebench:
+compat.benchmark_metrics.needlebench:
   NeedleBenchOriginEvaluator=find_needle NeedleBenchParallelEvaluator=find_needles
   NeedleBenchMultiEvaluator=find_needle_words NeedleBenchATCEvaluator=ancestor
-families.ruler:
+compat.benchmark_metrics.ruler:
   RulerCweEvaluator=contain_share RulerFweEvaluator=contain_share RulerNiahEvaluator=contain_share
   RulerVtEvaluator=contain_share RulerQaEvaluator=contain_any
-families.longbench:
+compat.benchmark_metrics.longbench:
   LongBenchF1Evaluator=words_f1 LongBenchRougeEvaluator=rouge_l LongBenchCodeSimEvaluator=code_similarity
   LongBenchClassificationEvaluator=classes LongBenchCountEvaluator=counts LongBenchRetrievalEvaluator=paragraphs
   LongBenchv2Evaluator=v2_accuracy
-families.lveval:
+compat.benchmark_metrics.lveval:
   LVEvalF1Evaluator=plain_f1 LVEvalOPTF1Evaluator=keyword_f1 LVEvalOPTRougeEvaluator=plain_rouge_l
-families.long_context:
+compat.benchmark_metrics.long_context:
   InfiniteBenchendiaEvaluator=speakers InfiniteBenchmathcalcEvaluator=running_numbers
   InfiniteBenchretrievekvEvaluator=key_values BabiLongEvaluator=facts MRCREvaluator=recall_turn
-families.exams:
+compat.benchmark_metrics.exams:
   GaokaoBenchEvaluator_single_choice=gaokao_single_choice GaokaoBenchEvaluator_multi_choice=gaokao_multi_choice
   GaokaoBenchEvaluator_multi_question_choice=gaokao_questions
   GaokaoBenchEvaluator_five_out_of_seven=gaokao_five_of_seven GaokaoBenchEvaluator_cloze=gaokao_cloze
   GaokaoBenchEvaluator_subjective=gaokao_unscored GaokaoBenchEvaluator_correction=gaokao_unscored
   AGIEvalEvaluator=cloze_answers AGIEvalEvaluator_mcq=letter_sets
-families.multilingual:
+compat.benchmark_metrics.multilingual:
   PMMEvalMHellaswagEvaluator=choice_or_index PMMEvalMLogiQAEvaluator=choice_or_index
   PMMEvalMMMLUEvaluator=choice_or_index PMMEvalXNLIEvaluator=choice_or_index
   PMMEvalFloresEvaluator=best_lines_bleu PMMEvalMGSMEvaluator=final_number MGSM_Evaluator=final_number
-families.ifeval:
+compat.benchmark_metrics.ifeval:
   IFEvaluator=instruction_accuracy PMMEvalMIFEvalEvaluator=multilingual_instruction_accuracy
-families.short_answers:
+compat.benchmark_metrics.short_answers:
   GPQAEvaluator=exact_answer CharmReasonEvaluator=exact_answer CharmMemoryEvaluator=recall_answer
   DropOpenAIEvaluator=overlapping_answer LambadaEvaluator=first_word LEvalEMEvaluator=contain_answer
   MusrEvaluator=labelled_number ELBenchChoiceEvaluator=choice_set SuperGPQAEvaluator=option_or_its_text
   AccDropEvaluator=accuracy_drop AccContaminationEvaluator=accuracy_by_contamination ARCPrizeEvaluator=grids
-families.mathematics:
+compat.benchmark_metrics.mathematics:
   LiveMathBenchEvaluator=live_expressions DAPOMathEvaluator=final_answer DAPOMathEvaluatorV2=final_answer
   TheoremQAEvaluatorV3=theorem_answers korbenchEvaluator=rule_answers OlympiadBenchEvaluator=olympiad_answers
-families.measurements:
+compat.benchmark_metrics.measurements:
   RMSEEvaluator=root_mean_square MAEEvaluator=absolute_error MeteorEvaluator=meteor AUCROCEvaluator=auc_roc
   NCExactMatchEvaluator=exact_formula NCElementMatchEvaluator=same_elements
-families.pictures:
+compat.benchmark_metrics.pictures:
   BBoxIoUEvaluator=boxes MMMUProEvaluator=options_by_category MMMUProCotEvaluator=reasoned_options
   MMStarEvaluator=options_by_category RealworldQAEvaluator=stated_answer VideoBenchEvaluator=video_options
   VocalSoundEvaluator=sounds TEXTEvaluator=vqa_accuracy EDAccEvaluator=nearest_candidate
-families.truthfulqa:
+compat.benchmark_metrics.truthfulqa:
   TruthfulQAEvaluator=more_true_than_false
-families.function_calls:
+compat.benchmark_metrics.function_calls:
   BFCLSingleTurnEvaluator=single_turn_calls BFCLRelevanceEvaluator=call_relevance
-code.code_metrics:
+scoring.code.code_metrics:
   HumanEvalEvaluator=humaneval HumanEvalPlusEvaluator=humaneval_plus HumanevalXEvaluator=humaneval_x
   HumanevalProEvaluator=with_test_code MBPPProEvaluator=with_test_code MBPPEvaluator=mbpp MBPPEvaluator2=mbpp
   MBPPPassKEvaluator=mbpp_pass_k LCPassKEvaluator=leetcode LCEvaluator=leetcode
   LCBCodeGenerationEvaluator=code_generation LCBCodeExecutionEvaluator=code_execution
   LCBTestOutputEvaluator=output_prediction BigCodeBenchEvaluator=bigcodebench TACOEvaluator=contest
   APPSEvaluator=contest DS1000Evaluator=ds1000 MultiplEEvaluator=multipl_e
+""")
+
+POSTPROCESSORS: Mapping[str, str] = locate_parts("""
+scoring.readers.native:
+  first_option_postprocess=read_option last_option_postprocess=read_option choice_postprocess=read_choice
+scoring.postprocess.freeform:
+  first_capital_postprocess=first_capital_postprocess last_capital_postprocess=last_capital_postprocess
+  first_capital_postprocess_multi=first_capital_postprocess_multi
+  multiple_select_postprocess=multiple_select_postprocess
+scoring.readers.native:
+  bbh_mcq_postprocess=read_lettered
+scoring.postprocess.freeform:
+  bbh_freeform_postprocess=bbh_freeform_postprocess
+scoring.readers.native:
+  first_number_postprocess=first_number gsm8k_postprocess=read_last_number
+  gsm8k_dataset_postprocess=read_gold_solution stated_number_postprocess=read_number
+  stated_text_postprocess=read_text math_postprocess=read_expression math_postprocess_v2=read_expression
+scoring.postprocess.freeform:
+  general_postprocess=general_postprocess general_cn_postprocess=general_cn_postprocess
+compat.benchmark_metrics.short_answers:
+  triviaqa_postprocess=read_first_line
+scoring.postprocess.freeform:
+  match_answer_pattern=match_answer_pattern xml_tag_postprocessor=xml_tag_postprocessor
+  think_pred_postprocess=think_pred_postprocess extract_non_reasoning_content=extract_non_reasoning_content
+scoring.code.extraction:
+  humaneval_postprocess_v2=humaneval_postprocess_v2 humaneval_postprocess=humaneval_postprocess
+  humaneval_internal_v2_postprocess=humaneval_internal_v2_postprocess ds1000_postprocess=ds1000_postprocess
+  ds1000_completion_postprocess=ds1000_completion_postprocess
+  ds1000_matplotlib_postprocess=ds1000_matplotlib_postprocess humaneval_postprocess_v3=humaneval_postprocess_v3
+compat.benchmark_metrics.needlebench:
+  needlebench_postprocess=keep_reply needlebench_dataset_postprocess=keep_reply
+  needlebench_atc_postprocess_v2=read_ancestor
+compat.benchmark_metrics.longbench:
+  trec_postprocess=first_line lsht_postprocess=first_line samsum_postprocess=first_line
+compat.benchmark_metrics.long_context:
+  InfiniteBench_first_number_postprocess=bare_number
+compat.benchmark_metrics.multilingual:
+  pmmeval_mhellaswag_postprocess=read_choice pmmeval_mlogiqa_postprocess=read_choice
+  pmmeval_mmmlu_postprocess=read_choice pmmeval_xnli_postprocess=read_choice
+  pmmeval_flores_postprocess=read_translation pmmeval_mifeval_postprocess=read_translation
+  mgsm_postprocess=read_final_number
+compat.benchmark_metrics.short_answers:
+  cmrc_postprocess=read_after_answer drcd_postprocess=read_after_answer Xsum_postprocess=read_first_line
+  flores_postprocess=read_first_line lcsts_postprocess=read_headline ReCoRD_postprocess=read_span
+  strategyqa_pred_postprocess=read_yes_or_no strategyqa_dataset_postprocess=read_truth
+  charm_reason_postprocess=read_bracketed_letter GPQA_Simple_Eval_postprocess=read_labelled_letter
+compat.benchmark_metrics.mathematics:
+  mathbench_postprocess=read_number_after_statement gsm100_postprocess=read_number_after_statement
+  TheoremQA_postprocess=read_after_statement TheoremQA_postprocess_v3=read_theorem_answer
+  TheoremQA_postprocess_v4=read_theorem_answer dapo_math_postprocess=read_minerva
+  olympiadbench_postprocess_v2=read_final_statement dapo_math_postprocess_v2=read_boxed_tail
+compat.benchmark_metrics.measurements:
+  smolinstruct_acc_0shot_postprocess=read_boolean smolinstruct_acc_postprocess=read_boolean
+compat.benchmark_metrics.pictures:
+  refcoco_bbox_postprocess=read_box
 """)
 
 CODE_METRICS = frozenset(name for name, path in METRICS.items() if path.startswith('rolecall.scoring.code.'))

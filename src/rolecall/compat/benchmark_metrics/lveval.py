@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rolecall.scoring.families.longbench import Language, rouge_l_of, words_of
+from rolecall.compat.benchmark_metrics.longbench import Language, rouge_l_of, words_of
 from rolecall.scoring.metrics.metric import comparison
 from rolecall.scoring.texts import alternatives, f1_of_words, first_answer, strip_text
 
