@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip('aiohttp')
 from aiohttp.test_utils import make_mocked_request
 
+from hostile_requests import requests, status_of
 from report_runs import made_up_run
 from rolecall.ui.cli.main import main
 from rolecall.ui.report import report_html
@@ -304,3 +305,9 @@ def test_only_pictures_in_the_datasets_own_folder_are_served(pictures, row, stat
     if status == 200:
         assert (answer.headers['Content-Type'], text) == ('image/png', PNG)
     assert pictures.send_raw('/api/media?dataset=mm&model=gpt&row=0&at=7')[0].status == 422
+
+
+def test_no_hostile_request_is_a_fault_of_the_server(client):
+    statuses = {name: status_of(client, request) for name, request in requests(client)}
+    assert len(statuses) > 1500
+    assert {name: status for name, status in statuses.items() if not 200 <= status < 500} == {}

@@ -7,6 +7,7 @@ a pattern with at most one repeat runs here, where the text is short.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -134,12 +135,13 @@ class _PatternProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._owner != os.getpid():
             self._owner = os.getpid()
+            atexit.register(self._stop)
             command = [sys.executable, '-I', '-S', '-c', _WORKER]
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         return self._process
 
     def _stop(self) -> None:
-        if self._process is not None:
+        if self._process is not None and self._owner == os.getpid():
             self._process.kill()
             with self._process:
                 self._process = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import random
+import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -52,9 +53,12 @@ def call_function(function: Function, *arguments: Any, **options: Any) -> Any:
 @lru_cache(maxsize=4096)
 def _load(name: str, folder: str, place: str) -> Callable[..., Any]:
     module_name, _, attribute = name.rpartition('.')
-    file = _find_file(module_name, Path(folder))
     if not module_name:
         raise ConfigError(Problem(place, f'!function {name}: no module is named.', "Write 'module.function'."))
+    if not all(re.fullmatch(r'[\w-]+', part) for part in module_name.split('.')):
+        remedy = "Write 'module.function', with a module in the task's folder or an installed one."
+        raise ConfigError(Problem(place, f'!function {name}: {module_name!r} is a path, not a module.', remedy))
+    file = _find_file(module_name, Path(folder))
     module = _module(str(file), module_name, place) if file.is_file() else _import_installed(name, module_name, place)
     if not hasattr(module, attribute):
         raise ConfigError(Problem(place, f'!function {name}: {module_name!r} has no {attribute!r}.'))

@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
+from rolecall.plain_files import open_plain
+from rolecall.sources.config.plain_configs import check_depth
 from rolecall.usercode import short_path
+
+_LARGEST = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,9 @@ def _read(path: str, including: tuple[str, ...]) -> TaskFile:
         loop = ' -> '.join(map(short_path, (*including[including.index(path) :], path)))
         raise ConfigError(Problem(short_path(path), f'circular include: {loop}.'))
     try:
-        status = os.stat(path)
-        values, places = _parse(path, status.st_mtime_ns, status.st_size)
+        with open_plain(path, largest=_LARGEST, links=True) as file:
+            status = os.fstat(file.fileno())
+            values, places = _parse(path, status.st_mtime_ns, status.st_size)
     except OSError as error:
         raise _unreadable(path, error, including) from error
     included = values.get('include', ())
@@ -80,9 +85,10 @@ def _parse(path: str, changed: int, size: int) -> tuple[Mapping[str, Any], Mappi
     """One file's keys with their values and places, kept until the file changes. The values are shared."""
     yaml = importlib.import_module('yaml')
     name = short_path(path)
-    with open(path, 'rb') as file:
-        text = file.read()
+    with open_plain(path, largest=_LARGEST, links=True) as file:
+        text = file.read(_LARGEST)
     try:
+        check_depth(yaml, text)
         loader = _loader(yaml)(text)
         loader.folder, loader.shown = Path(path).parent, name
         try:

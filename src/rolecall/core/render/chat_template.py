@@ -265,6 +265,8 @@ def _special_tokens(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _token_text(token: Any) -> Any:
+    if isinstance(token, Mapping) and not isinstance(token.get('content'), str):
+        raise RenderError(f"a special token needs a text or an object with 'content', got {token!r:.80}.")
     return token['content'] if isinstance(token, Mapping) else token
 
 

@@ -41,6 +41,8 @@ from rolecall.core.render.pricing import charge_method, width_in
 
 MAX_SOURCE = 1 << 17
 MAX_NODES = 20_000
+MAX_DEPTH = 250
+"""Of expressions and blocks; Python cannot compile the code of a deeper one."""
 
 
 class GenerationBlock(Extension):
@@ -146,9 +148,20 @@ def parse_template(source: str, environment: MeteredEnvironment) -> nodes.Templa
     if len(source) > MAX_SOURCE:
         raise WorkExceededError(f'it is longer than {MAX_SOURCE:,} characters')
     tree = environment.parse(source)
-    if sum(1 for _ in everything_in([tree])) > MAX_NODES:
-        raise WorkExceededError(f'it has more than {MAX_NODES:,} expressions')
+    every = list(everything_in([tree]))
+    too_large = f'it has more than {MAX_NODES:,} expressions' if len(every) > MAX_NODES else ''
+    if too_large or _is_deep(tree):
+        for node in every:
+            vars(node).clear()  # to delete a deep tree at once would take a deep stack
+        raise WorkExceededError(too_large or f'it nests more than {MAX_DEPTH} deep')
     for constant in tree.find_all(nodes.Const):
         check_number(constant.value)
     put_charges_in(tree)
     return tree
+
+
+def _is_deep(tree: nodes.Template) -> bool:
+    level: list[nodes.Node] = [tree]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in node.iter_child_nodes()]
+    return bool(level)

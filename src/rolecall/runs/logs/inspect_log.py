@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RunError, import_extra
-from rolecall.runs.logs.log import NOT_RECORDED, ImportedLog, ImportedRow, ImportedScore, read_json, reading
+from rolecall.plain_files import open_plain
+from rolecall.runs.logs.log import (
+    LARGEST_LOG,
+    NOT_RECORDED,
+    ImportedLog,
+    ImportedRow,
+    ImportedScore,
+    read_json,
+    reading,
+)
 
 _FINISHED, _UNFINISHED = 'header.json', '_journal/start.json'
 """What a .eval file says about itself; that of an evaluation that has not ended has no results."""
@@ -34,9 +44,9 @@ def _read_file(path: Path) -> ImportedLog:
         told = read_json(path)
         header, samples = told, told.get('samples') or [] if isinstance(told, Mapping) else []
     else:
-        members = _Members(path)
-        samples = [members.read(name) for name in members.names if name.startswith('samples/')]
-        header = members.read(_UNFINISHED if samples and _FINISHED not in members.names else _FINISHED)
+        with closing(_Members(path)) as members:
+            samples = [members.read(name) for name in members.names if name.startswith('samples/')]
+            header = members.read(_UNFINISHED if samples and _FINISHED not in members.names else _FINISHED)
     if not isinstance(header, Mapping) or not isinstance(header.get('eval'), Mapping):
         raise RunError(f'{path}: not a log of Inspect: there is no `eval`.')
     about = header['eval']
@@ -70,10 +80,18 @@ class _Members:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._zip = zipfile.ZipFile(path)
+            self._file = open_plain(path, largest=LARGEST_LOG)
+        except OSError as error:
+            raise RunError(f'{path}: cannot be read: {error.strerror or error}.') from error
+        try:
+            self._zip = zipfile.ZipFile(self._file)
         except (OSError, zipfile.BadZipFile) as error:
+            self._file.close()
             raise RunError(f'{path}: not a .eval file: {error}.') from error
         self.names = self._zip.namelist()
+
+    def close(self) -> None:
+        self._file.close()
 
     def read(self, name: str) -> Any:
         if name not in self.names:
@@ -84,11 +102,10 @@ class _Members:
         if info.compress_type != _ZSTANDARD:
             return read_json(self._path, self._zip.read(name))
         arrow = import_extra('pyarrow', extra='data', purpose='to unpack .eval files')
-        with self._path.open('rb') as file:
-            file.seek(info.header_offset + 26)
-            skipped = int.from_bytes(file.read(2), 'little') + int.from_bytes(file.read(2), 'little')
-            file.seek(skipped, 1)
-            packed = file.read(info.compress_size)
+        self._file.seek(info.header_offset + 26)
+        skipped = int.from_bytes(self._file.read(2), 'little') + int.from_bytes(self._file.read(2), 'little')
+        self._file.seek(skipped, 1)
+        packed = self._file.read(info.compress_size)
         try:
             return read_json(self._path, arrow.input_stream(arrow.py_buffer(packed), compression='zstd').read(_MOST))
         except OSError as error:

@@ -16,6 +16,8 @@ from rolecall._version import __version__
 from rolecall.core.render.spans import Request
 from rolecall.errors import RunError
 from rolecall.models.protocol import Outcome, Reply
+from rolecall.models.tokenizers.text import replace_lone_surrogates
+from rolecall.plain_files import open_plain
 from rolecall.runs.store.codec import pack_fields, pack_request, write_reply
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
@@ -23,6 +25,7 @@ from rolecall.scoring.scorecard import IntervalBasis, Scorecard
 from rolecall.scoring.statistics import mean_interval, wilson
 
 NOT_RECORDED = 'not recorded'
+LARGEST_LOG = 8 << 30
 _SHARES = 1.0
 _LIKE_THE_MEAN = 1e-6
 
@@ -217,16 +220,34 @@ def reading(place: object, harness: str) -> Iterator[None]:
 def read_json(place: Path | str, text: str | bytes | None = None) -> Any:
     """A JSON file of a log, or a text at a place of it; what is wrong with it names the place."""
     try:
-        return json.loads(Path(place).read_bytes() if text is None else text)
+        if text is None:
+            with open_plain(place, largest=LARGEST_LOG) as file:
+                text = file.read()
+        return _make_storable(json.loads(text), text)
     except OSError as error:
         raise RunError(f'{place}: cannot be read: {error.strerror or error}.') from error
     except (ValueError, RecursionError) as error:
         raise RunError(f'{place}: not the JSON of a log: {error}.') from error
 
 
+def _make_storable(value: Any, text: str | bytes) -> Any:
+    """The value without halves of surrogate pairs, which JSON can escape and neither a file nor SQLite can hold."""
+    if (b'\\u' if isinstance(text, bytes) else '\\u') not in text:  # type: ignore[operator]  # bytes in bytes
+        return value
+    if isinstance(value, str):
+        return replace_lone_surrogates(value)
+    if isinstance(value, dict):
+        return {replace_lone_surrogates(key): _make_storable(inner, text) for key, inner in value.items()}
+    return [_make_storable(inner, text) for inner in value] if isinstance(value, list) else value
+
+
 def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
     """The values of a file with one on each line, with their places. Lines end with a line feed and nothing else."""
-    with path.open('rb') as lines:
+    try:
+        file = open_plain(path, largest=LARGEST_LOG)
+    except OSError as error:
+        raise RunError(f'{path}: cannot be read: {error.strerror or error}.') from error
+    with file as lines:
         for number, line in enumerate(lines, 1):
             place = f'{path}:{number}'
             if line.strip():

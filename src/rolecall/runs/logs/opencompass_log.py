@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import RunError
+from rolecall.plain_files import open_plain
 from rolecall.redaction import mask_config
 from rolecall.runs.logs.log import (
     NOT_RECORDED,
@@ -40,7 +41,7 @@ def read_opencompass(folder: Path, harness: Literal['OpenCompass', 'AISBench']) 
     root = _find_run(folder)
     configs = [_read_config(path) for path in sorted((root / 'configs').glob('*.py'))]
     logs = []
-    for model in sorted(one for one in (root / 'predictions').iterdir() if one.is_dir()):
+    for model in sorted(one for one in (root / 'predictions').iterdir() if one.is_dir() and not one.is_symlink()):
         results = {path.stem: read_json(path) for path in sorted((root / 'results' / model.name).glob('*.json'))}
         rows: list[ImportedRow] = []
         scores: list[ImportedScore] = []
@@ -81,9 +82,8 @@ def _find_run(folder: Path) -> Path:
 def _read_config(path: Path) -> dict[str, Any]:
     """The values that a config file assigns; empty if it is no Python or too large."""
     try:
-        if path.stat().st_size > _LARGEST_CONFIG:
-            return {}
-        lines = ast.parse(path.read_bytes()).body
+        with open_plain(path, largest=_LARGEST_CONFIG) as file:
+            lines = ast.parse(file.read()).body
         return {
             target.id: _read_literal(line.value)
             for line in lines

@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from rolecall.errors import RunError
@@ -17,6 +18,7 @@ VERSION = 4
 _LOCK = 'lock'
 _FILES = (_LOCK, FILE, f'{FILE}-wal', f'{FILE}-shm', f'{FILE}-journal')
 _LOCKS = Path('/proc/locks')
+_LARGEST_CELL, _LIMIT_LENGTH = 256 << 20, 0
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, 'O_NOFOLLOW', 0) | getattr(os, 'O_NONBLOCK', 0)
 
 
@@ -39,7 +41,20 @@ def check_format(db: sqlite3.Connection, file: Path) -> set[str]:
     version = db.execute('PRAGMA user_version').fetchone()[0]
     if version > VERSION:
         raise RunError(f'{file}: written by a later version of rolecall (format {version}; this one reads {VERSION}).')
-    return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    computed = db.execute("SELECT name FROM sqlite_master WHERE type IN ('view', 'trigger') LIMIT 1").fetchone()
+    for table in tables if computed is None else ():
+        with suppress(sqlite3.Error):  # a damaged table, which hides no other
+            query = 'SELECT name FROM pragma_table_xinfo(?) WHERE hidden > 1'
+            computed = computed or db.execute(query, (table,)).fetchone()
+    if computed is not None:
+        raise RunError(
+            f'{file}: its {computed[0]!r:.40} is computed when it is read, which no run of rolecall has. '
+            'The file was altered; do not use it.'
+        )
+    if set_limit := getattr(db, 'setlimit', None):  # Python 3.11
+        set_limit(_LIMIT_LENGTH, _LARGEST_CELL)
+    return tables
 
 
 def is_running(directory: Path) -> bool | None:
@@ -82,7 +97,15 @@ class RunLock:
         except RunError:
             os.close(self._file)
             raise
-        if not _lock(self._file):
+        try:
+            free = _lock(self._file)
+        except OSError as error:
+            os.close(self._file)
+            raise RunError(
+                f'{directory}: this file system cannot lock files ({error.strerror or error}).\n'
+                'Two processes could write here at once. Choose a directory on a local disk with --out.'
+            ) from error
+        if not free:
             holder = os.read(self._file, 200).decode('utf-8', 'replace').strip()
             os.close(self._file)
             raise RunError(

@@ -17,6 +17,7 @@ from rolecall.scoring.statistics import wilson
 
 LABELS = ('correct', 'wrong')
 _FILE = 'labels.jsonl'
+_LARGEST = 256 << 20
 
 RowKey = tuple[str, str, int]
 """A dataset, a model and the number of a row."""
@@ -80,6 +81,8 @@ class Labels:
             size = self._file.lstat().st_size
             if size == self._read_bytes or self._file.is_symlink():
                 return
+            if size > _LARGEST:
+                raise RunError(f'{self._file}: has {size:,} bytes, more than labels can take. Remove or shorten it.')
             if size < self._read_bytes:  # the file was replaced
                 self._labels, self._read_bytes = {}, 0
             with open(self._file, 'rb') as stream:

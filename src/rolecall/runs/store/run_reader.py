@@ -38,6 +38,9 @@ _NEXT_MODEL = 'SELECT dataset, model FROM rows WHERE dataset = ? AND model > ? O
 _NEXT_DATASET = 'SELECT dataset, model FROM rows WHERE dataset > ? ORDER BY dataset, model LIMIT 1'
 
 
+_MANIFEST: Mapping[str, type] = {'pairs': list, 'models': dict, 'imported': dict}
+
+
 @dataclass(frozen=True, slots=True)
 class NodeTimes:
     """How many requests to a model one machine computed, and where their time went, in seconds.
@@ -103,7 +106,8 @@ class RunReader:
             found = list(self._find_pairs())
         except sqlite3.Error as error:
             self.damage.add('row', 'the list of pairs', error)
-            found = [(pair.get('dataset'), pair.get('model')) for pair in self.manifest().get('pairs', ())]
+            pairs = [pair for pair in self.manifest().get('pairs', ()) if isinstance(pair, dict)]
+            found = [(pair.get('dataset'), pair.get('model')) for pair in pairs]
         return [(dataset, model) for dataset, model in found if isinstance(dataset, str) and isinstance(model, str)]
 
     def _find_pairs(self) -> Iterator[tuple[Any, Any]]:
@@ -318,7 +322,12 @@ class RunReader:
 
     def manifest(self) -> Mapping[str, Any]:
         """How the run was last started: versions, models, datasets, templates."""
-        return self._read_last('manifest')
+        manifest = dict(self._read_last('manifest'))
+        for key, kind in _MANIFEST.items():
+            if not isinstance(manifest.get(key, kind()), kind):
+                self.damage.add('start', f'{key} of the last start', 'not of its type')
+                del manifest[key]
+        return manifest
 
     def config(self) -> Mapping[str, Any]:
         """The config of the last start, without keys."""

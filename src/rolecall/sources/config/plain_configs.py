@@ -28,6 +28,7 @@ _LM_EVAL = (
 _PROMPTFOO = _KEY_START + r'(?:prompts|providers|targets)["\']?[ \t]*:'
 _MOST_BYTES = 64 << 20
 _FIRST = 4096
+_DEEPEST = 500
 _MOST_PLACES = 200_000
 _TRUE_OR_FALSE = 'true|True|TRUE|false|False|FALSE'
 _FLOAT = r'[-+]?(?:\d[\d_]*)(?:\.[\d_]*)?(?:[eE][-+]?\d+)|[-+]?(?:\d[\d_]*)?\.\d[\d_]*|[-+]?\.(?:inf|Inf|INF)|\.nan'
@@ -128,6 +129,7 @@ def _find_twice(names: list[Any]) -> Any:
 def _parse_yaml(text: str, path: str) -> Any:
     yaml = importlib.import_module('yaml')
     try:
+        check_depth(yaml, text)
         return yaml.load(text, Loader=_loader())
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, 'problem_mark', None)
@@ -136,6 +138,21 @@ def _parse_yaml(text: str, path: str) -> Any:
         remedy = 'Indent with spaces: YAML allows no tabs there.' if tabs else ''
         what = f'is not YAML: {getattr(error, "problem", None) or error}.'
         raise ConfigError(Problem(where, what, remedy)) from error
+
+
+def check_depth(yaml: Any, text: str | bytes) -> None:
+    """Raise a YAMLError for text that nests so deeply that libyaml's binding would overflow the stack."""
+    levels = '[{-?:' if isinstance(text, str) else (b'[', b'{', b'-', b'?', b':')
+    if sum(map(text.count, levels)) <= _DEEPEST:  # type: ignore[arg-type]  # as the text, so its marks
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            raise yaml.MarkedYAMLError(problem='nested too deeply', problem_mark=event.start_mark)
 
 
 @lru_cache(maxsize=1)

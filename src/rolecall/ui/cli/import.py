@@ -41,6 +41,7 @@ def _import(arguments: argparse.Namespace) -> int:
     from rolecall.strings import count_noun
 
     source = Path(arguments.source)
+    source = source.resolve() if source.is_symlink() else source  # the user's own link; links inside are refused
     if arguments.harness == 'lm-eval':
         logs = read_lm_eval(source)
     elif arguments.harness == 'inspect':

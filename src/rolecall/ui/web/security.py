@@ -63,7 +63,7 @@ class AccessRules:
 
     def accepts_token(self, token: str | None) -> bool:
         """Whether a token is this server's, compared in constant time."""
-        return token is not None and hmac.compare_digest(token.encode(), self.token.encode())
+        return token is not None and hmac.compare_digest(token.encode(errors='replace'), self.token.encode())
 
     def _is_address(self, host: str) -> bool:
         """Whether a Host header is an IP address with this port. Another site can rebind names, but not addresses."""

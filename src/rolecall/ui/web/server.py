@@ -298,8 +298,8 @@ def _number(query: Mapping[str, str], key: str, default: int) -> int:
 async def _read_body(request: web.Request) -> dict[str, Any]:
     try:
         body = await request.json()
-    except ValueError as error:
-        raise ConfigError(Problem('request', 'not valid JSON.')) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(Problem('request', 'not valid JSON, or nested too deeply.')) from error
     shape: dict[str, Any] = {
         'config': int,
         'dataset': str,

@@ -166,7 +166,10 @@ def _logprobs_as_json(tokens: Sequence[tuple[str, float | None]]) -> dict[str, A
 
 def keep_trial(document: ConfigDocument, dataset: str, row: int, reply: str, request: Any) -> Path:
     """Append a row with its reply to a file of kept rows beside the config."""
-    values = document.dataset(dataset).test[row]
+    rows = document.dataset(dataset).test
+    if not 0 <= row < len(rows):
+        raise RolecallError(f'{dataset} has no row {row}; its rows are 0 to {len(rows) - 1}.')
+    values = rows[row]
     file = document.path.with_name(f'{document.path.stem}_kept.jsonl')
     record = {'dataset': dataset, 'row': row, **dict(values), 'request': request, 'reply': reply}
     try:
