@@ -13,6 +13,7 @@ torch = pytest.importorskip('torch')
 transformers = pytest.importorskip('transformers')
 
 from rolecall.models.local_engine import TokenPrompt, TransformersDecoding  # noqa: E402
+from rolecall.models.transformers import slot_decoding, slots  # noqa: E402
 from rolecall.models.transformers.decoding import BatchGenerator  # noqa: E402
 from rolecall.models.transformers.logprobs import PromptScorer  # noqa: E402
 from rolecall.models.transformers.packed_logprobs import PackedScorer  # noqa: E402
@@ -48,7 +49,52 @@ def load(name: str) -> LoadedModel:
             transformers.MistralConfig(num_key_value_heads=2, sliding_window=16, **SIZES)
         ),
         'softcap': lambda: transformers.Gemma2ForCausalLM(
-            transformers.Gemma2Config(num_key_value_heads=4, head_dim=16, **SIZES)
+            transformers.Gemma2Config(
+                num_key_value_heads=4, head_dim=16, sliding_window=12, attn_logit_softcapping=0.7, **SIZES
+            )
+        ),
+        'gemma3': lambda: transformers.Gemma3ForCausalLM(
+            transformers.Gemma3TextConfig(num_key_value_heads=4, head_dim=16, sliding_window=12, **SIZES)
+        ),
+        'sinks': lambda: transformers.GptOssForCausalLM(
+            transformers.GptOssConfig(
+                num_key_value_heads=2,
+                head_dim=16,
+                sliding_window=8,
+                num_local_experts=4,
+                num_experts_per_tok=2,
+                **SIZES,
+            )
+        ),
+        'experts': lambda: transformers.Qwen3MoeForCausalLM(
+            transformers.Qwen3MoeConfig(
+                num_key_value_heads=2,
+                head_dim=16,
+                num_experts=8,
+                num_experts_per_tok=2,
+                moe_intermediate_size=32,
+                **SIZES,
+            )
+        ),
+        'mixtral': lambda: transformers.MixtralForCausalLM(
+            transformers.MixtralConfig(num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, **SIZES)
+        ),
+        'deepseek': lambda: transformers.DeepseekV3ForCausalLM(
+            transformers.DeepseekV3Config(
+                num_key_value_heads=8,
+                n_routed_experts=8,
+                num_experts_per_tok=2,
+                moe_intermediate_size=32,
+                n_group=2,
+                topk_group=1,
+                q_lora_rank=16,
+                kv_lora_rank=16,
+                qk_rope_head_dim=8,
+                v_head_dim=16,
+                qk_nope_head_dim=8,
+                first_k_dense_replace=1,
+                **SIZES,
+            )
         ),
     }
     return LoadedModel.of(made[name]().eval().to(DEVICE), TOKENIZER)
@@ -68,9 +114,12 @@ DECODINGS = {
 }
 
 
+WINDOWS_AND_EXPERTS = ['windows', 'softcap', 'gemma3', 'sinks', 'experts', 'mixtral', 'deepseek']
+
+
 @pytest.mark.parametrize('decoding', DECODINGS.values(), ids=DECODINGS)
 @pytest.mark.parametrize('shared', [40, 0])
-@pytest.mark.parametrize('name', ['llama', 'qwen3', 'neox', 'gpt2'])
+@pytest.mark.parametrize('name', ['llama', 'qwen3', 'neox', 'gpt2', *WINDOWS_AND_EXPERTS])
 def test_answers_are_those_of_generate(name: str, shared: int, decoding: TransformersDecoding) -> None:
     loaded, asked = load(name), prompts(11, shared)
     expected = BatchGenerator(loaded, rows=4).generate(asked, decoding)
@@ -104,9 +153,36 @@ def test_a_prompt_too_long_for_the_context_is_not_asked() -> None:
     assert [one.outcome for one in replies] == ['too_long', 'ok']
 
 
-@pytest.mark.parametrize(('name', 'why'), [('windows', 'sliding_window'), ('softcap', 'softcap')])
-def test_an_architecture_with_other_attention_is_left_to_the_other_way(name: str, why: str) -> None:
-    assert why in str(find_obstacle(load(name)))
+@pytest.mark.parametrize('name', WINDOWS_AND_EXPERTS)
+def test_windows_caps_sinks_and_experts_take_the_fast_way(name: str) -> None:
+    assert find_obstacle(load(name)) is None
+
+
+def test_an_architecture_with_other_attention_is_left_to_the_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load('llama')
+    monkeypatch.setattr(slots, '_REFUSED', ('cu_seq_lens', 'position_ids'))
+    assert 'its attention uses position_ids' in str(find_obstacle(loaded))
+
+
+@pytest.mark.skipif(DEVICE != 'cuda', reason='graphs are captured on CUDA')
+def test_a_step_that_cannot_be_captured_is_run_without_a_graph(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded, asked = load('llama'), prompts(5, 40)
+    expected = BatchGenerator(loaded, rows=4).generate(asked, DECODINGS['greedy'])
+    step = slot_decoding._Decoder._step
+
+    def copying_step(decoder: Any) -> None:
+        torch.ones(1, device=DEVICE).item()  # a copy to the host, as routers of experts have made
+        step(decoder)
+
+    monkeypatch.setattr(slot_decoding._Decoder, '_step', copying_step)
+    generator = SlotGenerator(loaded, rows=4)
+    for _ in range(2):
+        assert [reply.text for reply in generator.generate(asked, DECODINGS['greedy'])] == [
+            one.text for one in expected
+        ]
+    assert caplog.text.count('without CUDA graphs') == 1
 
 
 def test_settings_of_generate_itself_are_left_to_the_other_way() -> None:
@@ -116,7 +192,7 @@ def test_settings_of_generate_itself_are_left_to_the_other_way() -> None:
 
 
 @pytest.mark.parametrize('shared', [40, 0])
-@pytest.mark.parametrize('name', ['llama', 'gpt2'])
+@pytest.mark.parametrize('name', ['llama', 'gpt2', *WINDOWS_AND_EXPERTS])
 def test_packed_scores_are_those_of_separate_passes(name: str, shared: int) -> None:
     loaded, asked = load(name), []
     for number, context in enumerate(prompts(5, shared, least=4)):

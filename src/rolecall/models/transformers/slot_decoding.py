@@ -6,6 +6,7 @@ waits for Python; answers are checked every few steps. A reply does not depend o
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from rolecall.models.transformers.prefixes import Ids, shared_length
 from rolecall.models.transformers.slots import Prefix, Slots, compute_prefix
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
+_LOGGER = logging.getLogger('rolecall')
 _WORTH_SHARING = 16
 _STEPS = 8
 """Steps between two looks at the answers."""
@@ -90,6 +92,9 @@ class SlotGenerator:
         decoder = self._prepare(prefix, rows, columns, max(job.room for job in jobs), decoding)
         end = StopTracker(self.loaded, [job.ids for job in jobs], decoding, self.stopped)
         answers = dict(decoder.run(jobs, end, decoding, self.stopped))
+        if decoder.obstacle is not None and self.graphs:
+            self.graphs = False
+            _LOGGER.warning('decoding goes on without CUDA graphs, which is slower: %s.', decoder.obstacle)
         seconds = (time.perf_counter() - began) / len(jobs)
         replies = {}
         for place, job in enumerate(jobs):
@@ -148,6 +153,8 @@ class _Decoder:
         self._loaded, self._graphs = loaded, graphs
         self._graph: Any = None
         self._logits: Any = None
+        self.obstacle: str | None = None
+        """Why steps cannot be captured; None if they can."""
         whole = {'dtype': torch.long, 'device': loaded.device}
         self._token = torch.zeros(slots.rows, **whole)
         self._column = torch.zeros(slots.rows, **whole)
@@ -202,7 +209,7 @@ class _Decoder:
 
     def _advance(self, samplers: dict[int, RowSampler], active: dict[int, int]) -> None:
         if self._graphs and self._graph is None:
-            self._capture()
+            self._try_to_capture()
         if self._graph is not None:
             self._graph.replay()
         else:
@@ -222,11 +229,21 @@ class _Decoder:
         self._column.add_(1).clamp_(max=self.slots.columns - 1)
         self._made.add_(1).clamp_(max=self.width)
 
-    def _capture(self) -> None:
-        """Capture a step as a graph, after two to warm up. The rows are put back as they were."""
-        torch = import_hf_package('torch')
+    def _try_to_capture(self) -> None:
+        """Capture a step where the model's layers allow it; the rows are put back as they were in any case."""
         state = (self._token, self._column, self._made, self._out)
         before = [tensor.clone() for tensor in state]
+        try:
+            self._capture()
+        except Exception as error:  # foreign layers: a copy to the host, a shape that depends on values
+            self._graph, self._graphs = None, False
+            self.obstacle = f'{type(error).__name__}: {str(error).splitlines()[0]}'
+        for tensor, saved in zip(state, before, strict=True):
+            tensor.copy_(saved)
+
+    def _capture(self) -> None:
+        """Capture a step as a graph, after two to warm up."""
+        torch = import_hf_package('torch')
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -236,8 +253,6 @@ class _Decoder:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._step()
-        for tensor, saved in zip(state, before, strict=True):
-            tensor.copy_(saved)
 
 
 def _row_sampler(ids: Ids, decoding: TransformersDecoding, loaded: LoadedModel) -> RowSampler:

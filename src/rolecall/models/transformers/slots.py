@@ -19,7 +19,7 @@ from rolecall.models.transformers.fused_layers import fused_layers
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
 _NAME = 'rolecall_slots'
-_REFUSED = ('sliding_window', 'softcap', 's_aux', 'head_mask', 'position_bias')
+_REFUSED = ('head_mask', 'position_bias')
 """Options of an attention layer that this attention does not know."""
 _PROBE = 24
 _current = threading.local()
@@ -27,6 +27,40 @@ _current = threading.local()
 
 class UnsupportedAttentionError(Exception):
     """A layer asks for something that attention over slots does not do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Form:
+    """How one layer attends."""
+
+    scale: float
+    window: int | None = None
+    """How many tokens back a token sees, itself included; None: all."""
+    softcap: float | None = None
+    sinks: Any = None
+    """A logit for each head that takes part in the softmax and weighs no value."""
+
+    @property
+    def is_plain(self) -> bool:
+        return self.window is None and self.softcap is None and self.sinks is None
+
+    def in_window(self, query_places: Any, key_places: Any) -> Any:
+        """Whether keys are near enough to be seen."""
+        apart = query_places - key_places
+        return apart < self.window if self.window is not None else apart == apart
+
+    def cap(self, scores: Any) -> Any:
+        """Scores in single precision, scaled and capped."""
+        scores = scores.float() * self.scale
+        return scores if self.softcap is None else self.softcap * (scores / self.softcap).tanh()
+
+    def softmax(self, scores: Any, dtype: Any) -> Any:
+        """Weights over the last dimension of scores by row, key group and head in the group."""
+        torch = import_hf_package('torch')
+        if self.sinks is None:
+            return torch.softmax(scores, -1).to(dtype)
+        sinks = self.sinks.float().reshape(1, *scores.shape[1:3], *[1] * (scores.ndim - 3))
+        return torch.softmax(torch.cat([scores, sinks.expand(*scores.shape[:-1], 1)], -1), -1)[..., :-1].to(dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,12 +122,12 @@ class _Filling:
     slots: Slots
     rows: Any
 
-    def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float | None) -> Any:
+    def attend(self, layer: int, query: Any, key: Any, value: Any, form: _Form) -> Any:
         keys, values = self.slots.layer(layer, key, value)
         width = key.shape[2]
         keys[self.rows, :, :width] = key
         values[self.rows, :, :width] = value
-        return _attend_causally(query, key, value, self.slots.prefix, layer, scale)
+        return _attend_causally(query, key, value, self.slots.prefix, layer, form)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,31 +137,34 @@ class _Decoding:
     slots: Slots
     column: Any
 
-    def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float | None) -> Any:
+    def attend(self, layer: int, query: Any, key: Any, value: Any, form: _Form) -> Any:
         torch = import_hf_package('torch')
         keys, values = self.slots.layer(layer, key, value)
-        scale = query.shape[3] ** -0.5 if scale is None else scale
-        if query.is_cuda and (kernels := _load_kernels()) is not None:
+        if query.is_cuda and form.is_plain and (kernels := _load_kernels()) is not None:
             prefix = self.slots.prefix.layers[layer] if self.slots.prefix.length else None
-            return kernels.attend(query, key, value, keys, values, self.column, prefix, scale)
+            return kernels.attend(query, key, value, keys, values, self.column, prefix, form.scale)
         every = torch.arange(query.shape[0], device=query.device)
         keys[every, :, self.column] = key[:, :, 0]
         values[every, :, self.column] = value[:, :, 0]
         rows, heads, _, width = query.shape
         groups = key.shape[1]
         grouped = query.reshape(rows, groups, heads // groups, width)
-        visible = torch.arange(keys.shape[2], device=query.device) <= self.column[:, None]
-        own = torch.matmul(grouped, keys.transpose(2, 3)).float() * scale
+        columns, here = torch.arange(keys.shape[2], device=query.device), self.column[:, None]
+        visible = (columns <= here) & form.in_window(here, columns)
+        own = form.cap(torch.matmul(grouped, keys.transpose(2, 3)))
         own = own.masked_fill(~visible[:, None, None, :], float('-inf'))
         if not self.slots.prefix.length:
-            weights = torch.softmax(own, -1).to(query.dtype)
+            weights = form.softmax(own, query.dtype)
             return torch.matmul(weights, values).reshape(rows, heads, 1, -1).transpose(1, 2)
         before, contents = self.slots.prefix.layers[layer]
-        flat = grouped.transpose(0, 1).reshape(groups, -1, width)
-        shared = torch.matmul(flat, before.transpose(1, 2)).float() * scale
-        shared = shared.reshape(groups, rows, heads // groups, -1).transpose(0, 1)
-        weights = torch.softmax(torch.cat([shared, own], -1), -1).to(query.dtype)
         split = before.shape[1]
+        flat = grouped.transpose(0, 1).reshape(groups, -1, width)
+        shared = form.cap(torch.matmul(flat, before.transpose(1, 2)))
+        shared = shared.reshape(groups, rows, heads // groups, -1).transpose(0, 1)
+        if form.window is not None:
+            near = form.in_window(here + split, torch.arange(split, device=query.device))
+            shared = shared.masked_fill(~near[:, None, None, :], float('-inf'))
+        weights = form.softmax(torch.cat([shared, own], -1), query.dtype)
         first = weights[..., :split].transpose(0, 1).reshape(groups, -1, split)
         mixed = torch.matmul(first, contents).reshape(groups, rows, heads // groups, -1).transpose(0, 1)
         mixed = mixed + torch.matmul(weights[..., split:], values)
@@ -141,14 +178,14 @@ class _Reading:
     layers: list[tuple[Any, Any]]
     before: Prefix
 
-    def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float | None) -> Any:
+    def attend(self, layer: int, query: Any, key: Any, value: Any, form: _Form) -> Any:
         torch = import_hf_package('torch')
         pair = (key[0].contiguous(), value[0].contiguous())
         if self.before.length:
             keys, values = self.before.layers[layer]
             pair = (torch.cat([keys, key[0]], 1), torch.cat([values, value[0]], 1))
         self.layers.append(pair)
-        return _attend_causally(query, key, value, self.before, layer, scale)
+        return _attend_causally(query, key, value, self.before, layer, form)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,15 +194,20 @@ class _Packed:
 
     prefix: Prefix
     mask: Any
+    places: Any
+    """The position of each token: rows × tokens."""
 
-    def attend(self, layer: int, query: Any, key: Any, value: Any, scale: float | None) -> Any:
+    def attend(self, layer: int, query: Any, key: Any, value: Any, form: _Form) -> Any:
         torch = import_hf_package('torch')
         mask = self.mask
+        if form.window is not None:
+            mask = mask & form.in_window(self.places[:, None, :, None], self.places[:, None, None, :])
         if self.prefix.length:
             key, value = _after_prefix(key, value, self.prefix, layer)
-            open_ = mask.new_ones((*mask.shape[:3], self.prefix.length))
+            before = torch.arange(self.prefix.length, device=mask.device)
+            open_ = form.in_window(self.places[:, None, :, None], before).expand(*mask.shape[:3], -1)
             mask = torch.cat([open_, mask], -1)
-        return _sdpa(query, key, value, scale, mask)
+        return _weigh(query, key, value, mask, form)
 
 
 def compute_prefix(loaded: LoadedModel, tokens: Sequence[int]) -> Prefix:
@@ -190,7 +232,7 @@ def _read(loaded: LoadedModel, tokens: Sequence[int], before: Prefix, **options:
 
 def attend_packed(loaded: LoadedModel, prefix: Prefix, ids: Any, positions: Any, mask: Any) -> Any:
     """The logits of packed rows after a prefix."""
-    with _attending(loaded, _Packed(prefix, mask)):
+    with _attending(loaded, _Packed(prefix, mask, positions)):
         return loaded.model(input_ids=ids, position_ids=positions, use_cache=False).logits
 
 
@@ -262,24 +304,46 @@ def _attention(
     refused = [name for name in _REFUSED if options.get(name) is not None]
     if refused:
         raise UnsupportedAttentionError(f'its attention uses {", ".join(refused)}')
-    out = _current.state.attend(module.layer_idx, query, key, value, scaling)
+    form = _Form(
+        query.shape[3] ** -0.5 if scaling is None else scaling,
+        options.get('sliding_window'),
+        options.get('softcap'),
+        options.get('s_aux'),
+    )
+    out = _current.state.attend(module.layer_idx, query, key, value, form)
     return out.contiguous(), None
 
 
-def _attend_causally(query: Any, key: Any, value: Any, prefix: Prefix, layer: int, scale: float | None) -> Any:
+def _attend_causally(query: Any, key: Any, value: Any, prefix: Prefix, layer: int, form: _Form) -> Any:
     torch = import_hf_package('torch')
-    if not prefix.length:
-        return _sdpa(query, key, value, scale, None)
+    if not prefix.length and form.is_plain:
+        return _sdpa(query, key, value, form.scale, None)
     width = query.shape[2]
-    key, value = _after_prefix(key, value, prefix, layer)
-    mask = torch.ones(width, prefix.length + width, dtype=torch.bool, device=query.device).tril(prefix.length)
-    return _sdpa(query, key, value, scale, mask)
+    if prefix.length:
+        key, value = _after_prefix(key, value, prefix, layer)
+    places = torch.arange(prefix.length + width, device=query.device)
+    here = places[prefix.length :, None]
+    return _weigh(query, key, value, (places <= here) & form.in_window(here, places), form)
 
 
 def _after_prefix(key: Any, value: Any, prefix: Prefix, layer: int) -> tuple[Any, Any]:
     torch = import_hf_package('torch')
     before, contents = (tensor.expand(key.shape[0], *tensor.shape) for tensor in prefix.layers[layer])
     return torch.cat([before, key], 2), torch.cat([contents, value], 2)
+
+
+def _weigh(query: Any, key: Any, value: Any, mask: Any, form: _Form) -> Any:
+    """Attention under a mask: torch's own where a layer has neither a cap nor sinks."""
+    torch = import_hf_package('torch')
+    if form.softcap is None and form.sinks is None:
+        return _sdpa(query, key, value, form.scale, mask)
+    rows, heads, tokens, width = query.shape
+    groups = key.shape[1]
+    grouped = query.reshape(rows, groups, heads // groups, tokens, width)
+    scores = form.cap(torch.matmul(grouped, key[:, :, None].transpose(3, 4)))
+    visible = mask if mask.ndim == 2 else mask[:, :, None]
+    weights = form.softmax(scores.masked_fill(~visible, float('-inf')), query.dtype)
+    return torch.matmul(weights, value[:, :, None]).reshape(rows, heads, tokens, -1).transpose(1, 2)
 
 
 def _sdpa(query: Any, key: Any, value: Any, scale: float | None, mask: Any) -> Any:
