@@ -51,9 +51,15 @@ $(HEAVY): $(STAMP)
 	  || echo 'no chromium here: the browser tests are skipped'
 	touch $@
 
-# The manual's own packages: `make test` does without them.
-$(DOCS): $(STAMP)
-	$(if $(UV),uv pip install --python $(PY),$(PY) -m pip install --quiet --disable-pip-version-check) -e '.[docs]'
+# The manual needs the package and its own packages, no tools for developers; `make test` does without them.
+$(DOCS): pyproject.toml src/rolecall/_version.py
+ifdef UV
+	uv venv --allow-existing --python $(PYTHON) $(VENV)
+	uv pip install --python $(PY) -e '.[docs]'
+else
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+endif
 	touch $@
 
 setup: $(STAMP)

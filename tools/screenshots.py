@@ -5,6 +5,7 @@ python tools/screenshots.py [FOLDER]        default: docs/images
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -70,14 +71,15 @@ SPAN = (
 
 def main() -> None:
     """Take every picture."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / 'docs/images'
+    folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / 'docs/images'
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made, open_browser(f'{made}/profile') as browser:
-        config = Path(made) / 'gsm8k.py'
+        os.chdir(made)  # so that pictures show paths as a person types them
+        config = Path('gsm8k.py')
         for name, fails in (('first', True), ('second', False)):
             config.write_text(RUN.format(examples=str(ROOT / 'examples'), fails=fails), encoding='utf-8')
-            run_config(config, out=f'{made}/runs/{name}')
-        with serve_page(config, f'{made}/runs') as (port, rules):
+            run_config(config, out=f'runs/{name}')
+        with serve_page(config, 'runs') as (port, rules):
             browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
             for name, (address, look) in VIEWS.items():
                 browser.look(**{'width': 1280, 'height': 860, 'dark': False, **look})
