@@ -14,6 +14,7 @@ from rolecall.compat.benchmark_metrics.pictures import edit_distance
 from rolecall.compat.benchmark_metrics.short_answers import read_yes_or_no
 from rolecall.compat.opencompass.package_evaluators import _in_its_own_system, _put_headline_first
 from rolecall.compat.opencompass.package_judging import _describe_gold, package_judge_metric
+from rolecall.registry import Part
 from rolecall.scoring.accumulate import MarkAccumulator
 from rolecall.scoring.answers import AnswerReader, Scorable
 from rolecall.scoring.blame import NoOpinionError
@@ -26,7 +27,6 @@ from rolecall.scoring.group_scores import _pick_card, _pool_stderr
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import read_rating_by_category
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Rival, WinRate, make_mark
-from rolecall.scoring.naming import Entry
 from rolecall.scoring.paired_ranking import ModelPair
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.readers.judges import preference_in
@@ -119,7 +119,7 @@ def test_an_evaluator_that_takes_no_rows_is_called_without_them() -> None:
     ],
 )
 def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result: Any, score: float | None) -> None:
-    metric = package_judge_metric(Entry(lambda output, output_path: result, 'their_judge'), unit='')
+    metric = package_judge_metric(Part('their_judge', lambda output, output_path: result, ''), unit='')
     assert not metric.needs_gold
     assert metric.mark(Answer('x', None, {})) is None
     judged = Answer('x', None, {}, opinion='A')

@@ -16,7 +16,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -63,10 +63,20 @@ class Part(Generic[T]):
     value: T
     origin: str
     """`rolecall` for a built-in, the package and version of a plugin, a dotted path, or nothing for an object."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the config's entry says besides the name."""
+    where: str = ''
+    """The entry's place in the config."""
 
     @property
     def builtin(self) -> bool:
         return self.origin == 'rolecall'
+
+    def option_problems(self, *, skip: int = 0, function: Callable[..., Any] | None = None) -> list[Problem]:
+        """Options that the part, a function, does not accept or lacks; its first `skip` arguments are no options."""
+        called: Any = function or self.value
+        problems = argument_problems(called, self.options, name=self.name, skip=skip)
+        return [problem.inside(self.where) for problem in problems]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +190,11 @@ class Registry(Mapping[str, T]):
             return Part(name, import_dotted(path, self.kind, where=where, base=folder, remedy=remedy), path)
         return self._plugin(path, where)
 
+    def read(self, entry: object, *, where: str = '') -> Part[Any]:
+        """The part that an entry names, with its options: `{'type': …}`, or a type alone."""
+        kind, options = split_entry(entry, where=where)
+        return replace(self.find(kind, where=where), options=options, where=where)
+
     def build(self, written: object, *, protocol: Sequence[str], where: str = 'type') -> Any:
         """The object that an entry describes: `{'type': …}` with options, a type without any, or the object itself.
 
@@ -264,6 +279,20 @@ def part_name(given: object) -> str:
         return dotted.replace(':', '.').rpartition('.')[2]
     name = getattr(given, '__name__', None)
     return name if isinstance(name, str) else type(given).__name__
+
+
+def split_entry(entry: object, *, where: str = '') -> tuple[Any, dict[str, Any]]:
+    """The type and the options of a config's entry.
+
+    >>> split_entry({'type': 'MATHEvaluator', 'version': 'v2'})
+    ('MATHEvaluator', {'version': 'v2'})
+    """
+    options = {key: value for key, value in entry.items() if key != 'type'} if isinstance(entry, Mapping) else {}
+    kind = entry.get('type') if isinstance(entry, Mapping) else entry
+    if not kind or isinstance(kind, int | float | list | tuple):
+        what = f"expected a name, a function or a dict with 'type', got {entry!r:.80}."
+        raise ConfigError(Problem(where, what, "Add type='…'."))
+    return kind, options
 
 
 _CORRECT = 'Correct the path, or install the package.'

@@ -12,10 +12,18 @@ from functools import partial
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.registry import Registry, is_reference_class, is_reference_function, load_object, offer_package
+from rolecall.registry import (
+    Part,
+    Registry,
+    is_reference_class,
+    is_reference_function,
+    load_object,
+    offer_package,
+    part_name,
+    split_entry,
+)
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, make_mark, mark_by
-from rolecall.scoring.naming import Entry, find_entry, option_problems, read_entry
 from rolecall.scoring.postprocessors import Extractor, read_postprocessor
 from rolecall.usercode import printing_to_stderr
 
@@ -42,25 +50,22 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
     >>> read_evaluator(lambda prediction, gold: prediction in gold).mark(Answer('a', 'cat')).correct
     True
     """
-    named = read_entry(entry, where=where)
-    _refuse_unsupported(named)
-    if _runs_in_a_service(named):
-        return _adapt(named)
-    part = find_entry(entry, METRICS, where=where)
+    kind, options = split_entry(entry, where=where)
+    _refuse_unsupported(kind, where)
+    if _runs_in_a_service(kind, options):
+        return _adapt(Part(part_name(kind), kind, '', options, where))
+    part = METRICS.read(entry, where=where)
     if not part.builtin:
         return _read_user_evaluator(part)
-    options = dict(part.options)
     inside = f'{where}.' if where else ''
     extract = options.pop('pred_postprocessor', None)
     for name in _NESTED:
         if options.get(name) is not None:
             options[name] = read_evaluator(options[name], where=f'{inside}{name}')
-    make: Callable[..., Metric] = part.kind
-    problems = option_problems(make, replace(part, options=options), skip=0)
-    if problems:
+    if problems := replace(part, options=options).option_problems():
         raise ConfigError(problems)
     try:
-        metric = make(**options)
+        metric: Metric = part.value(**options)
     except ConfigError as error:
         raise ConfigError(problem.inside(where) for problem in error.problems) from error
     if extract is None:
@@ -75,28 +80,27 @@ def judge_entry(entry: Any) -> Mapping[str, Any] | None:
     >>> judge_entry(cascade), judge_entry('AccEvaluator')
     ({'type': 'GenericLLMEvaluator', 'judge_cfg': {}}, None)
     """
-    evaluator = read_entry(entry)
-    if METRICS.builtin_name(evaluator.kind) in ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator'):
+    kind, options = split_entry(entry)
+    if METRICS.builtin_name(kind) in ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator'):
         return entry if isinstance(entry, Mapping) else {'type': entry}
-    nested = evaluator.options.get('llm_evaluator')
+    nested = options.get('llm_evaluator')
     return judge_entry(nested) if nested is not None else None
 
 
-def _runs_in_a_service(entry: Entry) -> bool:
+def _runs_in_a_service(kind: Any, options: Mapping[str, Any]) -> bool:
     """Whether this is an installed class that sends programs in languages other than Python to a service."""
-    other = entry.options.get('language', 'python') not in _RUN_HERE
-    return other and 'scoring.code.' in str(METRICS.declared(entry.name)) and is_reference_class(entry.kind)
+    other = options.get('language', 'python') not in _RUN_HERE
+    return other and 'scoring.code.' in str(METRICS.declared(part_name(kind))) and is_reference_class(kind)
 
 
-def _refuse_unsupported(entry: Entry) -> None:
-    named = isinstance(entry.kind, str) or isinstance(getattr(entry.kind, 'dotted', None), str)
+def _refuse_unsupported(kind: Any, where: str) -> None:
+    path, name = getattr(kind, 'dotted', kind), part_name(kind)
     unsupported = load_object(f'{_NAMES}:UNSUPPORTED')
-    if named and entry.name in unsupported:
-        what = f'{entry.name} is not supported: {unsupported[entry.name]}.'
-        path = str(getattr(entry.kind, 'dotted', entry.kind))
+    if isinstance(path, str) and name in unsupported:
+        what = f'{name} is not supported: {unsupported[name]}.'
         remedy = 'Score the exported predictions elsewhere, or give a function of prediction and gold as the evaluator.'
         remedy += offer_package(path)
-        raise ConfigError(Problem(entry.where, what, remedy))
+        raise ConfigError(Problem(where, what, remedy))
 
 
 def _extract_then_mark(extract: Extractor, metric: Metric) -> Metric:
@@ -110,38 +114,38 @@ def _extract_then_mark(extract: Extractor, metric: Metric) -> Metric:
     return replace(metric, mark=mark)
 
 
-def _read_user_evaluator(entry: Entry) -> Metric:
+def _read_user_evaluator(part: Part[Any]) -> Metric:
     """The metric of an object, a class or a function that is not one of ours."""
-    if isinstance(entry.kind, Metric):
-        return entry.kind
-    if callable(getattr(entry.kind, 'build_metric', None)):
-        built: Metric = entry.kind.build_metric()
+    if isinstance(part.value, Metric):
+        return part.value
+    if callable(getattr(part.value, 'build_metric', None)):
+        built: Metric = part.value.build_metric()
         return built
-    if any(is_reference_class(kind) for kind in (entry.kind, type(entry.kind))) or is_reference_function(entry.kind):
-        return _adapt(entry)
-    if not inspect.isclass(entry.kind) and not hasattr(entry.kind, 'score'):
-        return _read_function(entry)
-    evaluator = make_evaluator(entry)
+    if any(is_reference_class(kind) for kind in (part.value, type(part.value))) or is_reference_function(part.value):
+        return _adapt(part)
+    if not inspect.isclass(part.value) and not hasattr(part.value, 'score'):
+        return _read_function(part)
+    evaluator = make_evaluator(part)
     return score_whole(type(evaluator).__name__, evaluator.score, inspect.signature(evaluator.score).parameters)
 
 
-def _adapt(entry: Entry) -> Metric:
-    metric: Metric = METRICS.adapt(entry)
+def _adapt(part: Part[Any]) -> Metric:
+    metric: Metric = METRICS.adapt(part)
     return metric
 
 
-def make_evaluator(entry: Entry) -> Any:
+def make_evaluator(part: Part[Any]) -> Any:
     """An object with `score(predictions, references)`: the one in the config, or made from its class or function."""
-    makes = inspect.isclass(entry.kind) or is_reference_function(entry.kind)
-    if problems := option_problems(entry.kind, entry, skip=0) if makes else []:
+    makes = inspect.isclass(part.value) or is_reference_function(part.value)
+    if problems := part.option_problems() if makes else []:
         raise ConfigError(problems)
     try:
         with printing_to_stderr:
-            evaluator: Any = entry.kind(**entry.options) if makes else entry.kind
+            evaluator: Any = part.value(**part.options) if makes else part.value
     except Exception as error:  # a user's class may raise anything
-        raise ConfigError(Problem(entry.where, f'{entry.name} raised {describe_error(error)}.')) from error
+        raise ConfigError(Problem(part.where, f'{part.name} raised {describe_error(error)}.')) from error
     if not callable(getattr(evaluator, 'score', None)):
-        raise ConfigError(Problem(entry.where, f'{entry.name} has no method score(predictions, references).'))
+        raise ConfigError(Problem(part.where, f'{part.name} has no method score(predictions, references).'))
     return evaluator
 
 
@@ -211,21 +215,21 @@ def _as_step(call: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_function(entry: Entry) -> Metric:
+def _read_function(part: Part[Any]) -> Metric:
     """A function of prediction and gold, of all predictions and references, or of a row and its results."""
     try:
-        parameters: Mapping[str, inspect.Parameter] = inspect.signature(entry.kind).parameters
+        parameters: Mapping[str, inspect.Parameter] = inspect.signature(part.value).parameters
     except (TypeError, ValueError):
         parameters = {}
-    options = dict(entry.options)
+    options = dict(part.options)
     if {'predictions', 'references'} <= set(parameters):
-        return score_whole(entry.name, lambda **columns: entry.kind(**columns, **options), parameters)
-    if problems := option_problems(entry.kind, entry, skip=2):
+        return score_whole(part.name, lambda **columns: part.value(**columns, **options), parameters)
+    if problems := part.option_problems(skip=2):
         raise ConfigError(problems)
     if list(parameters)[:2] == ['doc', 'results']:
-        return Metric(entry.name, _mark_results(entry.kind, options), unit='', needs_gold=False, weighs=True)
-    compare = mark_by(lambda prediction, gold: entry.kind(prediction, gold, **options))
-    return Metric(entry.name, compare, unit='', needs_gold=False, weighs=True)
+        return Metric(part.name, _mark_results(part.value, options), unit='', needs_gold=False, weighs=True)
+    compare = mark_by(lambda prediction, gold: part.value(prediction, gold, **options))
+    return Metric(part.name, compare, unit='', needs_gold=False, weighs=True)
 
 
 def _mark_results(process_results: Callable[..., Any], options: Mapping[str, Any]) -> Callable[[Answer], Mark]:

@@ -10,9 +10,8 @@ from typing import Any
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem
-from rolecall.registry import Registry
+from rolecall.registry import Part, Registry
 from rolecall.scoring.blame import blame_errors_on
-from rolecall.scoring.naming import Entry, find_entry, option_problems
 from rolecall.scoring.readers.reading import Reading
 
 POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
@@ -58,15 +57,14 @@ def read_postprocessor(entry: Any, *, where: str = '') -> Extractor:
     >>> read_postprocessor(str.upper)('yes')
     'YES'
     """
-    read = find_entry(entry, POSTPROCESSORS, where=where)
-    function: Callable[..., Any] = read.kind
+    part = POSTPROCESSORS.read(entry, where=where)
+    function: Callable[..., Any] = part.value
     if not callable(function):
-        raise ConfigError(Problem(where, f'{read.name} is not a function.', 'A postprocessor takes a reply.'))
-    problems = [*option_problems(function, read), *_bad_patterns(read)]
-    if problems:
+        raise ConfigError(Problem(where, f'{part.name} is not a function.', 'A postprocessor takes a reply.'))
+    if problems := [*part.option_problems(skip=1), *_bad_patterns(part)]:
         raise ConfigError(problems)
-    takes_row = read.builtin and 'row' in signature(function).parameters
-    return Extractor(function, read.name, dict(read.options), takes_row)
+    takes_row = part.builtin and 'row' in signature(function).parameters
+    return Extractor(function, part.name, dict(part.options), takes_row)
 
 
 def is_empty(extracted: Any) -> bool:
@@ -74,11 +72,11 @@ def is_empty(extracted: Any) -> bool:
     return extracted is None or (isinstance(extracted, (str, list, tuple)) and not extracted)
 
 
-def _bad_patterns(read: Entry) -> list[Problem]:
+def _bad_patterns(part: Part[Any]) -> list[Problem]:
     problems = []
     for name in _PATTERNS:
         try:
-            re.compile(read.options.get(name, ''))
+            re.compile(part.options.get(name, ''))
         except (re.error, TypeError) as error:
-            problems.append(Problem(f'{read.where}.{name}'.lstrip('.'), f'not a regular expression: {error}.'))
+            problems.append(Problem(f'{part.where}.{name}'.lstrip('.'), f'not a regular expression: {error}.'))
     return problems

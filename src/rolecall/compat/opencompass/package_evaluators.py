@@ -9,10 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from rolecall.registry import find_registered, is_reference_class, is_reference_function
+from rolecall.registry import Part, find_registered, is_reference_class, is_reference_function
 from rolecall.scoring.evaluators import make_evaluator, score_whole
 from rolecall.scoring.metrics.metric import Metric
-from rolecall.scoring.naming import Entry
 from rolecall.scoring.summary import unwrap_verdict
 from rolecall.sources.datasets.arrow import as_hub_dataset
 
@@ -24,21 +23,21 @@ _PACKAGE_GROUPS = ('ICL_PROMPT_TEMPLATES', 'ICL_RETRIEVERS', 'ICL_INFERENCERS')
 """Where OpenCompass and AISBench register what configs name and we replace."""
 
 
-def read_package_evaluator(entry: Entry) -> Metric:
+def read_package_evaluator(part: Part[Any]) -> Metric:
     """The metric of a class or an object of the package, or of a function there that makes one."""
-    evaluator = make_evaluator(replace(entry, options=_in_package_terms(entry)))
+    evaluator = make_evaluator(replace(part, options=_in_package_terms(part)))
     theirs = is_reference_class(type(evaluator))
     score = _in_its_own_system(evaluator) if theirs else evaluator.score
     taken = inspect.signature(evaluator.score).parameters
     return score_whole(type(evaluator).__name__, score, taken, takes_turns=theirs)
 
 
-def _in_package_terms(entry: Entry) -> Mapping[str, Any]:
+def _in_package_terms(part: Part[Any]) -> Mapping[str, Any]:
     """The options of an evaluator: the package's own templates and inferencers in place of ours."""
-    if not is_reference_class(entry.kind):
-        return entry.options
-    system = entry.kind.__module__.partition('.')[0]
-    return {name: _restore(value, system) for name, value in entry.options.items()}
+    if not is_reference_class(part.value):
+        return part.options
+    system = part.value.__module__.partition('.')[0]
+    return {name: _restore(value, system) for name, value in part.options.items()}
 
 
 def _restore(value: Any, system: str) -> Any:

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from rolecall.registry import Part
 from rolecall.scoring.blame import NoOpinionError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole
-from rolecall.scoring.naming import Entry
 from rolecall.scoring.summary import unwrap_verdict
 from rolecall.sources.datasets.arrow import as_hub_dataset
 from rolecall.usercode import printing_to_stderr
 
 
-def package_judge_metric(read: Entry, *, unit: str) -> Metric:
+def package_judge_metric(part: Part[Any], *, unit: str) -> Metric:
     """A metric from `function(output, output_path)`, where `output` holds the judge's replies by number."""
-    function: Callable[..., Any] = read.kind
-    options = dict(read.options)
+    function: Callable[..., Any] = part.value
+    options = dict(part.options)
     takes_dataset = 'dataset' in inspect.signature(function).parameters
 
     def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
@@ -30,7 +30,7 @@ def package_judge_metric(read: Entry, *, unit: str) -> Metric:
         dataset = {'dataset': _as_judged_dataset(answers)} if takes_dataset else {}
         with tempfile.TemporaryDirectory(prefix='rolecall-judge-') as folder, printing_to_stderr:
             result = function(output, f'{folder}/judge.json', **dataset, **options)
-        return result if isinstance(result, Mapping) else {read.name: result}
+        return result if isinstance(result, Mapping) else {part.name: result}
 
     def mark(answer: Answer) -> Mark | None:
         """The mark of one answer, where a rule has marked the others."""
@@ -40,13 +40,13 @@ def package_judge_metric(read: Entry, *, unit: str) -> Metric:
             result = whole([answer])
             numbers = [value for value in result.values() if isinstance(value, int | float)] or _verdicts(result)
         except Exception as error:  # the package's code may raise anything; this answer has no mark
-            raise NoOpinionError(f"{read.name} raised {describe_error(error)} on the judge's reply.") from error
+            raise NoOpinionError(f"{part.name} raised {describe_error(error)} on the judge's reply.") from error
         if not numbers:
-            raise NoOpinionError(f"{read.name} found no verdict in the judge's reply.")
+            raise NoOpinionError(f"{part.name} found no verdict in the judge's reply.")
         right = numbers[0] > 0
         return Mark(float(right), correct=right)
 
-    return Metric(read.name, mark, Whole(score=whole), unit=unit, needs_gold=False, needs_judge=lambda answer: True)
+    return Metric(part.name, mark, Whole(score=whole), unit=unit, needs_gold=False, needs_judge=lambda answer: True)
 
 
 def _verdicts(result: Mapping[str, Any]) -> list[bool]:

@@ -18,7 +18,6 @@ from rolecall.registry import Registry
 from rolecall.scoring.blame import NoOpinionError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
 from rolecall.scoring.metrics.verdicts import verdict_in
-from rolecall.scoring.naming import find_entry, option_problems
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
 from rolecall.scoring.readers.judges import Preference, preference_in
 from rolecall.scoring.readers.native import first_number
@@ -331,18 +330,18 @@ def read_dict_postprocessor(entry: Any, *, compares: bool = False) -> Reading:
     Where answers are compared, a function of the user's own returns which is better: `'A'` (the one shown first), `'B'`
     or `'tie'`.
     """
-    read = find_entry(entry, READINGS, where='dict_postprocessor')
-    reading = read.kind if isinstance(read.kind, Reading) else Reading(read.kind)
-    if problems := option_problems(reading.read, read, skip=2 if read.builtin else 1):
+    part = READINGS.read(entry, where='dict_postprocessor')
+    reading = part.value if isinstance(part.value, Reading) else Reading(part.value)
+    if problems := part.option_problems(skip=2 if part.builtin else 1, function=reading.read):
         raise ConfigError(problems)
-    options = dict(read.options)
+    options = dict(part.options)
 
     def make(reply: str, answer: Answer) -> Mark:
         try:
-            about = (reply, answer) if read.builtin else (reply,)
+            about = (reply, answer) if part.builtin else (reply,)
             result = reading.read(*about, **options)
         except Exception as error:  # user code may raise anything; this answer has no mark, with the reason
-            raise NoOpinionError(f"{read.name} raised {describe_error(error)} on the judge's reply.") from error
+            raise NoOpinionError(f"{part.name} raised {describe_error(error)} on the judge's reply.") from error
         if compares and not isinstance(result, Mark):
             result = _mark_preference(preference_in(text_of(result)) if result else None, answer)
         if result is None:

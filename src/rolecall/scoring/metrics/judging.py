@@ -15,7 +15,6 @@ from typing import Any
 from rolecall.registry import REFERENCE_SYSTEMS, load_object
 from rolecall.scoring.metrics.judge_replies import READINGS, read_dict_postprocessor
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, WinRate
-from rolecall.scoring.naming import find_entry
 
 Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
 """From the values that fill a judge's prompt to the judge's reply."""
@@ -107,8 +106,8 @@ def judge_values(answer: Answer) -> dict[str, Any]:
 
 
 def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str, compares: bool = False) -> Metric:
-    part = find_entry(dict_postprocessor, READINGS, where='dict_postprocessor')
-    if not part.builtin and str(getattr(part.kind, '__module__', '')).partition('.')[0] in REFERENCE_SYSTEMS:
+    part = READINGS.read(dict_postprocessor, where='dict_postprocessor')
+    if not part.builtin and str(getattr(part.value, '__module__', '')).partition('.')[0] in REFERENCE_SYSTEMS:
         package_metric: Metric = load_object(_PACKAGE_JUDGING)(part, unit='')
         return package_metric
     reading = read_dict_postprocessor(dict_postprocessor, compares=compares)
