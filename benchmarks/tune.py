@@ -1,4 +1,4 @@
-"""Tokens per second of `rolecall tune`'s trainer against TRL's SFTTrainer with the same settings, in one process.
+"""Tokens per second of `rolecall model tune`'s trainer against TRL's SFTTrainer with the same settings, in one process.
 
     PYTHONPATH=src python benchmarks/tune.py [--rows 960] [--batch 16] [--lora 16] [--size 1b] [--json FILE]
 

@@ -638,7 +638,7 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         'report-of-nothing',
         {},
         ['report', 'nowhere'],
-        ('rolecall: nowhere: no run found (run.sqlite is missing).\n  `rolecall runs` lists run directories.'),
+        ('rolecall: nowhere: no run found (run.sqlite is missing).\n  `rolecall runs list` lists run directories.'),
     ),
     (
         'run-into-a-file',

@@ -849,18 +849,18 @@ def test_the_command_line_submits_shows_waits_and_collects(
     code, said = rolecall('run', 'c.json', '--out', 'r', '--batch')
     assert code == 0
     assert '4 requests submitted in 1 batch.' in said
-    assert 'rolecall collect r --wait' in said
+    assert 'rolecall runs collect r --wait' in said
     at = f'4 requests of m waiting at {server.url}/v1 since '
-    for words in (['runs', '.'], ['report', 'r', '--markdown'], ['doctor', 'r']):
+    for words in (['runs', 'list', '.'], ['report', 'r', '--markdown'], ['doctor', 'r']):
         assert at in rolecall(*words)[1], words
     rolecall('report', 'r', '--html', 'r.html')
     assert at in (tmp_path / 'r.html').read_text()
-    assert json.loads(rolecall('runs', '.', '--json')[1])['waiting'][0].startswith(at)
+    assert json.loads(rolecall('runs', 'list', '.', '--json')[1])['waiting'][0].startswith(at)
     assert rolecall('run', 'c.json', '--out', 'r')[0] == 2
-    assert rolecall('collect', 'r')[0] == 3
+    assert rolecall('runs', 'collect', 'r')[0] == 3
     server.fates = {'Q0': 'expired'}
     server.process()
-    code, said = rolecall('collect', 'r', '--wait')
+    code, said = rolecall('runs', 'collect', 'r', '--wait')
     assert code == 1
     assert 'Send live: rolecall run c.json --out r\n' in said
     code, said = rolecall('run', 'c.json', '--out', 'r')
@@ -872,7 +872,7 @@ def test_the_command_line_submits_shows_waits_and_collects(
 
 def test_repairing_keeps_what_waits_and_merging_refuses_it(server: BatchServer, tmp_path: Path) -> None:
     run_config(config(server), out=tmp_path / 'run', batch=True)
-    with pytest.raises(RunError, match=r'4 requests of m waiting at .*\n.*rolecall collect'):
+    with pytest.raises(RunError, match=r'4 requests of m waiting at .*\n.*rolecall runs collect'):
         merge_runs(tmp_path / 'merged', [tmp_path / 'run'])
     repair_run(tmp_path / 'run', tmp_path / 'saved')
     assert describe_waiting(tmp_path / 'saved') == describe_waiting(tmp_path / 'run')
@@ -884,7 +884,7 @@ def test_wait_asks_until_the_batch_has_ended(server: BatchServer, tmp_path: Path
     path = tmp_path / 'c.json'
     path.write_text(json.dumps(config(server)))
     run_config(path, out=tmp_path / 'r', batch=True)
-    words = [sys.executable, '-m', 'rolecall', 'collect', str(tmp_path / 'r'), '--wait', '--every', '0.05']
+    words = [sys.executable, '-m', 'rolecall', 'runs', 'collect', str(tmp_path / 'r'), '--wait', '--every', '0.05']
     server.fail('GET', 'batch_2', '500')
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None

@@ -89,7 +89,7 @@ def test_a_folder_of_data_does_not_hide_the_name() -> None:
         (['run', 'GSM8K'], "Did you mean 'gsm8k'?"),
         (['view', 'hella_swag'], "Did you mean 'hellaswag'?"),
         (['lint', 'gsm8k,mlmu'], "Did you mean 'mmlu'?"),
-        (['config', 'show', 'zzz'], '`rolecall list benchmarks` shows all.'),
+        (['config', 'show', 'zzz'], '`rolecall config list benchmarks` shows all.'),
         (['view', 'math', '--as', 'lm-eval'], "math has no wording of lm-eval; there is 'opencompass'."),
         (['view', 'gsm8k', '--fewshot-seed', '3'], "Ask lm-eval's wording"),
         (['view', 'gsm8k', '--data', 'no-such-folder'], 'expected train=FILE or test=FILE'),
@@ -275,15 +275,15 @@ def test_every_benchmark_can_be_shown(name: str, capsys: pytest.CaptureFixture[s
 
 
 def test_the_list_filters_by_a_word_and_has_a_json_form(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['list', 'benchmarks', 'code']) == 0
+    assert main(['config', 'list', 'benchmarks', 'code']) == 0
     shown = capsys.readouterr().out
     assert 'humaneval' in shown
     assert 'hellaswag' not in shown
-    assert main(['list', 'benchmarks', 'no-such-word']) == 0
+    assert main(['config', 'list', 'benchmarks', 'no-such-word']) == 0
     assert capsys.readouterr().out.startswith(
-        "0 benchmarks with 'no-such-word' (show all with: rolecall list benchmarks)"
+        "0 benchmarks with 'no-such-word' (show all with: rolecall config list benchmarks)"
     )
-    assert main(['list', 'benchmarks', 'gsm8k', '--json']) == 0
+    assert main(['config', 'list', 'benchmarks', 'gsm8k', '--json']) == 0
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert first['wordings']['lm-eval']['equals'] == 'gsm8k/gsm8k.yaml'
 

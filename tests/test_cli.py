@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rolecall import __version__
-from rolecall.ui.cli import config as config_command
 from rolecall.ui.cli import view as view_command
+from rolecall.ui.cli.config import show as config_command
 from rolecall.ui.cli.main import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,6 +93,28 @@ def test_a_command_imports_what_it_needs_and_no_more():
     for arguments, modules in unneeded.items():
         code = f'import sys; from rolecall.ui.cli.main import main; main({[*arguments]!r}); print(*{modules!r} & set(sys.modules), file=sys.stderr)'
         assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stderr == '\n'
+
+
+@pytest.mark.parametrize(
+    ('typed', 'place'),
+    [
+        (['merge', 'a', 'b'], 'runs merge'),
+        (['collect', 'a'], 'runs collect'),
+        (['import', 'lm-eval', 'a'], 'runs import'),
+        (['runs', 'experiments'], 'runs list'),
+        (['list', 'metrics'], 'config list'),
+        (['schema'], 'config schema'),
+        (['prompter', 'show', 'a.py'], 'config prompter'),
+        (['models', 'pull'], 'model'),
+        (['tune', 'a', 'b'], 'model tune'),
+    ],
+)
+def test_a_command_that_moved_says_where_it_is(typed, place, capsys):
+    assert main(typed) == 2
+    assert capsys.readouterr().err == f'rolecall: `rolecall {typed[0]}` has moved: `rolecall {place}`.\n'
+    with pytest.raises(SystemExit) as ended:
+        main([*place.split(), '--help'])
+    assert ended.value.code == 0
 
 
 def test_rich_is_imported_only_when_something_is_drawn(config):
@@ -450,8 +472,8 @@ def test_control_characters_of_a_wrong_argument_never_reach_the_terminal(capsys)
 
 
 def test_every_command_has_help_with_an_example(capsys):
-    leaves = [['view'], ['lint'], ['run'], ['report'], ['compare'], ['config', 'show'], ['models', 'pull']]
-    leaves += [['prompter', 'show'], ['export', 'requests'], ['export', 'results'], ['export', 'sft']]
+    leaves = [['view'], ['lint'], ['run'], ['report'], ['compare'], ['config', 'show'], ['model', 'pull']]
+    leaves += [['config', 'prompter'], ['export', 'requests'], ['export', 'results'], ['export', 'sft']]
     for command in leaves:
         with pytest.raises(SystemExit):
             main([*command, '--help'])

@@ -1,4 +1,4 @@
-"""`rolecall list`: every part that a config can name, with one line each and where it comes from."""
+"""`rolecall config list`: every part that a config can name, with one line each and where it comes from."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.ui.cli.list import KINDS
+from rolecall.ui.cli.config.list import KINDS
 from rolecall.ui.cli.main import main
 
 
 def lines(*arguments: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert main(['list', *arguments]) == 0
+    assert main(['config', 'list', *arguments]) == 0
     return capsys.readouterr().out.splitlines()
 
 
@@ -42,7 +42,7 @@ def test_every_kind_is_listed_and_every_part_is_described(capsys: pytest.Capture
 
 
 def test_an_unknown_kind_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['list', 'retreivers']) == 2
+    assert main(['config', 'list', 'retreivers']) == 2
     assert "Did you mean 'retrievers'?" in capsys.readouterr().err
 
 

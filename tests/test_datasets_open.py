@@ -120,7 +120,7 @@ def test_the_same_split_for_both_roles_is_the_same_rows() -> None:
         ({'type': 'GSM8KDataset'}, 'path', 'must be the location of the data'),
         ({'type': 'HFDataset'}, 'path', 'must be a hub dataset'),
         ({'type': 'GSMK8Dataset', 'path': 'x'}, 'type', "'GSMK8Dataset'.*\n.*Did you mean 'GSM8KDataset'.*--data train=FILE test=FILE"),
-        ({'type': 'opencompass.datasets.Zorgon', 'path': 'x'}, 'type', "unsupported dataset 'opencompass.datasets.Zorgon'.*\n.*rolecall list datasets.*--data train=FILE test=FILE"),
+        ({'type': 'opencompass.datasets.Zorgon', 'path': 'x'}, 'type', "unsupported dataset 'opencompass.datasets.Zorgon'.*\n.*rolecall config list datasets.*--data train=FILE test=FILE"),
         ('nonsense', '', 'a dataset must be a mapping'),
     ],
 )  # fmt: skip

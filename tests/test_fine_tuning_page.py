@@ -56,7 +56,7 @@ def test_the_help_desk_learns_its_answers(home: Path) -> None:
     shown = re.findall(r'```python\n(# app\.py\n.*?)```', PAGE, re.DOTALL)[0]
     assert shown.splitlines()[-1] in (home / 'app.py').read_text()
     tune, run, *exports = commands(PAGE)
-    assert tune[0] == 'tune'
+    assert tune[:2] == ['model', 'tune']
     assert run[0] == 'run'
     assert main(tune) == 0
     space: dict[str, Any] = {}

@@ -512,7 +512,7 @@ def test_nested_groups_keep_their_order_and_depth_everywhere(folder: Path, capsy
     first = [line.split('|')[1][1:-1] for line in scores.splitlines() if '| accuracy |' in line]
     assert first == [name.replace(' ', '· ') for name in HIERARCHY]
     assert [line.split('|')[1].strip() for line in rows.splitlines() if '| accuracy |' in line] == names
-    assert main(['runs', '--json']) == 0
+    assert main(['runs', 'list', '--json']) == 0
     assert [score['dataset'] for score in json.loads(capsys.readouterr().out)['scores']] == names
     assert main(['report', 'runs/grouped', '--all']) == 0
     printed = capsys.readouterr().out

@@ -124,7 +124,7 @@ def test_every_key_of_the_schema_says_what_it_means_and_no_text_is_left_over() -
 
 def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     jsonschema = pytest.importorskip('jsonschema')
-    assert main(['schema']) == 0
+    assert main(['config', 'schema']) == 0
     schema = json.loads(capsys.readouterr().out)
     assert schema == json.loads(json.dumps(config_schema()))
     validator = jsonschema.Draft202012Validator(schema)
@@ -273,20 +273,20 @@ def test_init_refuses_what_it_cannot_do(
 
 
 def test_runs_are_listed_with_their_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['runs']) == 2
+    assert main(['runs', 'list']) == 2
     assert 'runs: no such folder.' in capsys.readouterr().err
     Path('runs/empty').mkdir(parents=True)
-    assert main(['runs']) == 2
+    assert main(['runs', 'list']) == 2
     for name in ('one', 'deep/two'):
         run_config(CONFIG, out=f'runs/{name}')
     Path('runs/broken').mkdir()
     Path('runs/broken/run.sqlite').write_bytes(b'nothing')
     capsys.readouterr()
-    assert main(['runs']) == 0
+    assert main(['runs', 'list']) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith('runs/one  20')
     assert lines[1] == '  qa × two: accuracy 50.00 [9.45, 90.55], 2 of 2 rows scored'
-    assert main(['runs', '--json']) == 0
+    assert main(['runs', 'list', '--json']) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one['run'] for one in found] == ['runs/one', 'runs/deep/two', 'runs/broken']
     assert found[0]['scores'][0]['value'] == 50.0
@@ -299,7 +299,7 @@ def test_members_of_large_groups_are_folded_in_the_list_of_runs(
     many = [{**CONFIG['datasets'][0], 'abbr': f'qa-{number}'} for number in range(8)]
     run_config({**CONFIG, 'datasets': many, 'groups': {'all': [one['abbr'] for one in many]}}, out='runs/one')
     capsys.readouterr()
-    assert main(['runs']) == 0
+    assert main(['runs', 'list']) == 0
     _, group, folded = capsys.readouterr().out.splitlines()
     assert group.startswith('  all × two: accuracy 50.00')
     assert folded == '  8 scores folded into groups: rolecall report runs/one --all'

@@ -129,7 +129,7 @@ def test_a_run_its_report_and_a_comparison_are_in_chinese(
         (['run', 'x.py', '--limit', 'two'], "--limit\n  需要不小于 1 的整数，得到 'two'。"),
         (['run', 'x.py', '--limit'], '--limit\n  需要一个值。'),
         (['completion', 'csh'], "shell\n  无效的取值 'csh'（可选："),
-        (['runs', '--unknown'], '未知选项：--unknown'),
+        (['runs', 'list', '--unknown'], '未知选项：--unknown'),
     ],
 )
 def test_errors_of_the_command_line_are_in_chinese(
@@ -188,13 +188,13 @@ def test_no_line_of_chinese_help_is_wider_than_the_screen(
 
 def test_an_unknown_language_is_an_error_that_names_the_known(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        main(['--lang', 'fr', 'runs'])
+        main(['--lang', 'fr', 'runs', 'list'])
     assert end.value.code == 2
     assert "invalid choice: 'fr'" in capsys.readouterr().err
 
 
 def test_english_help_does_not_load_the_catalogue() -> None:
-    code = "import sys; from rolecall.ui.cli.main import build_parser, main; main(['runs', 'none']); print('rolecall.ui.cli.chinese' in sys.modules)"
+    code = "import sys; from rolecall.ui.cli.main import build_parser, main; main(['runs', 'list', 'none']); print('rolecall.ui.cli.chinese' in sys.modules)"
     environment = {'PATH': os.environ['PATH'], 'PYTHONPATH': ':'.join(sys.path)}
     ran = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.splitlines()[-1] == 'False'

@@ -23,7 +23,7 @@ LOGS = Path(__file__).parent / 'data' / 'logs'
 
 
 def open_log(harness: str, source: Path, out: Path) -> RunReader:
-    assert main(['import', harness, str(source), '--out', str(out)]) == 0
+    assert main(['runs', 'import', harness, str(source), '--out', str(out)]) == 0
     return RunReader(out)
 
 
@@ -330,7 +330,7 @@ def test_what_is_wrong_with_a_log_is_said(
     source = tmp_path / 'log'
     source.mkdir()
     write(source)
-    assert main(['import', harness, str(source), '--out', str(tmp_path / 'run')]) == 2
+    assert main(['runs', 'import', harness, str(source), '--out', str(tmp_path / 'run')]) == 2
     assert expected in capsys.readouterr().err
 
 
@@ -338,7 +338,7 @@ def test_an_import_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixtur
     shutil.copytree(LOGS / 'lm-eval', tmp_path / 'run')
     (tmp_path / 'file').touch()
     for out in (tmp_path / 'run', tmp_path / 'file'):
-        assert main(['import', 'lm-eval', str(LOGS / 'lm-eval'), '--out', str(out)]) == 2
+        assert main(['runs', 'import', 'lm-eval', str(LOGS / 'lm-eval'), '--out', str(out)]) == 2
         assert 'not an empty directory' in capsys.readouterr().err
 
 

@@ -42,7 +42,7 @@ def test_no_page_takes_anything_from_another_server(site: Path) -> None:
 
 def test_the_reference_has_every_command_key_and_name(site: Path) -> None:
     from rolecall.config_keys import KEYS
-    from rolecall.ui.cli.list import KINDS, list_parts, load_registry
+    from rolecall.ui.cli.config.list import KINDS, list_parts, load_registry
     from rolecall.ui.cli.main import _COMMANDS
 
     pages = {page.stem: page.read_text(encoding='utf-8') for page in (site / 'reference').glob('*.html')}

@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_rank(rank: int, of: int, *more: str) -> int:
-    return main(['run', 'config.py', '--out', 'big', '--rank', str(rank), '--of', str(of), '-q', *more])
+    return main(['run', 'config.py', '--out', 'big', '--workers', f'{rank}/{of}', '-q', *more])
 
 
 def rows_of(run: Path) -> list[int]:
@@ -58,10 +58,10 @@ def test_ranks_share_the_rows_and_their_merge_scores_as_one_run(folder: Path, ca
     for rank in range(3):
         assert run_rank(rank, 3) == 0
         assert rows_of(folder / f'big/rank-{rank}-of-3') == list(range(rank, ROWS, 3))
-    assert 'rolecall merge big big/rank-*' in capsys.readouterr().err
-    assert main(['merge', 'big', *(f'big/rank-{rank}-of-3' for rank in range(3))]) == 0
+    assert 'rolecall runs merge big big/rank-*' in capsys.readouterr().err
+    assert main(['runs', 'merge', 'big', *(f'big/rank-{rank}-of-3' for rank in range(3))]) == 0
     assert f'{ROWS} rows and 10 requests added to big; ' in capsys.readouterr().out
-    assert main(['merge', 'big', 'big/rank-0-of-3']) == 0
+    assert main(['runs', 'merge', 'big', 'big/rank-0-of-3']) == 0
     assert '0 rows and 0 requests added to big; 10 requests known already\n' in capsys.readouterr().out
     assert rows_of(folder / 'big') == list(range(ROWS))
     summary = run_config(folder / 'config.py', out=folder / 'big')
@@ -101,7 +101,7 @@ def test_different_answers_and_different_wordings_are_named(folder: Path, capsys
     run_config(folder / 'config.py', out=folder / 'b')
     (folder / 'config.py').write_text(CONFIG.replace('{q} = ?', '{q} = what?'))
     run_config(folder / 'config.py', out=folder / 'c')
-    assert main(['merge', 'all', 'a', 'b', 'c']) == 1
+    assert main(['runs', 'merge', 'all', 'a', 'b', 'c']) == 1
     said = capsys.readouterr().out
     assert f'{ROWS + 1} conflicts, in which the first run was kept:' in said
     assert 'b has another answer' in said
@@ -114,9 +114,9 @@ def test_different_answers_and_different_wordings_are_named(folder: Path, capsys
 @pytest.mark.parametrize(
     ('words', 'said'),
     [
-        (['--rank', '1'], '--rank and --of go together'),
-        (['--rank', '4', '--of', '4'], 'rank 4 of 4 does not exist'),
-        (['--rank', 'slurm'], 'SLURM_ARRAY_TASK_ID or SLURM_PROCID is not set'),
+        (['--workers', '1/'], "expected 4, ray, ray://HOST:PORT, 0/4 or slurm, got '1/'"),
+        (['--workers', '4/4'], 'rank 4 of 4 does not exist'),
+        (['--workers', 'slurm'], 'SLURM_ARRAY_TASK_ID or SLURM_PROCID is not set'),
     ],
 )
 def test_ranks_that_do_not_exist_are_refused(folder: Path, capsys: Any, words: list[str], said: str) -> None:
@@ -127,7 +127,7 @@ def test_ranks_that_do_not_exist_are_refused(folder: Path, capsys: Any, words: l
 def test_slurm_gives_the_rank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {'ID': 5, 'COUNT': 4, 'MIN': 4}.items():
         monkeypatch.setenv(f'SLURM_ARRAY_TASK_{name}', str(value))
-    assert main(['run', 'config.py', '--out', 'big', '--rank', 'slurm', '-q']) == 0
+    assert main(['run', 'config.py', '--out', 'big', '--workers', 'slurm', '-q']) == 0
     assert rows_of(folder / 'big/rank-1-of-4') == list(range(1, ROWS, 4))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rolecall import RolecallError, lint_config, preview, run_config
-from rolecall.ui.cli.list import KINDS
+from rolecall.ui.cli.config.list import KINDS
 from rolecall.ui.cli.main import main
 
 PLUGIN = Path(__file__).parents[1] / 'examples' / 'plugin'
@@ -110,7 +110,7 @@ def test_a_lint_rule_beside_the_config_is_named_by_it_and_blamed_for_what_it_rai
 
 @pytest.mark.usefixtures('installed')
 def test_every_part_is_listed_with_its_package(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(['list']) == 0
+    assert main(['config', 'list']) == 0
     listed = [line for line in capsys.readouterr().out.splitlines() if '[rolecall-example-parts 1.0]' in line]
     groups = {f'rolecall.{kind}' for kind in KINDS}
     offered = [

@@ -68,7 +68,7 @@ def test_a_file_may_import_what_lies_beside_it_and_print(tmp_path: Path, capsys:
     (tmp_path / 'app.py').write_text(
         "from beside_it import WORDS\nfrom rolecall import ChatPrompter\nprint('hello')\nchat = ChatPrompter(WORDS)"
     )
-    assert main(['prompter', 'show', f'{tmp_path / "app.py"}:chat', '--json']) == 0
+    assert main(['config', 'prompter', f'{tmp_path / "app.py"}:chat', '--json']) == 0
     shown = capsys.readouterr()
     assert 'Be brief.' in json.loads(shown.out)['prompt']
     assert shown.err == 'hello\n'
@@ -76,15 +76,15 @@ def test_a_file_may_import_what_lies_beside_it_and_print(tmp_path: Path, capsys:
 
 def test_the_command_shows_a_prompter_in_every_form(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     talk = ['--history', '[["Hi", "Ho"]]', '--input', 'Bye', '--label', 'Ciao']
-    assert main(['prompter', 'show', f'{file}:chat', *talk, '--meta-template', 'chatml', '--json']) == 0
+    assert main(['config', 'prompter', f'{file}:chat', *talk, '--meta-template', 'chatml', '--json']) == 0
     found = json.loads(capsys.readouterr().out)
     assert ''.join(span['text'] for span in found['spans']) == found['prompt']
     assert found['prompt'].endswith('<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\nCiao<|im_end|>\n')
-    assert main(['prompter', 'show', f'{file}:chat', *talk, '--format', 'anthropic', '--json']) == 0
+    assert main(['config', 'prompter', f'{file}:chat', *talk, '--format', 'anthropic', '--json']) == 0
     assert json.loads(capsys.readouterr().out)['prompt']['messages'][-1] == {'role': 'assistant', 'content': 'Ciao'}
-    assert main(['prompter', 'show', f'{file}:chat', *talk]) == 0
+    assert main(['config', 'prompter', f'{file}:chat', *talk]) == 0
     assert "label: 'Ciao'" in capsys.readouterr().out
-    assert main(['prompter', 'show', f'{file}:chat', '--history', 'Hi']) == 2
+    assert main(['config', 'prompter', f'{file}:chat', '--history', 'Hi']) == 2
     assert 'history must be a list' in capsys.readouterr().err
 
 

@@ -147,7 +147,7 @@ def test_a_prompt_is_tried_with_the_embedded_model(browser, tmp_path):
     from rolecall.models.pull import cached_path
 
     if cached_path('smollm2') is None:
-        pytest.skip('the embedded model is not on this machine (rolecall models pull smollm2)')
+        pytest.skip('the embedded model is not on this machine (rolecall model pull smollm2)')
     path = tmp_path / 'embedded.py'
     path.write_text(
         "models = [dict(abbr='smollm2', type='LlamaCpp', path='smollm2', chat_template=True, max_out_len=16)]\n"

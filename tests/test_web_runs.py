@@ -382,7 +382,7 @@ def test_rows_that_are_damaged_are_named(tmp_path):
 @pytest.mark.parametrize('log', ['lm-eval', 'inspect/sums.eval'])
 def test_a_run_of_another_harness_looks_like_any_other(tmp_path, log):
     source = Path(__file__).parent / 'data' / 'logs' / log
-    assert main(['import', log.partition('/')[0], str(source), '--out', str(tmp_path / 'run')]) == 0
+    assert main(['runs', 'import', log.partition('/')[0], str(source), '--out', str(tmp_path / 'run')]) == 0
     with serve_page(tmp_path / 'run') as address:
         client = Client(*address)
         assert client.get('run', run=0)['scores']['lines'][0]['cells'][0]['score']
@@ -413,7 +413,7 @@ def make_runs_to_align(tmp_path):
     """A run of another harness with two models, and ours of one, which has the same questions in another order."""
     theirs = [('What is 1+1?', '2', '2'), ('What is 2+2?', '5', '4'), ('Only theirs: 3+3?', '6', '6')]
     log = write_opencompass_log(tmp_path / 'outputs', theirs)
-    assert main(['import', 'opencompass', str(log), '--out', str(tmp_path / 'theirs')]) == 0
+    assert main(['runs', 'import', 'opencompass', str(log), '--out', str(tmp_path / 'theirs')]) == 0
     rows = [{'q': 'Only ours: 9-3?', 'a': '6'}, {'q': 'What is 2+2?', 'a': '4'}, {'q': 'What is 1+1?', 'a': '2'}]
     config = sums_config(rows, lambda request: '4' if '2+2' in str(request) else '2')
     run_config(config, out=tmp_path / 'ours')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -23,13 +24,14 @@ from rolecall.models.protocol import Reply, Sampling
 from rolecall.runs.client.model_client import ModelCall
 from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.listener import NullListener
-from rolecall.runs.run_options import Workers
+from rolecall.runs.run_options import Share, Workers
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.workers.model_worker import WorkerReply
 from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
 from rolecall.runs.workers.ray_pool import RayCluster, check_reachable
 from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError
 from rolecall.ui.cli.main import main
+from rolecall.ui.cli.run import read_places
 
 CONFIG = """
 import os, time
@@ -131,9 +133,12 @@ def test_a_model_that_cannot_be_built_in_a_process_ends_the_run_with_the_reason(
 @pytest.mark.parametrize(
     ('words', 'said'),
     [
-        (['--on', 'ray', '--processes', '2'], 'Leave one out'),
-        (['--address', 'x:1'], '--address belongs to --on ray'),
-        (['--workers', '2'], '--workers belongs to --on ray'),
+        (['--workers', 'ray', '--workers', '2'], "'2' contradicts what stands before it"),
+        (['--workers', '0/2', '--workers', '1/2'], "'1/2' contradicts what stands before it"),
+        (['--workers', '2', '--batch'], 'a batch is computed by the server'),
+        (['--workers', '0'], "expected 4, ray, ray://HOST:PORT, 0/4 or slurm, got '0'"),
+        (['--workers', 'ray#x'], "got 'ray#x'"),
+        (['--workers', 'x:1'], "got 'x:1'"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(tmp_path: Path, capsys: Any, words: list[str], said: str) -> None:
@@ -141,11 +146,38 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path, capsys: Any
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('option', ['--processes', '--workers'])
-def test_no_process_at_all_is_refused(tmp_path: Path, capsys: Any, option: str) -> None:
-    with pytest.raises(SystemExit):
-        main(['run', str(write(tmp_path)), option, '0'])
-    assert "expected a whole number of at least 1, got '0'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ('words', 'instead'),
+    [
+        (['--processes', '2'], '--workers N'),
+        (['--on', 'ray'], '--workers ray'),
+        (['--address', 'head:6379'], '--workers ray://HOST:PORT'),
+        (['--rank', '0', '--of', '4'], '--workers 0/4 or --workers slurm'),
+    ],
+)
+def test_an_option_that_is_gone_says_what_to_write(tmp_path: Path, capsys: Any, words: list[str], instead: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(['run', str(write(tmp_path)), *words])
+    assert ended.value.code == 2
+    assert f'{words[0]}\n  is gone. Write {instead}.' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('texts', 'expected'),
+    [
+        ([], {}),
+        (['4'], {'workers': Workers('processes', 4)}),
+        (['ray'], {'workers': Workers('ray')}),
+        (['ray#8'], {'workers': Workers('ray', 8)}),
+        (['ray:head:6379'], {'workers': Workers('ray', None, 'head:6379')}),
+        (['ray://head:10001#2'], {'workers': Workers('ray', 2, 'ray://head:10001')}),
+        (['1/4', '2'], {'share': Share(1, 4), 'workers': Workers('processes', 2)}),
+    ],
+)
+def test_one_option_says_where_models_are_computed_and_which_rows_are_asked(
+    texts: list[str], expected: dict[str, object]
+) -> None:
+    assert read_places(argparse.Namespace(workers=texts, batch=False)) == expected
 
 
 class SlowPool:
@@ -382,8 +414,9 @@ def test_a_driver_that_is_killed_is_resumed_and_loses_nothing_that_was_stored(
     tmp_path: Path, cluster: TwoNodes
 ) -> None:
     path, out = write(tmp_path, seconds=0.02), tmp_path / 'run'
-    command = [sys.executable, '-m', 'rolecall', 'run', str(path), '--out', str(out), '--on', 'ray', '-q']
-    driver = subprocess.Popen([*command, '--address', str(cluster.workers.address)], stderr=subprocess.DEVNULL)
+    command = [sys.executable, '-m', 'rolecall', 'run', str(path), '--out', str(out), '-q']
+    place = f'ray:{cluster.workers.address}'
+    driver = subprocess.Popen([*command, '--workers', place], stderr=subprocess.DEVNULL)
     when_asked(tmp_path, 200, driver.kill).join()
     driver.wait()
     stored = len(outcomes_of(out))

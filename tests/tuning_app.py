@@ -27,7 +27,7 @@ def make_app(tmp_path: Path) -> Path:
 
 
 def command(app: Path, *given: Any, model: str | None = None, rows: str = 'rows.jsonl') -> list[str]:
-    source = ['tune', model or str(app / 'base'), str(app / rows), '--prompter', f'{app / "app.py"}:bot']
+    source = ['model', 'tune', model or str(app / 'base'), str(app / rows), '--prompter', f'{app / "app.py"}:bot']
     return [*source, '--answer-column', 'answer', '-o', str(app / 'tuned'), *map(str, given)]
 
 

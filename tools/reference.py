@@ -92,7 +92,8 @@ def _config_keys() -> Iterator[str]:
     model = schema['models']['items']['anyOf'][1]['properties']
     yield '# Config keys'
     yield (
-        'Every key that a config can have, with its type and meaning. `rolecall schema` prints the same for editors. '
+        'Every key that a config can have, with its type and meaning. `rolecall config schema` prints the same for '
+        'editors. '
         'Loaders, retrievers, metrics and classes of your own take further options; [Names](names.md) lists those of '
         'the built-in parts. A key that nothing reads is reported with what was probably meant.'
     )
@@ -155,11 +156,12 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def _names() -> Iterator[str]:
-    from rolecall.ui.cli.list import KINDS, list_parts, load_registry
+    from rolecall.ui.cli.config.list import KINDS, list_parts, load_registry
 
     yield '# Names'
     yield (
-        'Every name that a config can use for a part, as `rolecall list` prints them, with the options it takes. '
+        'Every name that a config can use for a part, as `rolecall config list` prints them, with the options it '
+        'takes. '
         'Packages can add names: [Parts of your own](../plugins.md).'
     )
     for kind in KINDS:

@@ -1,4 +1,4 @@
-"""One part of each kind. The first line of a part's docstring is what `rolecall list` shows."""
+"""One part of each kind. The first line of a part's docstring is what `rolecall config list` shows."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ class Registry(Mapping[str, T]):
         if close:
             return f"Did you mean '{close}'?"
         listed = f'Known: {", ".join(map(repr, known))}.'
-        shown = listed if len(known) <= _SHOWN else f'`rolecall list {self.plural}` shows them.'
+        shown = listed if len(known) <= _SHOWN else f'`rolecall config list {self.plural}` shows them.'
         return f"{shown} An object, a class or a path ('module.Name') of your own works too."
 
 

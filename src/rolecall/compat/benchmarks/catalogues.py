@@ -82,7 +82,7 @@ def find_catalogue_file(source: str) -> Path:
     remedy = close if close.startswith('Did') else ''
     word = wanted.partition('_')[0]
     raise ConfigError(
-        Problem(source, what, f'{remedy} `rolecall list benchmarks {word}` shows what there is.'.lstrip())
+        Problem(source, what, f'{remedy} `rolecall config list benchmarks {word}` shows what there is.'.lstrip())
     )
 
 

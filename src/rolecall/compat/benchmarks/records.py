@@ -100,7 +100,7 @@ def read_benchmark(name: str) -> Benchmark:
     names = benchmark_names()
     if name not in names:
         what = f'{name!r} is not a file, and no benchmark has this name.'
-        remedy = f'{did_you_mean(name.lower(), names)} `rolecall list benchmarks` shows all.'
+        remedy = f'{did_you_mean(name.lower(), names)} `rolecall config list benchmarks` shows all.'
         raise ConfigError(Problem(name, what, remedy))
     record = read_plain_config(WORDINGS / f'{name}.yaml')
     wordings = {style: _read_wording(style, values) for style, values in record.pop('wordings').items()}

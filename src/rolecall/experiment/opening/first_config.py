@@ -162,7 +162,7 @@ def write_config(path: Path, guess: Guess, *, model: str = DEFAULT_MODEL, target
         reading = f'            pred_postprocessor={_as_call(extract)},  # how the answer is read from a reply\n'
         scored = (
             '        eval_cfg=dict(\n'
-            f'            evaluator={_as_call(scoring["evaluator"])},  # others: rolecall list metrics\n'
+            f'            evaluator={_as_call(scoring["evaluator"])},  # others: rolecall config list metrics\n'
             f'{reading if extract is not None else ""}'
             '        ),\n'
         )

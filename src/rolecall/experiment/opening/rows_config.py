@@ -358,7 +358,11 @@ def _evaluation(options: RowsOptions, perplexity: bool, problems: Problems) -> d
         known = [*METRIC_NAMES, *METRICS, *(plugin.name for plugin in METRICS.plugins())]
         if metric not in known:
             close = did_you_mean(metric, known)
-            remedy = close if close.startswith('Did') else f'Known: {", ".join(METRIC_NAMES)}; `rolecall list metrics`.'
+            remedy = (
+                close
+                if close.startswith('Did')
+                else f'Known: {", ".join(METRIC_NAMES)}; `rolecall config list metrics`.'
+            )
             problems.add('--metric', f'unknown metric {metric!r}.', remedy)
     if options.choices and not perplexity and extract is None:
         extract = {'type': 'choice_postprocess', 'choices': list(options.choices)}

@@ -45,7 +45,8 @@ def refuse_while_waiting(prepared: Prepared, out: str | Path) -> None:
     if waiting := count_waiting(out, models):
         raise RunError(
             f'{out}: {count_noun(waiting, "request")} of this run in a batch; asked live, they would be paid twice.\n'
-            f'Fetch the answers with `rolecall collect {out}`, or cancel first: `rolecall collect {out} --cancel`.'
+            f'Fetch the answers with `rolecall runs collect {out}`, or cancel first: '
+            f'`rolecall runs collect {out} --cancel`.'
         )
 
 

@@ -83,7 +83,7 @@ def merge_runs(out: str | Path, runs: Sequence[str | Path]) -> Merged:
         raise RunError(f'{target}: is one of the runs to merge. Name another directory for the result.')
     for run in sources:
         if waiting := read_waiting(run):
-            raise RunError(f'{run}: {waiting[0]}.\nCollect or cancel it first: rolecall collect {run}')
+            raise RunError(f'{run}: {waiting[0]}.\nCollect or cancel it first: rolecall runs collect {run}')
     merged = Merged(target)
     store = Store(target)
     try:

@@ -64,7 +64,9 @@ class RunReader:
         self.directory = Path(directory)
         file = self.directory / FILE
         if not file.is_file():
-            raise RunError(f'{directory}: no run found ({FILE} is missing).\n  `rolecall runs` lists run directories.')
+            raise RunError(
+                f'{directory}: no run found ({FILE} is missing).\n  `rolecall runs list` lists run directories.'
+            )
         check_files(self.directory)
         self._db = TolerantDatabase(file)
         self.damage = self._db.damage

@@ -31,7 +31,7 @@ def check_reachable(address: str | None) -> None:
     if not colon or '/' in host:  # auto, local, ray://…: Ray's own words
         return
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise RunError(f'--address {address}: expected HOST:PORT, as in head:6379, or auto.')
+        raise RunError(f'--workers ray:{address}: expected HOST:PORT, as in ray:head:6379, or ray:auto.')
     try:
         socket.create_connection((host.strip('[]'), int(port)), timeout=_CONNECT_SECONDS).close()
     except OSError as error:

@@ -46,10 +46,12 @@ _COMMANDS = {
     'write requests, results or training data to a file': '把请求、结果或训练数据写入文件',
     'fine-tune a local model on rows with answers': '用带答案的数据行微调本地模型',
     'open configs and runs in the browser': '在浏览器中打开配置和运行结果',
-    'manage the embedded models': '管理内置模型',
-    'inspect configs': '查看配置',
+    'download and fine-tune local models': '下载和微调本地模型',
+    'show configs, and list what they can name': '显示配置，并列出其中可用的名称',
     'list the parts that a config can name': '列出配置中可以使用的组件名称',
-    'inspect prompters': '查看 Prompter',
+    'list, merge and complete run directories, or import logs of other harnesses': (
+        '列出、合并、补全运行目录，或导入其他评测框架的日志'
+    ),
     'print a JSON schema of configs, for editors': '输出配置的 JSON Schema，供编辑器使用',
     'print a completion script for a shell': '输出 shell 的自动补全脚本',
 }
@@ -73,7 +75,7 @@ _VIEW = {
         '评测集名称，或 lm-evaluation-harness 任务文件（.yaml、文件夹、lm_eval:NAME）'
     ),
     'a benchmark by name': '按名称指定评测集',
-    'a benchmark by name (rolecall list benchmarks)': '按名称指定评测集（见 rolecall list benchmarks）',
+    'a benchmark by name: rolecall config list benchmarks': '按名称指定评测集（见 rolecall config list benchmarks）',
     'a benchmark, to copy and change': '一个评测集的配置，可复制后修改',
     "of a benchmark: this catalogue's wording": '用于评测集：采用该目录的写法',
     'what `rolecall run NAME` knows, and installed catalogues': '`rolecall run NAME` 认识的名称，以及已安装的目录',
@@ -115,8 +117,8 @@ _VIEW = {
     'exact, contains, number, math, f1, rouge, bleu, … (default: exact)': (
         'exact、contains、number、math、f1、rouge、bleu、……（默认：exact）'
     ),
-    'how the answer is read from a reply (rolecall list postprocessors)': (
-        '如何从回复中提取答案（见 rolecall list postprocessors）'
+    'how the answer is read from a reply (rolecall config list postprocessors)': (
+        '如何从回复中提取答案（见 rolecall config list postprocessors）'
     ),
     'read the choice from a reply, or compare log-probabilities (default: compare, if every model gives them)': (
         '从生成的回复中读取选项，或比较对数概率即困惑度（默认：所有模型都能给出对数概率时比较）'
@@ -177,19 +179,18 @@ _RUN = {
     "with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand": (
         '与 --dry-run 合用：本机没有分词器时，向厂商的计数接口查询 token 数（Anthropic）'
     ),
-    'compute local models in N processes of this machine': '在本机用 N 个进程计算本地模型',
-    'compute models on a Ray cluster (extra: rolecall[ray])': '在 Ray 集群上计算模型（需安装 rolecall[ray]）',
-    'of the Ray cluster (default: found, or started here)': 'Ray 集群的地址（默认：自动发现或在本机启动）',
-    'with --on ray: at most N workers per model': '与 --on ray 合用：每个模型最多 N 个工作进程',
-    "ask only this process's rows, from 0; 'slurm' takes it from the job": (
-        "只处理本进程的数据行，编号从 0 开始；'slurm' 表示从作业中读取"
+    'how the run is made': '运行方式',
+    'where models are computed: 4 (processes of this machine), ray, ray://HOST:PORT or ray#8 (a Ray cluster, at most 8 '
+    'workers per model); which rows are asked: 0/4 (the first of four shares), slurm (the share of this task); may be '
+    'repeated': (
+        '在哪里计算模型：4（本机的进程数）、ray、ray://HOST:PORT 或 ray#8（Ray 集群，每个模型最多 8 个工作进程）；'
+        '处理哪些数据行：0/4（四份中的第一份）、slurm（本任务的那一份）；可以重复'
     ),
-    'how many processes share the rows': '共有多少个进程分担数据行',
     'print only scores and problems': '只输出分数和问题',
 }
 _BATCHES = {
     'fetch the answers of a run that was submitted as batches': '取回以批处理方式提交的运行的回答',
-    'submit as batches; rolecall collect fetches them': '以批处理方式提交；用 rolecall collect 取回',
+    'submit batches; rolecall runs collect fetches them': '以批处理方式提交；用 rolecall runs collect 取回',
     "submit to the servers' batch endpoints (OpenAI, Anthropic) at the batch price, and leave": (
         '提交到服务器的批处理接口（OpenAI、Anthropic），按批处理价格计费，然后退出'
     ),
@@ -354,13 +355,13 @@ _TOOLS = {
     'address to listen on (default: 127.0.0.1)': '监听地址（默认：127.0.0.1）',
     'port (default: any free port)': '端口（默认：任意空闲端口）',
     'print the URL without opening a browser': '只输出 URL，不打开浏览器',
-    'Manage the embedded models.': '管理内置模型。',
+    'Download and fine-tune local models.': '下载和微调本地模型。',
     'download the weights of an embedded model': '下载内置模型的权重',
     'Download the weights of an embedded model into the cache (set ROLECALL_CACHE to move it).': (
         '把内置模型的权重下载到缓存（用 ROLECALL_CACHE 更改位置）。'
     ),
     'default: smollm2': '默认：smollm2',
-    'Inspect configs.': '查看配置。',
+    'Show configs, and list what they can name.': '显示配置，并列出其中可用的名称。',
     'print a config after imports and inheritance': '输出完成导入和继承后的配置',
     'Print a config as rolecall reads it: imports resolved, names in file order.': (
         '按 rolecall 读取的方式输出配置：导入已解析，名称按文件中的顺序。'
@@ -379,7 +380,9 @@ _TOOLS = {
         'benchmarks（评测集）'
     ),
     'one JSON object per line': '每行输出一个 JSON 对象',
-    'Inspect prompters.': '查看 Prompter。',
+    'List, merge and complete run directories, or import logs of other harnesses.': (
+        '列出、合并、补全运行目录，或导入其他评测框架的日志。'
+    ),
     'show the prompt a prompter writes': '显示 Prompter 写出的提示词',
     'Show the prompt that a prompter of a Python file writes, and where every character comes from.': (
         '显示 Python 文件中的 Prompter 写出的提示词，以及每个字符的来源。'

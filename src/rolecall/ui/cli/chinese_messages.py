@@ -78,7 +78,9 @@ MESSAGES: Mapping[str, str] = {
     ),
     'Did you mean {}? {}': '是不是想写 {}？{}',
     'Did you mean {}?': '是不是想写 {}？',
-    'Known: {}. `rolecall list benchmarks` shows all.': '可用的有：{}。`rolecall list benchmarks` 会全部列出。',
+    'Known: {}. `rolecall config list benchmarks` shows all.': (
+        '可用的有：{}。`rolecall config list benchmarks` 会全部列出。'
+    ),
     'Known: {}.': '可用的有：{}。',
     'no such file.': '没有这个文件。',
     '{}: no such file.': '{}：没有这个文件。',
@@ -109,7 +111,7 @@ MESSAGES: Mapping[str, str] = {
         "指标 'contains' 接受这种情况；也可以先提取答案。"
     ),
     'no answer was found in the reply.': '回复中没有找到答案。',
-    '`rolecall runs` lists run directories.': '`rolecall runs` 会列出运行目录。',
+    '`rolecall runs list` lists run directories.': '`rolecall runs list` 会列出运行目录。',
     '{}: {} of the replies were cut off by max_out_len ({} of {}). Raise max_out_len.': (
         '{0}：{1} 的回复被 max_out_len 截断（{3} 条中的 {2} 条）。请调大 max_out_len。'
     ),

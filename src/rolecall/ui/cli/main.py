@@ -13,14 +13,34 @@ from typing import Any, NoReturn
 from rolecall._version import __version__
 from rolecall.errors import RolecallError, close_match
 from rolecall.ui.cli.languages import LANGUAGES, choose_language, set_language, translate_parser
-from rolecall.ui.cli.options import EXIT_CODES, HelpFormatter, fail
+from rolecall.ui.cli.options import EXIT_CODES, HelpFormatter, declare_group, fail
 from rolecall.ui.cli.streams import discard_stdout, prepare_streams
 
-_COMMANDS = (
-    'init', 'view', 'lint', 'run', 'collect', 'runs', 'report', 'compare', 'merge', 'import', 'doctor', 'export',
-    'tune', 'web', 'models', 'config', 'list', 'prompter', 'schema', 'completion',
-)  # fmt: skip
-"""In the order of `--help`. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
+_COMMANDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(('init', 'view', 'lint', 'run', 'report', 'compare', 'web', 'doctor'), ()),
+    'runs': ('list', 'merge', 'collect', 'import'),
+    'export': ('requests', 'results', 'sft', 'mlflow'),
+    'config': ('show', 'list', 'schema', 'prompter'),
+    'model': ('pull', 'tune'),
+    'completion': (),
+}
+"""In the order of `--help`, groups with their members. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
+_GROUPS = {
+    'runs': 'list, merge and complete run directories, or import logs of other harnesses',
+    'export': 'write requests, results or training data to a file',
+    'config': 'show configs, and list what they can name',
+    'model': 'download and fine-tune local models',
+}
+_MOVED = {
+    'collect': 'runs collect',
+    'merge': 'runs merge',
+    'import': 'runs import',
+    'tune': 'model tune',
+    'models': 'model',
+    'list': 'config list',
+    'schema': 'config schema',
+    'prompter': 'config prompter',
+}
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
@@ -57,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     language, typed = choose_language(given)
     set_language(language)
+    if place := _find_new_place(typed):
+        return fail(f'`rolecall {typed[0]}` has moved: `rolecall {place}`.')
     parser = build_parser(typed[:1])
     if language == 'zh':
         translate_parser(parser)
@@ -96,8 +118,25 @@ def build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     for name in [name for name in _COMMANDS if name in typed] or _COMMANDS:
-        getattr(importlib.import_module(f'rolecall.ui.cli.{name}'), f'add_{name}')(commands)
+        if name in _GROUPS:
+            group = declare_group(commands, name, _GROUPS[name])
+            for member in _COMMANDS[name]:
+                _declare(group, f'{name}.{member}')
+        else:
+            _declare(commands, name)
     return parser
+
+
+def _declare(commands: Any, path: str) -> None:
+    module = importlib.import_module(f'rolecall.ui.cli.{path}')
+    getattr(module, f'add_{path.rpartition(".")[2]}')(commands)
+
+
+def _find_new_place(typed: Sequence[str]) -> str | None:
+    """The command that took the place of the one that was typed."""
+    if typed[:1] == ['runs'] and not {*typed[1:2]} & {*_COMMANDS['runs'], '-h', '--help'}:
+        return 'runs list'
+    return _MOVED.get(typed[0]) if typed else None
 
 
 if __name__ == '__main__':

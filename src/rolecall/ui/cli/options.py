@@ -15,11 +15,11 @@ EXIT_CODES = """exit codes:
   0    success (lint: no findings that count; view --diff: no differences)
   1    lint: findings that count; view --diff: the requests differ;
        run: a row failed, a model was unreachable, or a judge returned no
-       verdict; merge: runs contradict each other
+       verdict; runs merge: they contradict each other
   2    the config, its data or the command line is invalid, or the linter
        finds errors before a run; the reason is on stderr
   3    compare --gate: too few rows to tell, or not measured (0: not worse,
-       1: worse); collect: batches have not ended, or the next ones have to
+       1: worse); runs collect: batches have not ended, or the next ones have to
        be submitted
   130  interrupted
   141  broken pipe: the reader closed the output"""
@@ -72,9 +72,8 @@ def add_pattern_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--model', metavar='PATTERN', help='only models whose abbr matches')
 
 
-def add_selection_options(parser: argparse.ArgumentParser) -> None:
-    """The options that select datasets, name models, and supply rows."""
-    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr matches, e.g. "bbh-*"')
+def add_selection_options(parser: argparse.ArgumentParser, further: argparse._ArgumentGroup | None = None) -> None:
+    """The options that select datasets, name models, and supply rows; the rarer ones under `further`."""
     parser.add_argument(
         '--model',
         metavar='NAME',
@@ -83,8 +82,10 @@ def add_selection_options(parser: argparse.ArgumentParser) -> None:
         help='a model by name (smollm2, FILE.gguf, hf:FOLDER, openai/NAME, ollama/NAME, a URL, module:function), '
         'or one of the config by abbr or pattern; may be repeated',
     )
-    parser.add_argument('--model-name', metavar='NAME', help='what the server at the URL calls its model')
-    parser.add_argument(
+    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr matches, e.g. "bbh-*"')
+    rarer = further or parser
+    rarer.add_argument('--model-name', metavar='NAME', help='what the server at the URL calls its model')
+    rarer.add_argument(
         '--data',
         metavar='SPLIT=FILE',
         nargs='+',
@@ -116,7 +117,7 @@ def _add_rows_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
         '--metric', metavar='NAME', help='exact, contains, number, math, f1, rouge, bleu, … (default: exact)'
     )
     rows.add_argument(
-        '--extract', metavar='NAME', help='how the answer is read from a reply (rolecall list postprocessors)'
+        '--extract', metavar='NAME', help='how the answer is read from a reply (rolecall config list postprocessors)'
     )
     rows.add_argument(
         '--ask',
@@ -128,21 +129,27 @@ def _add_rows_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
     return rows
 
 
-class _ShowsOnly(argparse.Action):
-    """An option that names a model to show prompts for; a command that sends them refuses it."""
+class _Replaced(argparse.Action):
+    """An option that is gone; `const` says what to write instead."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        option = self.option_strings[0]
-        raise argparse.ArgumentError(
-            self, f'shows prompts and has no model to ask. Use {option} with view, lint or export; --model asks a model'
-        )
+        raise argparse.ArgumentError(self, str(self.const))
+
+
+def declare_replaced(parser: Any, option: str, instead: str) -> None:
+    """Declare an option whose place another has taken, so that people who type it learn which."""
+    const = f'is gone. Write {instead}'
+    parser.add_argument(option, nargs='?', action=_Replaced, const=const, default=None, help=argparse.SUPPRESS)
 
 
 def _add_shown_models(rows: argparse._ArgumentGroup, *, asks_models: bool) -> None:
     """Model families to show prompts for. They are refused where models are asked."""
     if asks_models:
-        rows.add_argument('--meta-template', metavar='NAME', action=_ShowsOnly, help=argparse.SUPPRESS)
-        rows.add_argument('--api', nargs=0, action=_ShowsOnly, default=False, help=argparse.SUPPRESS)
+        for option, default in (('--meta-template', None), ('--api', False)):
+            const = (
+                f'shows prompts and has no model to ask. Use {option} with view, lint or export; --model asks a model'
+            )
+            rows.add_argument(option, nargs='?', action=_Replaced, const=const, default=default, help=argparse.SUPPRESS)
         return
     rows.add_argument('--meta-template', metavar='NAME', help='model family to write the prompt for, e.g. chatml')
     rows.add_argument('--api', action='store_true', help='write the prompt as chat API messages')

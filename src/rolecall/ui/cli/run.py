@@ -16,10 +16,10 @@ from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
     declare_command,
+    declare_replaced,
     open_experiment,
     positive_number,
     print_note,
-    whole_number,
 )
 from rolecall.ui.cli.report import show_report
 
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 
 _SAME = 4
 """From this many on, remarks of one kind are shown as one, with their number."""
+_EVERYDAY = ('out', 'limit', 'rerun', 'dry_run')
+_REPLACED = {
+    '--processes': '--workers N',
+    '--on': '--workers ray',
+    '--address': '--workers ray://HOST:PORT',
+    '--rank': '--workers 0/4 or --workers slurm',
+    '--of': '--workers 0/4',
+}
 _BETWEEN_COLLECTIONS = 20_000
 _SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=).*', re.IGNORECASE | re.DOTALL)
 
@@ -44,45 +52,44 @@ def add_run(commands: Any) -> None:
         'run',
         'send every dataset to every model and score the answers',
         'Run a config, or resume the run in its directory: finished requests are not sent again.',
-        '  rolecall run gsm8k --model smollm2 --limit 20            a benchmark by name (rolecall list benchmarks)\n'
+        '  rolecall run gsm8k --model smollm2 --limit 20         a benchmark by name: rolecall config list benchmarks\n'
         '  rolecall run mmlu --as lm-eval --data DIR --model hf:FOLDER\n'
-        '  rolecall run config.py --out runs/first\n'
-        '  rolecall run config.py --out runs/first --dry-run     plan only: rows, tokens, price\n'
+        '  rolecall run config.py --dry-run                      plan only: rows, tokens, price\n'
         '  rolecall run config.py --out runs/first --rerun failed\n'
-        '  rolecall run config.py --out runs/first --batch       submit as batches; rolecall collect fetches them\n'
-        "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --limit 20\n"
-        '  rolecall run config.py --model http://localhost:8000/v1 --model-name qwen --set models.*.max_out_len=64\n'
+        '  rolecall run config.py --batch                        submit batches; rolecall runs collect fetches them\n'
+        "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --set datasets.*.n=3\n"
         "  rolecall run rows.csv --template '{question}\\n{answer}' --answer answer --metric exact --model smollm2\n"
         '  rolecall run rows.jsonl --choices A,B,C,D --answer label --model openai/gpt-4.1-mini --shots 5',
     )
+    parser.usage = 'rolecall run CONFIG [--model NAME] [--limit N] [--out DIR] [option …]'
     parser.set_defaults(run=_run)
     parser.add_argument(
         'config',
         metavar='CONFIG',
         help='a benchmark by name, a config file, or a file of rows with --template or --choices',
     )
-    add_selection_options(parser)
-    _declare_options(parser)
-    parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
-    parser.add_argument('--save-config', metavar='FILE', help='write what is run as a config: .py, .yaml or .json')
-    parser.add_argument(
-        '--processes', metavar='N', type=positive_number, help='compute local models in N processes of this machine'
-    )
-    parser.add_argument('--on', choices=['ray'], help='compute models on a Ray cluster (extra: rolecall[ray])')
-    parser.add_argument('--address', metavar='ADDRESS', help='of the Ray cluster (default: found, or started here)')
-    parser.add_argument(
-        '--workers', metavar='N', type=positive_number, help='with --on ray: at most N workers per model'
-    )
-    parser.add_argument(
-        '--rank', metavar='I', type=_rank, help="ask only this process's rows, from 0; 'slurm' takes it from the job"
-    )
-    parser.add_argument('--of', metavar='N', type=whole_number, help='how many processes share the rows')
+    further = parser.add_argument_group('how the run is made')
+    add_selection_options(parser, further)
+    _declare_options(parser, further)
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+    further.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
+    further.add_argument('--save-config', metavar='FILE', help='write what is run as a config: .py, .yaml or .json')
+    further.add_argument(
+        '--workers',
+        metavar='WHERE',
+        action='append',
+        default=[],
+        help='where models are computed: 4 (processes of this machine), ray, ray://HOST:PORT or ray#8 (a Ray cluster, '
+        'at most 8 workers per model); which rows are asked: 0/4 (the first of four shares), slurm (the share of '
+        'this task); may be repeated',
+    )
+    for option, instead in _REPLACED.items():
+        declare_replaced(parser, option, instead)
     add_source_options(parser, asks_models=True)
 
 
-def _declare_options(parser: argparse.ArgumentParser) -> None:
-    """The options that `RunOptions` has for the command line."""
+def _declare_options(parser: argparse.ArgumentParser, further: argparse._ArgumentGroup) -> None:
+    """The options that `RunOptions` has for the command line: those of every day, and further ones."""
     from dataclasses import fields
 
     from rolecall.runs.run_options import RunOptions
@@ -95,17 +102,18 @@ def _declare_options(parser: argparse.ArgumentParser) -> None:
             argument['action'] = 'store_true'
         elif option.type == 'int | None':
             argument['type'] = positive_number
-        parser.add_argument(f'--{option.name.replace("_", "-")}', **argument)
+        place = parser if option.name in _EVERYDAY else further
+        place.add_argument(f'--{option.name.replace("_", "-")}', **argument)
 
 
-def _read_options(arguments: argparse.Namespace, **more: Any) -> RunOptions:
+def _read_options(arguments: argparse.Namespace) -> RunOptions:
     """The options of a run as they were typed, and as they follow from what was given."""
     from dataclasses import fields
 
     from rolecall.runs.run_options import RunOptions
 
     typed = {option.name: getattr(arguments, option.name) for option in fields(RunOptions) if option.metadata}
-    return RunOptions(**{**typed, 'share': _read_share(arguments), 'workers': _read_workers(arguments), **more})
+    return RunOptions(**{**typed, **read_places(arguments)})
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -134,7 +142,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if options.batch or summary.dry or summary.exit_code not in (0, 1):
         return summary.exit_code
     if options.share is not None:
-        _print_aside(f'When all ranks are done: rolecall merge {shared_out} {shared_out}/rank-*')
+        _print_aside(f'When all ranks are done: rolecall runs merge {shared_out} {shared_out}/rank-*')
     else:
         show_report(out, prices=arguments.prices)
         alone = arguments.config.endswith('.py') and not experiment.overrides
@@ -171,53 +179,53 @@ _SLURM = (('SLURM_ARRAY_TASK_ID', 'SLURM_ARRAY_TASK_COUNT'), ('SLURM_PROCID', 'S
 """Variables with the rank and the number of ranks: of an array of jobs, or of the tasks of one job."""
 
 
-def _rank(text: str) -> int | str:
-    return text if text == 'slurm' else whole_number(text)
+def read_places(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Where models are computed and which rows are asked, as `--workers` names them."""
+    from rolecall.errors import ConfigError, Problem
+    from rolecall.runs.run_options import Share, Workers
+
+    places: dict[str, Any] = {}
+    for text in arguments.workers:
+        rank, slash, of = text.partition('/')
+        cluster, _, most = text.partition('#')
+        if text.isdecimal() and int(text):
+            place: Share | Workers = Workers('processes', int(text))
+        elif text == 'slurm':
+            place = _find_slurm_share()
+        elif slash and rank.isdecimal() and of.isdecimal():
+            place = Share(int(rank), int(of))
+        elif (cluster == 'ray' or cluster.startswith('ray:')) and (not most or most.isdecimal()):
+            address = cluster if cluster.startswith('ray://') else cluster.removeprefix('ray').removeprefix(':')
+            place = Workers('ray', int(most) if most else None, address or None)
+        else:
+            what = f'expected 4, ray, ray://HOST:PORT, 0/4 or slurm, got {text!r}.'
+            raise ConfigError(Problem('--workers', what))
+        kind = 'share' if isinstance(place, Share) else 'workers'
+        if kind in places:
+            raise ConfigError(Problem('--workers', f'{text!r} contradicts what stands before it.', 'Leave one out.'))
+        places[kind] = place
+    if arguments.batch and places:
+        what = 'a batch is computed by the server, which spreads the requests.'
+        raise ConfigError(Problem('--batch', what, 'Leave --workers out.'))
+    return places
 
 
-def _read_share(arguments: argparse.Namespace) -> Share | None:
-    """The rows of this process, from the command line or from Slurm's environment."""
+def _find_slurm_share() -> Share:
+    """The rows of this process, from Slurm's environment."""
     import os
 
     from rolecall.errors import ConfigError, Problem
     from rolecall.runs.run_options import Share
 
-    rank, of = arguments.rank, arguments.of
-    if rank == 'slurm':
-        for rank_name, count_name in _SLURM:
-            first = os.environ.get('SLURM_ARRAY_TASK_MIN', '0') if 'ARRAY' in rank_name else '0'
-            given = [os.environ.get(rank_name, ''), first, os.environ.get(count_name, '')]
-            if all(text.isdecimal() for text in given):
-                number, start, count = map(int, given)
-                return Share(number - start, count)
-        names = ' or '.join(name for name, _ in _SLURM)
-        raise ConfigError(
-            Problem('--rank slurm', f'{names} is not set to a number.', 'Start it with sbatch --array or srun.')
-        )
-    if rank is not None and arguments.batch:
-        what = 'a batch needs no ranks: the server spreads the requests.'
-        raise ConfigError(Problem('--batch', what, 'Leave --rank and --of out.'))
-    if (rank is None) != (of is None):
-        raise ConfigError(Problem('--rank', '--rank and --of go together.', 'Write, for instance, --rank 0 --of 4.'))
-    return None if rank is None else Share(rank, of)
-
-
-def _read_workers(arguments: argparse.Namespace) -> Workers | None:
-    from rolecall.errors import ConfigError, Problem
-    from rolecall.runs.run_options import Workers
-
-    if arguments.batch and (arguments.on or arguments.processes):
-        what = 'batches are computed by the server.'
-        raise ConfigError(Problem('--batch', what, 'Leave --on and --processes out.'))
-    if arguments.on == 'ray':
-        if arguments.processes:
-            what = '--processes is for this machine, --on ray for a cluster.'
-            raise ConfigError(Problem('--processes', what, 'Leave one out; --workers N limits workers on the cluster.'))
-        return Workers('ray', arguments.workers, arguments.address)
-    for name in ('address', 'workers'):
-        if getattr(arguments, name) is not None:
-            raise ConfigError(Problem(f'--{name}', f'--{name} belongs to --on ray.', 'Add --on ray, or leave it out.'))
-    return Workers('processes', arguments.processes) if arguments.processes else None
+    for rank_name, count_name in _SLURM:
+        first = os.environ.get('SLURM_ARRAY_TASK_MIN', '0') if 'ARRAY' in rank_name else '0'
+        texts = [os.environ.get(rank_name, ''), first, os.environ.get(count_name, '')]
+        if all(text.isdecimal() for text in texts):
+            number, start, count = map(int, texts)
+            return Share(number - start, count)
+    names = ' or '.join(name for name, _ in _SLURM)
+    what = f'{names} is not set to a number.'
+    raise ConfigError(Problem('--workers slurm', what, 'Start it with sbatch --array or srun.'))
 
 
 def _repeat_command(out: Path) -> str:
@@ -301,7 +309,7 @@ def _describe_submission(summary: RunSummary) -> list[str]:
     count = sum(batch.requests for batch in summary.submitted)
     submitted = f'{count_noun(count, "request")} submitted in {count_noun(len(summary.submitted), "batch")}.'
     waiting = f'{count_noun(summary.waiting, "row")} waiting for answers, usually within a day.'
-    fetch = f'Fetch them with: rolecall collect {summary.out} --wait'
+    fetch = f'Fetch them with: rolecall runs collect {summary.out} --wait'
     return [submitted if summary.submitted else 'Nothing new to submit.', f'{waiting} {fetch}']
 
 

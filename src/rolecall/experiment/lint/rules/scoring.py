@@ -107,7 +107,7 @@ SCORING_RULES = (
         name='cannot-score',
         severity='error',
         description='The dataset cannot be scored as its eval_cfg says.',
-        remedy='A run refuses it before the first request; `rolecall list metrics` shows the evaluators.',
+        remedy='A run refuses it before the first request; `rolecall config list metrics` shows the evaluators.',
         levels=('dataset',),
         once=unusable_scoring,
     ),

@@ -136,7 +136,7 @@ SENDING_RULES = (
         name='unknown-model',
         severity='error',
         description="There is no model of the entry's type.",
-        remedy='`rolecall list models` shows them.',
+        remedy='`rolecall config list models` shows them.',
         levels=('model',),
         once=unknown_models,
     ),

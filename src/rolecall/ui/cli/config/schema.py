@@ -1,4 +1,4 @@
-"""`rolecall schema`: a JSON schema of YAML and JSON configs, for editors."""
+"""`rolecall config schema`: a JSON schema of YAML and JSON configs, for editors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rolecall.ui.cli.options import declare_command
 
 
 def add_schema(commands: Any) -> None:
-    """Declare `rolecall schema`."""
+    """Declare `rolecall config schema`."""
     parser = declare_command(
         commands,
         'schema',
         'print a JSON schema of configs, for editors',
         'Print a JSON schema of YAML and JSON configs. Editors use it to complete and check keys and names.',
-        '  rolecall schema > rolecall.schema.json\n'
+        '  rolecall config schema > rolecall.schema.json\n'
         '  # then, as the first line of a config:\n'
         '  # yaml-language-server: $schema=rolecall.schema.json',
     )

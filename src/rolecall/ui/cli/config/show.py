@@ -1,4 +1,4 @@
-"""`rolecall config`: a config as rolecall reads it."""
+"""`rolecall config show`: a config as rolecall reads it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rolecall.ui.cli.options import declare_command, declare_group, fail
+from rolecall.ui.cli.options import declare_command, fail
 
 _CONFIGS = ('.py', '.yaml', '.yml', '.json', '')
 
 
-def add_config(commands: Any) -> None:
+def add_show(commands: Any) -> None:
     """Declare `rolecall config show`."""
-    configs = declare_group(commands, 'config', 'inspect configs')
     parser = declare_command(
-        configs,
+        commands,
         'show',
         'print a config after imports and inheritance',
         'Print a config as rolecall reads it: imports resolved, names in file order.',

@@ -1,4 +1,4 @@
-"""`rolecall models`: weights that come from the package index."""
+"""`rolecall model`: weights that come from the package index."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import argparse
 import sys
 from typing import Any
 
-from rolecall.ui.cli.options import declare_command, declare_group
+from rolecall.ui.cli.options import declare_command
 
 
-def add_models(commands: Any) -> None:
-    """Declare `rolecall models pull`."""
-    models = declare_group(commands, 'models', 'manage the embedded models')
+def add_pull(commands: Any) -> None:
+    """Declare `rolecall model pull`."""
     parser = declare_command(
-        models,
+        commands,
         'pull',
         'download the weights of an embedded model',
         'Download the weights of an embedded model into the cache (set ROLECALL_CACHE to move it).',
-        '  rolecall models pull smollm2',
+        '  rolecall model pull smollm2',
     )
     parser.set_defaults(run=_pull)
     parser.add_argument('name', metavar='NAME', nargs='?', default='smollm2', help='default: smollm2')

@@ -1,4 +1,4 @@
-"""`rolecall collect`: fetches the answers of a run that was submitted as batches, and scores it."""
+"""`rolecall runs collect`: fetches the answers of a run that was submitted as batches, and scores it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_collect(commands: Any) -> None:
-    """Declare `rolecall collect`."""
+    """Declare `rolecall runs collect`."""
     parser = declare_command(
         commands,
         'collect',
@@ -23,10 +23,10 @@ def add_collect(commands: Any) -> None:
         'Fetch what batches have answered into the run, and score it. Repeat it at will, also on another machine: '
         'a copy of the run directory and the key in the environment are enough. Exit code 3: batches have not ended.',
         '  rolecall run config.py --out runs/first --batch\n'
-        '  rolecall collect runs/first                      what has been answered so far\n'
-        '  rolecall collect runs/first --wait               until every batch has ended\n'
-        '  rolecall collect runs/first --wait --submit      and later turns and judges in batches of their own\n'
-        '  rolecall collect runs/first --cancel             stop; answers so far are kept',
+        '  rolecall runs collect runs/first                      what has been answered so far\n'
+        '  rolecall runs collect runs/first --wait               until every batch has ended\n'
+        '  rolecall runs collect runs/first --wait --submit      and later turns and judges in batches of their own\n'
+        '  rolecall runs collect runs/first --cancel             stop; answers so far are kept',
     )
     parser.set_defaults(run=_collect)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
@@ -80,16 +80,16 @@ def _next_steps(summary: CollectSummary, directory: str) -> Iterator[str]:
 
     if summary.unfinished:
         yield f'The answers are stored, but rows cannot be finished from the run directory alone:\n{summary.unfinished}'
-        yield f'Where the config is: rolecall collect {directory} --config CONFIG'
+        yield f'Where the config is: rolecall runs collect {directory} --config CONFIG'
     if summary.waiting:
-        yield f'{count_noun(summary.waiting, "request")} not answered yet: rolecall collect {directory} --wait'
+        yield f'{count_noun(summary.waiting, "request")} not answered yet: rolecall runs collect {directory} --wait'
     if summary.unanswered:
         yield f'{count_noun(summary.unanswered, "request")} without an answer: failed, expired or cancelled.'
         yield f'Send live: {summary.command}'
         yield f'Or in a new batch: {summary.command} --batch'
     if summary.unsubmitted:
         what = f'{count_noun(summary.unsubmitted, "request")} of the next stage (later turns, judges) to submit'
-        yield f'{what}: rolecall collect {directory} --submit'
+        yield f'{what}: rolecall runs collect {directory} --submit'
     if summary.run is not None and (failed := summary.run.outcomes.get('failed')):
         yield f'{count_noun(failed, "row")} failed; retry with: {summary.command} --rerun failed'
     if summary.exit_code == 0:

@@ -1,4 +1,4 @@
-"""`rolecall prompter`: what a prompter of an application writes."""
+"""`rolecall config prompter`: what a prompter of an application writes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import argparse
 import sys
 from typing import Any
 
-from rolecall.ui.cli.options import declare_command, declare_group
+from rolecall.ui.cli.options import declare_command
 
 
 def add_prompter(commands: Any) -> None:
-    """Declare `rolecall prompter show`."""
-    prompters = declare_group(commands, 'prompter', 'inspect prompters')
+    """Declare `rolecall config prompter`."""
     parser = declare_command(
-        prompters,
-        'show',
+        commands,
+        'prompter',
         'show the prompt a prompter writes',
         'Show the prompt that a prompter of a Python file writes, and where every character comes from.',
-        '  rolecall prompter show app.py:answerer\n'
-        """  rolecall prompter show app.py:answerer --input '{"context": "…", "question": "…"}' --format openai\n"""
-        '  rolecall prompter show app.py:answerer --meta-template chatml --json | jq .prompt',
+        '  rolecall config prompter app.py:answerer\n'
+        """  rolecall config prompter app.py:answerer --input '{"context": "…", "question": "…"}' --format openai\n"""
+        '  rolecall config prompter app.py:answerer --meta-template chatml --json | jq .prompt',
     )
     parser.set_defaults(run=_show)
     parser.add_argument('prompter', metavar='FILE.py:NAME', help='the file and the name of the prompter in it')

@@ -1,4 +1,4 @@
-"""`rolecall merge`: puts the run directories of several processes together."""
+"""`rolecall runs merge`: puts the run directories of several processes together."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from rolecall.ui.cli.options import declare_command
 
 
 def add_merge(commands: Any) -> None:
-    """Declare `rolecall merge`."""
+    """Declare `rolecall runs merge`."""
     parser = declare_command(
         commands,
         'merge',
         'put the runs of several processes together',
         'Merge run directories into one, each request and each row once. Exit code 1 if runs contradict each other.',
-        '  rolecall run config.py --out runs/big --rank 0 --of 2     on one machine\n'
-        '  rolecall run config.py --out runs/big --rank 1 --of 2     on another\n'
-        '  rolecall merge runs/big runs/big/rank-*\n'
+        '  rolecall run config.py --out runs/big --workers 0/2     on one machine\n'
+        '  rolecall run config.py --out runs/big --workers 1/2     on another\n'
+        '  rolecall runs merge runs/big runs/big/rank-*\n'
         '  rolecall run config.py --out runs/big                     asks for what is missing, and scores',
     )
     parser.set_defaults(run=_merge)

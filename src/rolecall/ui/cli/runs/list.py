@@ -1,4 +1,4 @@
-"""`rolecall runs`: the run directories below a folder, with their scores."""
+"""`rolecall runs list`: the run directories below a folder, with their scores."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def add_runs(commands: Any) -> None:
-    """Declare `rolecall runs`."""
+def add_list(commands: Any) -> None:
+    """Declare `rolecall runs list`."""
     parser = declare_command(
         commands,
-        'runs',
+        'list',
         'list run directories with their scores',
         'List the run directories below a folder, newest last, each with its scores.',
-        '  rolecall runs\n  rolecall runs experiments --json | jq .scores',
+        '  rolecall runs list\n  rolecall runs list experiments --json | jq .scores',
     )
     parser.set_defaults(run=_list_runs)
     parser.add_argument('folder', metavar='DIR', nargs='?', default='runs', help='where to look (default: runs)')

@@ -1,4 +1,4 @@
-"""`rolecall tune`: fine-tune a local model on the prompts that inference sends."""
+"""`rolecall model tune`: fine-tune a local model on the prompts that inference sends."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from rolecall.ui.cli.options import declare_command, positive_number
 
 
 def add_tune(commands: Any) -> None:
-    """Declare `rolecall tune`."""
+    """Declare `rolecall model tune`."""
     parser = declare_command(
         commands,
         'tune',
         'fine-tune a local model on rows with answers',
         'Fine-tune a local model: every prompt is worded as inference words it, and the answers are trained on. '
         'The same command after an interruption resumes at the last checkpoint.',
-        '  rolecall tune hf:models/smollm2 rows.jsonl --prompter app.py:bot --answer-column answer --lora 16 -o tuned\n'
+        '  rolecall model tune hf:models/smollm2 rows.jsonl --prompter app.py:bot --answer-column answer --lora 16 '
+        '-o tuned\n'
         '  rolecall run benchmark.jsonl --model tuned',
     )
     parser.set_defaults(run=_tune)

@@ -1,4 +1,4 @@
-"""`rolecall list`: the parts that a config can name, built in and from installed packages."""
+"""`rolecall config list`: the parts that a config can name, built in and from installed packages."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class Listed:
 
 
 def add_list(commands: Any) -> None:
-    """Declare `rolecall list`."""
+    """Declare `rolecall config list`."""
     parser = declare_command(
         commands,
         'list',
         'list the parts that a config can name',
         'List the parts that a config can name: built in, and from installed packages (see docs/plugins.md).',
-        '  rolecall list\n'
-        '  rolecall list retrievers\n'
-        '  rolecall list benchmarks               what `rolecall run NAME` knows, and installed catalogues\n'
-        '  rolecall list benchmarks mmlu\n'
-        '  rolecall list meta_templates --json',
+        '  rolecall config list\n'
+        '  rolecall config list retrievers\n'
+        '  rolecall config list benchmarks               what `rolecall run NAME` knows, and installed catalogues\n'
+        '  rolecall config list benchmarks mmlu\n'
+        '  rolecall config list meta_templates --json',
     )
     parser.set_defaults(run=_list)
     parser.add_argument('kind', metavar='KIND', nargs='?', help=', '.join((*KINDS, _BENCHMARKS)))
@@ -112,7 +112,9 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
                 print(json.dumps(shown, ensure_ascii=False))
         return 0
     matching = f' with {word!r}' if word else ''
-    remedy = 'run one with: rolecall run NAME --model MODEL' if ours else 'show all with: rolecall list benchmarks'
+    remedy = (
+        'run one with: rolecall run NAME --model MODEL' if ours else 'show all with: rolecall config list benchmarks'
+    )
     print(f'{count_noun(len(ours), "benchmark")}{matching} ({remedy})')
     width = max((len(one.name) for one in ours), default=0)
     for one in ours:
@@ -126,7 +128,7 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
             for file in files:
                 print(printable(f'  {file.source}'))
     if installed and not word:
-        print('Find one with: rolecall list benchmarks WORD')
+        print('Find one with: rolecall config list benchmarks WORD')
     return 0
 
 

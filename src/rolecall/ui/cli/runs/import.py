@@ -1,5 +1,5 @@
 # ruff: noqa: N999  # a file is the command you type
-"""`rolecall import`: a log of another harness as a run directory."""
+"""`rolecall runs import`: a log of another harness as a run directory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ HARNESSES = ('lm-eval', 'inspect', 'opencompass', 'aisbench')
 
 
 def add_import(commands: Any) -> None:
-    """Declare `rolecall import`."""
+    """Declare `rolecall runs import`."""
     parser = declare_command(
         commands,
         'import',
         'open a log of another harness as a run',
         'Turn a log of another harness into a run directory that report, compare, export and web open: prompts, '
         'replies, answers, scores and settings as the log has them. What it lacks is "not recorded".',
-        '  rolecall import lm-eval results/my-model --out runs/theirs\n'
-        '  rolecall import inspect logs/2026-01-01_gsm8k.eval\n'
-        '  rolecall import opencompass outputs/default/20260101_120000\n'
+        '  rolecall runs import lm-eval results/my-model --out runs/theirs\n'
+        '  rolecall runs import inspect logs/2026-01-01_gsm8k.eval\n'
+        '  rolecall runs import opencompass outputs/default/20260101_120000\n'
         '  rolecall compare runs/theirs runs/ours',
     )
     parser.set_defaults(run=_import)

@@ -1,0 +1,1 @@
+"""`rolecall model`: local models, downloaded and fine-tuned."""
