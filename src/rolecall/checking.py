@@ -46,7 +46,7 @@ def is_number(value: object, *, least: float = -math.inf, most: float = math.inf
 
 
 def expected(where: str, what: str, value: object, remedy: str = '') -> Problem:
-    """The problem that something else was expected. A type is shown by its name: pass it where a value may be secret.
+    """The problem of an unexpected value. Pass its type instead if the value may be secret: only the name is shown.
 
     >>> print(expected('timeout', 'a number of seconds', 'long', 'Write timeout=60.'))
     timeout
@@ -74,13 +74,14 @@ def argument_problems(
     except (TypeError, ValueError):  # built in, and silent about its parameters: calling it will tell
         return []
     name = name or getattr(function, '__name__', type(function).__name__)
-    named = {one.name: one for one in parameters if one.kind in _NAMED}
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    named = {parameter.name: parameter for parameter in parameters if parameter.kind in _NAMED}
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     unknown = [] if takes_any else [option for option in options if option not in named]
-    missing = [one.name for one in named.values() if one.default is one.empty and one.name not in options]
+    required = [each.name for each in named.values() if each.default is each.empty]
+    missing = [option for option in required if option not in options]
     return [
-        *(Problem(str(one), f'{name} has no option {one!r}.', did_you_mean(one, named)) for one in unknown),
-        *(Problem(one, f'{name} needs the option {one!r}.') for one in missing),
+        *(Problem(str(key), f'{name} has no option {key!r}.', did_you_mean(key, named)) for key in unknown),
+        *(Problem(key, f'{name} needs the option {key!r}.') for key in missing),
     ]
 
 
@@ -120,15 +121,15 @@ class Problems:
         self.add(where, f'expected a dict, got {"" if value is None else type(value).__name__ + " "}{_show(value)}.')
         return {}
 
-    def unknown_keys(self, where: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    def unknown_keys(self, where: str, keys: Mapping[str, Any], allowed: Collection[str]) -> None:
         """Report every key that is not known."""
-        for key in given:
-            if key not in known:
-                self.add(where, f'unknown key {key!r}.', did_you_mean(key, known))
+        for key in keys:
+            if key not in allowed:
+                self.add(where, f'unknown key {key!r}.', did_you_mean(key, allowed))
 
-    def misspelt_keys(self, where: str, given: Mapping[str, Any], known: Collection[str]) -> None:
-        """Report keys that are nearly, but not quite, known ones. (Others may be meant for another reader.)"""
-        for key, meant in _slips(given, known):
+    def misspelt_keys(self, where: str, keys: Mapping[str, Any], allowed: Collection[str]) -> None:
+        """Report keys that nearly match a known one. (Others may be meant for another reader.)"""
+        for key, meant in _slips(keys, allowed):
             self.add(where, f'unknown key {key!r}.', f"Did you mean '{meant}'?")
 
     def raise_all(self) -> None:
@@ -187,11 +188,11 @@ class OptionReader:
     def texts(self, *names: str, remedy: str = '') -> tuple[str, ...] | None:
         """A string or a list of strings, also empty ones. A wrong value is shown by its type only: it may be secret."""
         name, value = self._find(names)
-        listed = (value,) if isinstance(value, str) else value
-        if listed is None:
+        values = (value,) if isinstance(value, str) else value
+        if values is None:
             return None
-        if isinstance(listed, (list, tuple)) and all(isinstance(item, str) for item in listed):
-            return tuple(listed)
+        if isinstance(values, (list, tuple)) and all(isinstance(item, str) for item in values):
+            return tuple(values)
         self._reject(name, 'a string or a list of strings', type(value), remedy)
         return None
 
@@ -219,7 +220,7 @@ class OptionReader:
         return None
 
     def limit(self, *names: str, remedy: str = '') -> float | None:
-        """A number, where 0 and less mean that there is no limit: None.
+        """A number; 0 and less mean no limit and give None.
 
         >>> OptionReader({'query_per_second': 0}).limit('query_per_second')
         """
@@ -234,9 +235,9 @@ class OptionReader:
         self._reject(name, 'True or False', value, remedy)
         return None
 
-    def one_of(self, name: str, known: Iterable[str] = (), *, remedy: str = '') -> str | None:
+    def one_of(self, name: str, allowed: Iterable[str] = (), *, remedy: str = '') -> str | None:
         """One of the known words; without any, of those that are declared for the key."""
-        words = tuple(known) or KEYS[name].words
+        words = tuple(allowed) or KEYS[name].words
         value = self._options.get(name)
         if value is None or (isinstance(value, str) and value in words):
             return value
@@ -247,22 +248,22 @@ class OptionReader:
 
     def mapping(self, *names: str, remedy: str = '') -> dict[str, Any]:
         """The dicts under all these names, merged; later names win."""
-        found: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for name in names:
             value = self._options.get(name)
             if isinstance(value, Mapping):
-                found |= value
+                merged |= value
             elif value is not None:
                 self._reject(name, 'a dict', type(value), remedy)
-        return found
+        return merged
 
     def refuse(self, name: str, what: str, remedy: str = '') -> None:
         """Record any other problem with an option."""
         self.problems.append(Problem(name, what, remedy).inside(self._where))
 
-    def refuse_misspelt(self, known: Iterable[str]) -> None:
-        """Record options that are nearly, but not quite, known ones. (Others may be meant for another reader.)"""
-        for name, meant in _slips(self._options, tuple(known)):
+    def refuse_misspelt(self, allowed: Iterable[str]) -> None:
+        """Record options that nearly match a known one. (Others may be meant for another reader.)"""
+        for name, meant in _slips(self._options, tuple(allowed)):
             self.refuse(name, 'unknown option.', f"Did you mean '{meant}'?")
 
     def _find(self, names: tuple[str, ...]) -> tuple[str, Any]:
@@ -292,14 +293,14 @@ def _declared_bounds(name: str) -> tuple[int | None, int | None]:
 
 
 def _bounds(least: float | None, most: float | None) -> str:
-    """The end of a sentence: within which bounds."""
+    """The bounds, as the end of a sentence."""
     if least is not None and most is not None:
         return f' from {least} to {most}'
     return f' of at least {least}' if least is not None else f' of at most {most}' if most is not None else ''
 
 
-def _slips(given: Iterable[object], known: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Names that are nearly, but not quite, known ones, with what was meant."""
-    for name in map(str, given):
-        if name not in known and (close := difflib.get_close_matches(name, known, n=1, cutoff=_NEARLY)):
+def _slips(names: Iterable[object], allowed: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Names that nearly match a known one, with the one that was meant."""
+    for name in map(str, names):
+        if name not in allowed and (close := difflib.get_close_matches(name, allowed, n=1, cutoff=_NEARLY)):
             yield name, close[0]

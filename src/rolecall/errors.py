@@ -91,7 +91,7 @@ class MissingExtraError(RolecallError):
 def import_extra(module: str, *, extra: str, purpose: str) -> Any:
     """A module of an optional dependency, or the error that says which extra brings it.
 
-    What Python has to say about a package's source when it is compiled for the first time is the package's business.
+    Warnings from compiling the package's source for the first time are suppressed.
     """
     try:
         with warnings.catch_warnings():
@@ -113,16 +113,16 @@ def describe_error(error: BaseException) -> str:
         return type(error).__name__
 
 
-def close_match(word: object, known: Iterable[object], *, cutoff: float = 0.6) -> str | None:
+def close_match(word: object, candidates: Iterable[object], *, cutoff: float = 0.6) -> str | None:
     """The known word that a misspelt one most resembles, if any does.
 
     >>> close_match('retriver', ['retriever', 'inferencer']), close_match('x', ['retriever'])
     ('retriever', None)
     """
-    return next(iter(difflib.get_close_matches(str(word), map(str, known), n=1, cutoff=cutoff)), None)
+    return next(iter(difflib.get_close_matches(str(word), map(str, candidates), n=1, cutoff=cutoff)), None)
 
 
-def did_you_mean(word: object, known: Iterable[object]) -> str:
+def did_you_mean(word: object, candidates: Iterable[object]) -> str:
     """A suggestion for a misspelt word, or the list of valid ones.
 
     >>> did_you_mean('retriver', ['retriever', 'inferencer'])
@@ -130,7 +130,7 @@ def did_you_mean(word: object, known: Iterable[object]) -> str:
     >>> did_you_mean('x', ['b', 'a'])
     "Known: 'b', 'a'."
     """
-    names = [str(name) for name in known]
+    names = [str(name) for name in candidates]
     close = close_match(word, names)
     if close is not None:
         return f"Did you mean '{close}'?"

@@ -1,4 +1,4 @@
-"""Frozen dataclasses that are made as quickly as others, for what is made with every row of a run."""
+"""Frozen dataclasses that are constructed as fast as mutable ones, for objects created for every row of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar('T')
 
 
 def quick_init(frozen: type[T]) -> type[T]:
-    """Decorate a frozen, slotted dataclass so that making one takes a quarter of the time.
+    """Decorate a frozen, slotted dataclass so that constructing one takes a quarter of the time.
 
     The `__init__` of a frozen dataclass calls `object.__setattr__` for each field. This one lets the new object be of a
     class with the same slots that is not frozen, assigns the fields, and turns it into what it should be. With 24
@@ -31,8 +31,8 @@ def quick_init(frozen: type[T]) -> type[T]:
     dataclasses.FrozenInstanceError: cannot assign to field 'x'
     """
     own: Any = frozen.__init__
-    given = fields(frozen)  # type: ignore[arg-type]  # a dataclass
-    names = [one.name for one in given]
+    all_fields = fields(frozen)  # type: ignore[arg-type]  # a dataclass
+    names = [field.name for field in all_fields]
     defaults = dict(zip(reversed(names), reversed(own.__defaults__ or ()), strict=False))
     scope = {
         '_frozen': frozen,
@@ -40,19 +40,19 @@ def quick_init(frozen: type[T]) -> type[T]:
         '_own': own,
         '_turn': object.__setattr__,
         **{f'_default_{name}': default for name, default in defaults.items()},
-        **{f'_make_{one.name}': one.default_factory for one in given},
+        **{f'_make_{field.name}': field.default_factory for field in all_fields},
     }
-    made = {
-        one.name: f'_make_{one.name}() if {one.name} is _default_{one.name} else {one.name}'
-        for one in given
-        if one.default_factory is not MISSING
+    factories = {
+        field.name: f'_make_{field.name}() if {field.name} is _default_{field.name} else {field.name}'
+        for field in all_fields
+        if field.default_factory is not MISSING
     }
     lines = [
         f'def __init__(self, {", ".join(names)}):',
         '    if type(self) is not _frozen:',  # a subclass has other slots
         f'        return _own(self, {", ".join(names)})',
         "    _turn(self, '__class__', _open)",
-        *(f'    self.{name} = {made.get(name, name)}' for name in names),
+        *(f'    self.{name} = {factories.get(name, name)}' for name in names),
         '    self.__class__ = _frozen',
     ]
     exec('\n'.join(lines), scope)  # names of fields, nothing else

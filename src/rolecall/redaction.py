@@ -1,4 +1,4 @@
-"""Secrets kept out of everything that is shown or stored.
+"""Keeps secrets out of everything that is shown or stored.
 
 `find_secrets` collects the secret values of a config or a model entry: whatever a name, a header, a URL's query or its
 credentials marks as one. A `Redactor` replaces them in any text, also where they are JSON-escaped, URL-encoded or in
@@ -81,11 +81,11 @@ def find_secrets(value: Any) -> set[str]:
     >>> sorted(find_secrets({'url': 'https://u:pa55@h/v1?sig=abc123', 'headers': {'X-Auth': 'zzz999'}}))
     ['abc123', 'pa55', 'zzz999']
     """
-    return {found for written in _walk(value, secret=False, depth=0) for found in _resolve(written) if found}
+    return {secret for text in _walk(value, secret=False, depth=0) for secret in _resolve(text) if secret}
 
 
 def environment_secrets() -> set[str]:
-    """The values of environment variables whose names say that they are secret, and what is secret in addresses."""
+    """The values of environment variables with secret names, and secrets inside addresses."""
     named = {value for name, value in os.environ.items() if is_secret_name(name)}
     urls = (_in_urls(value, paths=True) for name, value in os.environ.items() if _ADDRESSES.fullmatch(name))
     return {value for value in named.union(*urls) if len(value) >= _SHORTEST_UNNAMED}
@@ -165,13 +165,11 @@ def _looks_secret(value: str) -> bool:
     return _PLAIN.fullmatch(value) is None or not all(map(_PART.fullmatch, re.split(r'[\W_]', value)))
 
 
-def _resolve(written: str) -> tuple[str, ...]:
+def _resolve(text: str) -> tuple[str, ...]:
     """The value itself, or that of the environment variable it names."""
-    if _REFERENCE.fullmatch(written):
-        return (
-            os.environ.get(written.removeprefix('$'), '') or ('' if '_' in written or written == 'ENV' else written),
-        )
-    return (written,)
+    if _REFERENCE.fullmatch(text):
+        return (os.environ.get(text.removeprefix('$'), '') or ('' if '_' in text or text == 'ENV' else text),)
+    return (text,)
 
 
 class Redactor:
@@ -190,12 +188,12 @@ class Redactor:
     @cached_property
     def _written(self) -> tuple[str, ...]:
         """Every way to write one of the secrets, the longest first."""
-        found = {spelling for secret in self.secrets for spelling in _spellings(secret)}
-        return tuple(sorted(found, key=len, reverse=True))
+        spellings = {spelling for secret in self.secrets for spelling in _spellings(secret)}
+        return tuple(sorted(spellings, key=len, reverse=True))
 
     @cached_property
     def _beginnings(self) -> frozenset[str]:
-        return frozenset(written[:length] for written in self._written for length in range(1, len(written)))
+        return frozenset(spelling[:length] for spelling in self._written for length in range(1, len(spelling)))
 
     def redact(self, text: str) -> str:
         """The text with every secret replaced by `[key]`."""
@@ -207,7 +205,7 @@ class Redactor:
         return self._find_hits(text) is None
 
     def safe_length(self, text: str) -> int:
-        """How much of a text that goes on can be shown: the rest may turn out to be the beginning of a secret.
+        """How much of an unfinished text can be shown: the rest may be the beginning of a secret.
 
         >>> Redactor(['sk-123']).safe_length('The key is sk-1')
         11
@@ -222,7 +220,7 @@ class Redactor:
         return cut
 
     def _find_hits(self, text: str) -> re.Pattern[str] | None:
-        hits = [written for written in self._written if written in text]
+        hits = [spelling for spelling in self._written if spelling in text]
         return re.compile('|'.join(map(re.escape, hits))) if hits else None
 
     def redact_value(self, value: Any) -> Any:
@@ -237,7 +235,7 @@ class Redactor:
 
 
 class StreamRedactor:
-    """Redacts text that comes in pieces: what may be the beginning of a secret is held back until that is decided.
+    """Redacts streamed text: a possible beginning of a secret is held back until it is decided.
 
     >>> shown = []
     >>> pieces = StreamRedactor(Redactor(['sk-123']), shown.append)
@@ -279,7 +277,7 @@ def _spellings(secret: str) -> Iterator[str]:
     )
     for encoded in (quote(secret, safe=''), quote(secret), quote_plus(secret)):
         yield encoded
-        yield re.sub('%[0-9A-F]{2}', lambda found: found[0].lower(), encoded)
+        yield re.sub('%[0-9A-F]{2}', lambda match: match[0].lower(), encoded)
     data = secret.encode('utf-8', 'surrogatepass')
     yield from (data.hex(), data.hex().upper())
     yield from (
@@ -289,7 +287,7 @@ def _spellings(secret: str) -> Iterator[str]:
     )
     for shift in range(3) if len(data) >= 6 else ():
         packed = base64.b64encode(bytes(shift) + data).decode().rstrip('=')
-        # The first and the last letter may be shared with what stands before and after the secret.
+        # The first and last letters may also encode text before and after the secret.
         inner = packed[(0, 2, 3)[shift] : len(packed) - ((shift + len(data)) % 3 != 0)]
         yield inner
         yield inner.replace('+', '-').replace('/', '_')

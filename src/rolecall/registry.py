@@ -1,4 +1,4 @@
-"""How parts are found by what a config calls them. One rule for every kind of part:
+"""Finds the parts that a config names. One rule for every kind of part:
 
 - an object or class stands for itself, even if it is called like one of ours;
 - a dotted path (`acme.metrics.Overlap`, `acme.metrics:Overlap`) is imported: from beside the config, or as installed;
@@ -36,7 +36,7 @@ REFERENCE_SYSTEMS = frozenset({'opencompass', 'ais_bench', 'mmengine'})
 _SHOWN = 8
 _SIMILAR = 0.6
 _MISSPELT = 0.9
-"""How alike a name must be to be suggested. Names of reference systems are rarely misspelt, but often not ours."""
+"""How similar a name must be to be suggested. Names of reference systems are rarely misspelt, but often absent here."""
 
 T = TypeVar('T')
 
@@ -47,9 +47,9 @@ class LocalPath(str):
     folder: Path
 
     def __new__(cls, path: str, folder: Path) -> LocalPath:
-        made = super().__new__(cls, path)
-        made.folder = folder
-        return made
+        self = super().__new__(cls, path)
+        self.folder = folder
+        return self
 
     def __getnewargs__(self) -> tuple[str, Path]:  # type: ignore[override]  # what a copy is made of
         return str(self), self.folder
@@ -163,30 +163,30 @@ class Registry(Mapping[str, T]):
         """A built-in as it was declared, not imported."""
         return self._builtins.get(name)
 
-    def builtin_name(self, given: object) -> str | None:
+    def builtin_name(self, type_: object) -> str | None:
         """The built-in that a config's type stands for; None if it is something else. Imports nothing."""
-        name = bare_name(given)
-        if name is None or self._stands_for_itself(given):
+        name = bare_name(type_)
+        if name is None or self._stands_for_itself(type_):
             return None
         if name in self._builtins:
             return name
         return self._names.get(self._spelling(name))
 
-    def find(self, given: object, *, where: str = 'type', base: Path | None = None) -> Part[Any]:
+    def find(self, type_: object, *, where: str = 'type', base: Path | None = None) -> Part[Any]:
         """The part that a config's type stands for. Dotted paths lead to a file below `base`, or to a module."""
-        path = _path_of(given)
-        if given is None or path == '':
+        path = _path_of(type_)
+        if type_ is None or path == '':
             raise ConfigError(Problem(where, f'no {self.kind} is named.', self._remedy('')))
-        if path is None or self._stands_for_itself(given):
-            return Part(part_name(given), given, '' if path is None else path)
-        name = self.builtin_name(given)
+        if path is None or self._stands_for_itself(type_):
+            return Part(part_name(type_), type_, '' if path is None else path)
+        name = self.builtin_name(type_)
         if name is not None:
             return Part(name, self[name], 'rolecall')
         package, dot, _ = path.partition('.')
         if dot and package not in REFERENCE_SYSTEMS:
-            name = part_name(given)
+            name = part_name(type_)
             remedy = f'Write {name!r} for the built-in of that name.' if name in self else _CORRECT
-            folder = given.folder if isinstance(given, LocalPath) else base
+            folder = type_.folder if isinstance(type_, LocalPath) else base
             return Part(name, import_dotted(path, self.kind, where=where, base=folder, remedy=remedy), path)
         return self._plugin(path, where)
 
@@ -195,28 +195,28 @@ class Registry(Mapping[str, T]):
         kind, options = split_entry(entry, where=where)
         return replace(self.find(kind, where=where), options=options, where=where)
 
-    def build(self, written: object, *, protocol: Sequence[str], where: str = 'type') -> Any:
+    def build(self, source: object, *, protocol: Sequence[str], where: str = 'type') -> Any:
         """The object that an entry describes: `{'type': …}` with options, a type without any, or the object itself.
 
         A class or a function is called with the options. `protocol` names what the object must have. All problems
         come at once.
         """
-        entry = written if isinstance(written, Mapping) else {'type': written}
+        entry = source if isinstance(source, Mapping) else {'type': source}
         options = {name: value for name, value in entry.items() if name != 'type'}
         part = self.find(entry.get('type'), where=where)
         lacking = [name for name in protocol if not hasattr(part.value, name)]
         if inspect.isclass(part.value) or (lacking and callable(part.value)):
-            made = self._call(part, options, where)
-            lacking = [name for name in protocol if not hasattr(made, name)]
+            instance = self._call(part, options, where)
+            lacking = [name for name in protocol if not hasattr(instance, name)]
         elif options:
             what = f'{part.name} is an object, which takes no options.'
             raise ConfigError(Problem(str(name), what) for name in options)
         else:
-            made = part.value
+            instance = part.value
         if lacking:
             what = f'{part.name} is not a {self.kind}: it has no {", ".join(lacking)}.'
             raise ConfigError(Problem(where, what, f'docs/plugins.md shows what a {self.kind} must have.'))
-        return made
+        return instance
 
     def _call(self, part: Part[Any], options: Mapping[str, Any], where: str) -> Any:
         problems = argument_problems(part.value, options, name=part.name)
@@ -225,17 +225,17 @@ class Registry(Mapping[str, T]):
             raise ConfigError(problems)
         try:
             with user_code(f'making the {self.kind} {part.name}', where=where):
-                made = part.value(**{name: value for name, value in options.items() if name not in unknown})
+                instance = part.value(**{name: value for name, value in options.items() if name not in unknown})
         except ConfigError as error:
             raise type(error)([*problems, *error.problems]) from error.__cause__
         if problems:
             raise ConfigError(problems)
-        return made
+        return instance
 
-    def _stands_for_itself(self, given: object) -> bool:
+    def _stands_for_itself(self, type_: object) -> bool:
         """Whether this is a real class or function of a reference system that is used as it is."""
-        named = isinstance(given, str) or isinstance(getattr(given, 'dotted', None), str)
-        return not named and _path_of(given) is not None and not self._is_ours(part_name(given))
+        named = isinstance(type_, str) or isinstance(getattr(type_, 'dotted', None), str)
+        return not named and _path_of(type_) is not None and not self._is_ours(part_name(type_))
 
     def plugins(self) -> tuple[Plugin, ...]:
         """What installed packages offer, by name. Nothing of it is imported."""
@@ -243,42 +243,42 @@ class Registry(Mapping[str, T]):
 
     def _plugin(self, path: str, where: str) -> Part[Any]:
         name = path.rpartition('.')[2]
-        found = [plugin for plugin in self.plugins() if self._spelling(plugin.name) == self._spelling(name)]
-        if not found:
+        matches = [plugin for plugin in self.plugins() if self._spelling(plugin.name) == self._spelling(name)]
+        if not matches:
             unsupported = '.' in path
             word = 'unsupported' if unsupported else 'unknown'
             cutoff = _MISSPELT if unsupported else _SIMILAR
             remedy = f'{self._remedy(name, cutoff)}{offer_package(path)}'
             raise ConfigError(Problem(where, f'{word} {self.kind} {path!r}.', remedy))
-        if len(found) > 1:
-            offers = ' and '.join(f'{plugin.path} ({plugin.origin})' for plugin in found)
+        if len(matches) > 1:
+            offers = ' and '.join(f'{plugin.path} ({plugin.origin})' for plugin in matches)
             what = f'two plugins offer the {self.kind} {name!r}: {offers}.'
             raise ConfigError(Problem(where, what, 'Write the dotted path of the one you mean.'))
-        return Part(name, found[0].load(where=where), found[0].origin)
+        return Part(name, matches[0].load(where=where), matches[0].origin)
 
     def _remedy(self, name: str, cutoff: float = _SIMILAR) -> str:
-        known = [*self, *(plugin.name for plugin in self.plugins())]
-        spellings = {self._spelling(one): one for one in reversed(known)}
+        names = [*self, *(plugin.name for plugin in self.plugins())]
+        spellings = {self._spelling(candidate): candidate for candidate in reversed(names)}
         meant = close_match(self._spelling(name), spellings, cutoff=cutoff)
-        close = close_match(name, known, cutoff=cutoff) or (spellings[meant] if meant is not None else None)
+        close = close_match(name, names, cutoff=cutoff) or (spellings[meant] if meant is not None else None)
         if close:
             return f"Did you mean '{close}'?"
-        listed = f'Known: {", ".join(map(repr, known))}.'
-        shown = listed if len(known) <= _SHOWN else f'`rolecall config list {self.plural}` shows them.'
-        return f"{shown} An object, a class or a path ('module.Name') of your own works too."
+        all_names = f'Known: {", ".join(map(repr, names))}.'
+        hint = all_names if len(names) <= _SHOWN else f'`rolecall config list {self.plural}` shows them.'
+        return f"{hint} An object, a class or a path ('module.Name') of your own works too."
 
 
-def part_name(given: object) -> str:
+def part_name(type_: object) -> str:
     """The short name of a type, however it is given: a name, a dotted path, a reference, a class, or an object.
 
     >>> part_name('opencompass.models.OpenAI'), part_name(dict), part_name(3.5)
     ('OpenAI', 'dict', 'float')
     """
-    dotted = given if isinstance(given, str) else getattr(given, 'dotted', None)
+    dotted = type_ if isinstance(type_, str) else getattr(type_, 'dotted', None)
     if isinstance(dotted, str):
         return dotted.replace(':', '.').rpartition('.')[2]
-    name = getattr(given, '__name__', None)
-    return name if isinstance(name, str) else type(given).__name__
+    name = getattr(type_, '__name__', None)
+    return name if isinstance(name, str) else type(type_).__name__
 
 
 def split_entry(entry: object, *, where: str = '') -> tuple[Any, dict[str, Any]]:
@@ -298,13 +298,13 @@ def split_entry(entry: object, *, where: str = '') -> tuple[Any, dict[str, Any]]
 _CORRECT = 'Correct the path, or install the package.'
 
 
-def bare_name(given: object) -> str | None:
+def bare_name(type_: object) -> str | None:
     """The name of what may be a built-in: a bare name, or a path of ours or of a reference system; else None.
 
     >>> bare_name('OpenAI'), bare_name('opencompass.models.OpenAI'), bare_name('acme.OpenAI'), bare_name(dict)
     ('OpenAI', 'OpenAI', None, None)
     """
-    path = _path_of(given)
+    path = _path_of(type_)
     package, dot, _ = (path or '').partition('.')
     if path is None or (dot and package not in REFERENCE_SYSTEMS | {'rolecall'}):
         return None
@@ -313,11 +313,13 @@ def bare_name(given: object) -> str | None:
 
 def is_reference_class(kind: object) -> TypeGuard[type[Any]]:
     """Whether this is a class of an installed reference system, or derived from one."""
-    return inspect.isclass(kind) and any(one.__module__.partition('.')[0] in REFERENCE_SYSTEMS for one in kind.__mro__)
+    return inspect.isclass(kind) and any(
+        base.__module__.partition('.')[0] in REFERENCE_SYSTEMS for base in kind.__mro__
+    )
 
 
 def is_reference_function(kind: object) -> bool:
-    """Whether this is a function of a reference system: what is registered there makes an object."""
+    """Whether this is a function of a reference system; functions registered there build objects."""
     return inspect.isfunction(kind) and kind.__module__.partition('.')[0] in REFERENCE_SYSTEMS
 
 
@@ -351,12 +353,12 @@ def offer_package(path: str) -> str:
     return f" {package} is installed: ROLECALL_FOREIGN=real, or load_config(path, foreign='real'), uses its own."
 
 
-def _path_of(given: object) -> str | None:
+def _path_of(type_: object) -> str | None:
     """The name or dotted path of a string, a reference, or a class of a reference system; None for an object."""
-    dotted = given if isinstance(given, str) else getattr(given, 'dotted', None)
+    dotted = type_ if isinstance(type_, str) else getattr(type_, 'dotted', None)
     if isinstance(dotted, str):
         return dotted.replace(':', '.')
-    module, name = getattr(given, '__module__', None), getattr(given, '__name__', None)
+    module, name = getattr(type_, '__module__', None), getattr(type_, '__name__', None)
     if isinstance(module, str) and isinstance(name, str) and module.partition('.')[0] in REFERENCE_SYSTEMS:
         return f'{module}.{name}'
     return None
@@ -365,19 +367,19 @@ def _path_of(given: object) -> str | None:
 def load_object(path: str) -> Any:
     """What `module:attribute` leads to, imported now."""
     module, _, attributes = path.partition(':')
-    found: Any = importlib.import_module(module)
+    target: Any = importlib.import_module(module)
     for name in attributes.split('.') if attributes else ():
-        found = getattr(found, name)
-    return found
+        target = getattr(target, name)
+    return target
 
 
 @lru_cache(maxsize=64)
 def _plugins(group: str, search_path: tuple[str, ...]) -> tuple[Plugin, ...]:
-    """The entry points of a group. `search_path` is where they come from: another one is read anew."""
+    """The entry points of a group, cached by the `search_path` they come from."""
     from importlib.metadata import entry_points
 
-    found = [Plugin(point.name, point.value, _origin(point)) for point in entry_points(group=group)]
-    return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.path)))
+    plugins = [Plugin(point.name, point.value, _origin(point)) for point in entry_points(group=group)]
+    return tuple(sorted(plugins, key=lambda plugin: (plugin.name, plugin.path)))
 
 
 def _origin(point: EntryPoint) -> str:
@@ -385,18 +387,18 @@ def _origin(point: EntryPoint) -> str:
 
 
 def _find_in_module(module: ModuleType, names: list[str], path: str, kind: str, where: str) -> Any:
-    found: Any = module
+    target: Any = module
     for name in names:
-        if not hasattr(found, name):
-            public = [known for known in vars(module) if not known.startswith('_')]
+        if not hasattr(target, name):
+            public = [member for member in vars(module) if not member.startswith('_')]
             what = f'cannot import the {kind} {path!r}: {module.__name__!r} has no {".".join(names)!r}.'
             raise ConfigError(Problem(where, what, did_you_mean(name, public)))
-        found = getattr(found, name)
-    return found
+        target = getattr(target, name)
+    return target
 
 
 def _module_beside(parts: list[str], base: Path | None, where: str) -> ModuleType | None:
-    """The module that is a file below a folder. Its path is its key, so that no other module is in the way."""
+    """The module in a file below a folder, keyed by its path so that it cannot clash with another module."""
     for inner in (f'{"/".join(parts)}.py', f'{"/".join(parts)}/__init__.py') if base is not None else ():
         file = Path(base or '', inner).absolute()
         if file.is_file():

@@ -1,4 +1,4 @@
-"""Words that every room writes alike: counts that agree with their nouns, and text that is safe to print."""
+"""Text helpers for the whole package: counts that agree with their nouns, and text that is safe to print."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def printable(text: str) -> str:
     >>> printable('red: \\x1b[31m, flipped: \\u202e')
     'red: ␛[31m, flipped: \\\\u202e'
     """
-    return _ACTIVE.sub(lambda found: _name_character(found.group()), text)
+    return _ACTIVE.sub(lambda match: _name_character(match.group()), text)
 
 
 def _name_character(character: str) -> str:
@@ -49,7 +49,7 @@ def _name_character(character: str) -> str:
 
 
 def wrap_for(stream: IO[str], text: str, *, hang: int = 2) -> str:
-    """The text with lines broken between words where `stream` is a terminal that they do not fit.
+    """The text wrapped between words, if `stream` is a terminal that is too narrow for it.
 
     Lines with a command to copy stay whole. `hang` is the indent of what follows a break.
     """

@@ -1,4 +1,4 @@
-"""Code of the user's own, run with care: what it prints goes to standard error, what it raises becomes a problem."""
+"""Runs user code: its prints go to standard error, its exceptions become problems."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def neighbours_of(file: str | Path) -> Iterator[None]:
 
 @contextmanager
 def user_code(what: str, *, where: str = 'type', remedy: str = '') -> Iterator[None]:
-    """Run code of the user's own; whatever it raises is a problem of the entry, with its file and line.
+    """Run user code; exceptions become problems of the entry, with their file and line.
 
     >>> with user_code("the loader 'load'"):
     ...     {}['question']
@@ -71,9 +71,11 @@ def user_code(what: str, *, where: str = 'type', remedy: str = '') -> Iterator[N
     except RolecallError:
         raise
     except (Exception, SystemExit) as error:  # it is code: it may raise anything
-        said = f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
+        message = f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
         place = _place(error)
-        raise ConfigError(Problem(where, f'{what} raised {said}{f" ({place})" if place else ""}.', remedy)) from error
+        raise ConfigError(
+            Problem(where, f'{what} raised {message}{f" ({place})" if place else ""}.', remedy)
+        ) from error
 
 
 def _place(error: BaseException) -> str:
@@ -84,6 +86,6 @@ def _place(error: BaseException) -> str:
 
 
 def short_path(path: str) -> str:
-    """A path as short as it can be said from here."""
+    """A path, relative to the working directory if it lies below it."""
     relative = os.path.relpath(path)
     return path if relative.startswith(os.pardir) else relative

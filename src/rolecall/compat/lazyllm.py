@@ -49,14 +49,14 @@ class _FilledTemplate:
     def __post_init__(self) -> None:
         object.__setattr__(self, 'required_vars', list(self.required_vars))
         object.__setattr__(self, 'partial_vars', dict(self.partial_vars))
-        known, required, partial = self._variables(), set(self.required_vars), set(self.partial_vars)
-        if unknown := partial - known:
+        variables, required, partial = self._variables(), set(self.required_vars), set(self.partial_vars)
+        if unknown := partial - variables:
             raise VariableError(f'partial_vars contains variables not found in template: {_names(unknown)}.')
         if both := required & partial:
             raise VariableError(f'required_vars and partial_vars have overlap: {_names(both)}.')
-        if missing := known - required - partial:
+        if missing := variables - required - partial:
             raise VariableError(f'Missing variables in required_vars or partial_vars: {_names(missing)}.')
-        if extra := required - known:
+        if extra := required - variables:
             raise VariableError(f'Extra variables not found in template: {_names(extra)}.')
 
     def _variables(self) -> set[str]:

@@ -57,12 +57,12 @@ def gaokao_unscored() -> Metric:
 @comparison('accuracy', total=share_of_tallies)
 def gaokao_cloze(prediction: str, gold: Any) -> Mark:
     """The share of blanks filled with the gold text or an equal expression, read after the last `【答案】`."""
-    wanted = [blank for one in alternatives(gold) for blank in _split_blanks(str(one))]
+    wanted = [blank for answer in alternatives(gold) for blank in _split_blanks(str(answer))]
     filled = _split_blanks(prediction.rpartition(_ANSWER)[2])
     if len(wanted) == 1:
-        right = [any(_fills(one, wanted[0]) for one in (' '.join(filled), expression_in(prediction)))]
+        right = [any(_fills(answer, wanted[0]) for answer in (' '.join(filled), expression_in(prediction)))]
     else:
-        right = [_fills(ours, one) for ours, one in zip(filled, wanted, strict=False)]
+        right = [_fills(ours, answer) for ours, answer in zip(filled, wanted, strict=False)]
         right = right if len(filled) == len(wanted) else []
     share = sum(right) / len(wanted) if wanted else 0.0
     return Mark(share, correct=share == 1 if len(wanted) == 1 else None, tally=(sum(right), len(wanted)))

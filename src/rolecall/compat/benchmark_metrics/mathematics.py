@@ -61,7 +61,8 @@ def olympiad_answers(prediction: str, gold: Any, version: str = 'v1') -> bool:
     ours = expression_in(prediction) or prediction
     tolerance = number_of(strip_text(facts.get('error') or '')) or 0.0
     return any(
-        equal_expressions(ours, one) or _within(ours, one, tolerance) for one in alternatives(facts.get('final_answer'))
+        equal_expressions(ours, answer) or _within(ours, answer, tolerance)
+        for answer in alternatives(facts.get('final_answer'))
     )
 
 

@@ -119,8 +119,8 @@ def read_choice(text: str, lang_code: str = '') -> str:
     >>> read_choice('{"answer": "B"}'), read_choice('La réponse est C', lang_code='fr'), read_choice('(D)')
     ('B', 'C', 'D')
     """
-    found = _JSON.findall(text) or _AFTER.findall(text)
-    return found[-1].upper() if found else option_in(text, 'ABCD')
+    letters = _JSON.findall(text) or _AFTER.findall(text)
+    return letters[-1].upper() if letters else option_in(text, 'ABCD')
 
 
 def read_final_number(text: str, lang: str = '') -> str:

@@ -109,11 +109,11 @@ def option_or_its_text(answer: Answer) -> Mark:
     options = answer.values.get('options')
     if not letter and isinstance(options, Sequence):
         last = reply.rpartition('\n')[2]
-        named = [place for place, one in enumerate(map(strip_text, options)) if one and one in last]
+        named = [place for place, item in enumerate(map(strip_text, options)) if item and item in last]
         letter = _LETTERS[named[0]] if len(named) == 1 else ''
     right = bool(letter) and letter == strip_text(answer.gold)
     columns = ('discipline', 'difficulty')
-    parts = {f'category/{answer.values[one]}': float(right) for one in columns if answer.values.get(one)}
+    parts = {f'category/{answer.values[item]}': float(right) for item in columns if answer.values.get(item)}
     return Mark(float(right), correct=right, parts=parts)
 
 
@@ -243,8 +243,8 @@ def read_bracketed_letter(text: str) -> str:
     ('B', 'unclear')
     """
     rest = text.partition('answer is ')[2] or text
-    found = re.search(r'\(([A-Z])\)', rest)
-    return found[1] if found else option_in(rest, _LETTERS) or rest.strip()
+    match = re.search(r'\(([A-Z])\)', rest)
+    return match[1] if match else option_in(rest, _LETTERS) or rest.strip()
 
 
 def read_labelled_letter(text: str) -> str:

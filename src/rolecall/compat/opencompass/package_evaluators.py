@@ -81,7 +81,7 @@ def _drop_graded_details(result: Any) -> Any:
         return result
     details = result['details']
     each = details.values() if isinstance(details, Mapping) else details
-    said = [one.get('correct') for one in each if isinstance(one, Mapping) and 'correct' in one]
-    if all(unwrap_verdict(one) in (True, False) for one in said):
+    verdicts = [detail.get('correct') for detail in each if isinstance(detail, Mapping) and 'correct' in detail]
+    if all(unwrap_verdict(detail) in (True, False) for detail in verdicts):
         return result
     return {name: value for name, value in result.items() if name != 'details'}

@@ -53,8 +53,8 @@ def _verdicts(result: Mapping[str, Any]) -> list[bool]:
     """The verdicts in the details of a result, for functions that give no number."""
     details = result.get('details')
     each = details.values() if isinstance(details, Mapping) else details if isinstance(details, list) else ()
-    found = [unwrap_verdict(one.get('correct')) for one in each if isinstance(one, Mapping)]
-    return [one for one in found if isinstance(one, bool)]
+    verdicts = [unwrap_verdict(detail.get('correct')) for detail in each if isinstance(detail, Mapping)]
+    return [detail for detail in verdicts if isinstance(detail, bool)]
 
 
 def _as_judged_dataset(answers: Sequence[Answer]) -> SimpleNamespace:
@@ -70,8 +70,8 @@ def _describe_gold(answer: Answer) -> Any:
     rival = answer.rival
     if rival is None:
         return answer.gold
-    shown = [('', answer.prediction), (rival.name, rival.prediction)]
-    (first, said), (second, other) = reversed(shown) if rival.stands_first else shown
+    answers = [('', answer.prediction), (rival.name, rival.prediction)]
+    (first, earlier), (second, later) = reversed(answers) if rival.stands_first else answers
     about = answer.gold if isinstance(answer.gold, Mapping) else {}
     names = {'answer1': first, 'answer2': second, 'base_models': [rival.name]}
-    return {**about, **names, 'prediction1': said, 'prediction2': other}
+    return {**about, **names, 'prediction1': earlier, 'prediction2': later}

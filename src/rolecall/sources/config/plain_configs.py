@@ -86,7 +86,7 @@ def read_plain_config(path: str | Path) -> dict[str, Any]:
 def _refuse_promptfoo(path: str, values: Mapping[str, Any]) -> Problem:
     """Refuse a promptfoo config, and suggest the command that runs its first prompt."""
     prompts, providers = (values.get(key) or [''] for key in ('prompts', 'providers'))
-    first, provider = (str(given[0]) if isinstance(given, list) else str(given) for given in (prompts, providers))
+    first, provider = (str(value[0]) if isinstance(value, list) else str(value) for value in (prompts, providers))
     template = re.sub(r'\{\{\s*([\w.]+)\s*\}\}', r'{\1}', ' '.join(first.split()))
     remedy = (
         'Write the vars of each test as a line of a file of rows (rows.jsonl), then:\n'

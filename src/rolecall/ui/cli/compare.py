@@ -66,19 +66,19 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise ConfigError(Problem('--markdown', 'applies to --gate.'))
     if arguments.right is None and arguments.models is None:
         raise ConfigError(Problem('RUN_B', 'give a second run, or two models of the first with --models.'))
-    with RunReader(arguments.left) as one, RunReader(arguments.right or arguments.left) as other:
-        one.refuse_if_nothing_is_whole()
-        other.refuse_if_nothing_is_whole()
-        left: RunSource = StoredRun(one)
-        right: RunSource = StoredRun(other)
+    with RunReader(arguments.left) as first, RunReader(arguments.right or arguments.left) as second:
+        first.refuse_if_nothing_is_whole()
+        second.refuse_if_nothing_is_whole()
+        left: RunSource = StoredRun(first)
+        right: RunSource = StoredRun(second)
         if arguments.models is not None:
-            left, right = (_only(run, name) for run, name in zip((one, other), arguments.models, strict=True))
+            left, right = (_only_model(run, name) for run, name in zip((first, second), arguments.models, strict=True))
         aligned = None
         if arguments.right is not None and arguments.models is None:
             from rolecall.insight.alignment import align_runs, explain_differences, is_imported
 
-            if is_imported(one) or is_imported(other):
-                left = aligned = align_runs(one, other)
+            if is_imported(first) or is_imported(second):
+                left = aligned = align_runs(first, second)
         if arguments.gate:
             return _gate(left, right, arguments)
         comparison = compare_runs(left, right)
@@ -95,7 +95,7 @@ def _compare(arguments: argparse.Namespace) -> int:
             if aligned is not None:
                 from rolecall.strings import printable, wrap_for
 
-                for line in explain_differences(aligned, other):
+                for line in explain_differences(aligned, second):
                     print(wrap_for(sys.stdout, printable(line)))
         for run in (left, right) if arguments.right else (left,):
             note_damage(run)
@@ -119,11 +119,11 @@ def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
     return result.exit_code
 
 
-def _only(run: Any, model: str) -> Any:
+def _only_model(run: Any, model: str) -> Any:
     """One model of a run; a name that it does not have is an error."""
     from rolecall.insight.run_source import OneModelRun
 
-    known = list(dict.fromkeys(card.model for card in run.scorecards()))
-    if model not in known:
-        raise ConfigError(Problem('--models', f'the run has no model {model!r}.', did_you_mean(model, known)))
+    models = list(dict.fromkeys(card.model for card in run.scorecards()))
+    if model not in models:
+        raise ConfigError(Problem('--models', f'the run has no model {model!r}.', did_you_mean(model, models)))
     return OneModelRun(run, model)

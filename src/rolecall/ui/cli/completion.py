@@ -46,9 +46,9 @@ class Completed:
 def _print_script(arguments: argparse.Namespace) -> int:
     from rolecall.ui.cli.main import build_parser
 
-    found = list(_walk(build_parser(()), (), ''))
+    commands = list(_walk(build_parser(()), (), ''))
     write = {'bash': _bash, 'zsh': _zsh, 'fish': _fish}[arguments.shell]
-    print('\n'.join(write(found)))
+    print('\n'.join(write(commands)))
     return 0
 
 
@@ -60,7 +60,7 @@ def _walk(parser: argparse.ArgumentParser, words: tuple[str, ...], summary: str)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             inner = dict(action.choices)
-            helps = {str(one.dest): one.help or '' for one in action._choices_actions}
+            helps = {str(choice.dest): choice.help or '' for choice in action._choices_actions}
             continue
         names = [name for name in action.option_strings if name.startswith('--')]
         options += [(name, ' '.join((action.help or '').split())) for name in names]
@@ -75,27 +75,27 @@ def _walk(parser: argparse.ArgumentParser, words: tuple[str, ...], summary: str)
         yield from _walk(command, (*words, name), helps.get(name, ''))
 
 
-def _bash(found: list[Completed]) -> Iterator[str]:
+def _bash(commands: list[Completed]) -> Iterator[str]:
     yield '_rolecall() {'
     yield '  local current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" path="" word'
     yield '  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do'
     yield '    case "$path $word" in'
-    for one in found:
-        if one.words:
-            yield f'      "{_path(one.words[:-1])} {one.words[-1]}") path="{_path(one.words)}" ;;'
+    for command in commands:
+        if command.words:
+            yield f'      "{_path(command.words[:-1])} {command.words[-1]}") path="{_path(command.words)}" ;;'
     yield '    esac'
     yield '  done'
     yield '  local words="" values=""'
     yield '  case "$path" in'
-    for one in found:
-        words = ' '.join([*one.commands, *(name for name, _ in one.options)])
-        yield f'    "{_path(one.words)}")'
+    for command in commands:
+        words = ' '.join([*command.commands, *(name for name, _ in command.options)])
+        yield f'    "{_path(command.words)}")'
         yield f'      words="{words}"'
-        if any(name for name, _ in one.choices):
+        if any(name for name, _ in command.choices):
             yield '      case "$before" in'
-            yield from (f'        {name}) values="{" ".join(values)}" ;;' for name, values in one.choices if name)
+            yield from (f'        {name}) values="{" ".join(values)}" ;;' for name, values in command.choices if name)
             yield '      esac'
-        yield from (f'      words="$words {" ".join(values)}"' for name, values in one.choices if not name)
+        yield from (f'      words="$words {" ".join(values)}"' for name, values in command.choices if not name)
         yield '      ;;'
     yield '  esac'
     yield '  if [[ -n $values ]]; then COMPREPLY=($(compgen -W "$values" -- "$current"))'
@@ -105,31 +105,31 @@ def _bash(found: list[Completed]) -> Iterator[str]:
     yield 'complete -o filenames -F _rolecall rolecall'
 
 
-def _zsh(found: list[Completed]) -> Iterator[str]:
+def _zsh(commands: list[Completed]) -> Iterator[str]:
     yield '#compdef rolecall'
     yield 'autoload -U +X bashcompinit && bashcompinit'
-    yield from _bash(found)
+    yield from _bash(commands)
 
 
-def _fish(found: list[Completed]) -> Iterator[str]:
+def _fish(commands: list[Completed]) -> Iterator[str]:
     yield 'complete -c rolecall -e'
-    for one in found:
-        seen = ''.join(f'; and __fish_seen_subcommand_from {word}' for word in one.words).removeprefix('; and ')
-        others = ' '.join(one.commands)
-        if one.commands:
+    for command in commands:
+        context = ''.join(f'; and __fish_seen_subcommand_from {word}' for word in command.words).removeprefix('; and ')
+        others = ' '.join(command.commands)
+        if command.commands:
             absent = f'not __fish_seen_subcommand_from {others}'
-            condition = f'{seen}; and {absent}' if seen else absent
-            for name in one.commands:
-                summary = next((each.help for each in found if each.words == (*one.words, name)), '')
+            condition = f'{context}; and {absent}' if context else absent
+            for name in command.commands:
+                summary = next((each.help for each in commands if each.words == (*command.words, name)), '')
                 yield f"complete -c rolecall -f -n '{condition}' -a {name} -d '{_quote(summary)}'"
-        values = dict(one.choices)
-        for name, summary in one.options:
-            condition = f" -n '{seen}'" if seen else ''
-            given = f" -x -a '{' '.join(values[name])}'" if name in values else ''
-            yield f"complete -c rolecall{condition} -l {name.removeprefix('--')}{given} -d '{_quote(summary)}'"
+        values = dict(command.choices)
+        for name, summary in command.options:
+            condition = f" -n '{context}'" if context else ''
+            values_of = f" -x -a '{' '.join(values[name])}'" if name in values else ''
+            yield f"complete -c rolecall{condition} -l {name.removeprefix('--')}{values_of} -d '{_quote(summary)}'"
         if '' in values:
             files = '' if 'gsm8k' in values[''] else ' -f'  # a name, or a file
-            yield f"complete -c rolecall{files} -n '{seen}' -a '{' '.join(values[''])}'"
+            yield f"complete -c rolecall{files} -n '{context}' -a '{' '.join(values[''])}'"
 
 
 def _path(words: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""`rolecall doctor`: checks this machine, or a run directory, and saves what is whole of a damaged one."""
+"""`rolecall doctor`: checks this machine, or a run directory, and recovers intact rows of a damaged run."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def _check_machine(arguments: argparse.Namespace) -> int:
     from rolecall.ui.cli.environment import check_environment
 
     problems = 0
-    for one in check_environment(offline=arguments.offline):
-        problems += one.problem
-        shown = (
-            json_line(asdict(one))
+    for check in check_environment(offline=arguments.offline):
+        problems += check.problem
+        line = (
+            json_line(asdict(check))
             if arguments.json
-            else f'{"! " if one.problem else "  "}{one.what:<22}{_shorten_home(one.found)}'
+            else f'{"! " if check.problem else "  "}{check.what:<22}{_shorten_home(check.found)}'
         )
-        print(shown if arguments.json else wrap_for(sys.stdout, printable(shown), hang=22))
+        print(line if arguments.json else wrap_for(sys.stdout, printable(line), hang=22))
     return 1 if problems else 0
 
 

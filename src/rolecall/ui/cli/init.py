@@ -61,9 +61,9 @@ def _init(arguments: argparse.Namespace) -> int:
         except EOFError:
             return fail('nothing was written.')
     notes: list[str] = []
-    written = write_config(rows, guess, model=arguments.model, target=target, notes=notes)
+    text = write_config(rows, guess, model=arguments.model, target=target, notes=notes)
     with write_atomically(target) as part, open(part, 'w', encoding='utf-8') as config:
-        config.write(written)
+        config.write(text)
     scored = (
         f'answer {guess.answer!r}, scored by {guess.metric}' if guess.answer else 'no answer column found: not scored'
     )
@@ -103,11 +103,11 @@ def _ask(guess: Guess) -> Guess:
     return replace(guess, metric=metric)
 
 
-def _choose(question: str, usual: str, known: tuple[str, ...]) -> str:
+def _choose(question: str, usual: str, allowed: tuple[str, ...]) -> str:
     from rolecall.errors import did_you_mean
 
     while True:
         typed = input(f'{question} [{usual}] ').strip() or usual
-        if typed in known:
+        if typed in allowed:
             return typed
-        print(f'{typed!r}: {did_you_mean(typed, known)}')
+        print(f'{typed!r}: {did_you_mean(typed, allowed)}')

@@ -40,10 +40,10 @@ def read_json_or_text(text: str) -> Any:
     ({'a': 1}, '{a}')
     """
     try:
-        given = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
-    return given if isinstance(given, (dict, list)) else text
+    return value if isinstance(value, (dict, list)) else text
 
 
 def named_model_entry(name: str) -> ModelEntry:
@@ -57,11 +57,11 @@ def named_model_entry(name: str) -> ModelEntry:
     path, _, abbr = name.rpartition(':')
     problems = Problems()
     if path.endswith('.py'):
-        found = collect(load_config(path).get('models'), 'models', problems, build_model_entry)
+        entries = collect(load_config(path).get('models'), 'models', problems, build_model_entry)
         problems.raise_all()
-        entry = next((one for one in found if one.abbr == abbr), None)
+        entry = next((candidate for candidate in entries if candidate.abbr == abbr), None)
         if entry is None:
-            hint = did_you_mean(abbr, [one.abbr for one in found]) if found else ''
+            hint = did_you_mean(abbr, [candidate.abbr for candidate in entries]) if entries else ''
             raise ConfigError(Problem('model', f'{path} has no model {abbr!r}.', hint))
         return entry
     entry = build_model_entry(resolve_model(name), 'model', problems)
@@ -78,14 +78,14 @@ def load_prompter(spec: str) -> Prompter:
     path, colon, name = spec.rpartition(':') if spec.rpartition(':')[0].endswith('.py') else (spec, '', '')
     if not Path(path).is_file():
         raise PrompterError(f'{spec}: no such file: {path}. Expected FILE.py:NAME.')
-    found = {key: value for key, value in _execute(path).items() if isinstance(value, Prompter)}
-    if not found:
+    prompters = {key: value for key, value in _execute(path).items() if isinstance(value, Prompter)}
+    if not prompters:
         raise PrompterError(f'{path}: no prompter is defined in this file.')
-    if not colon and len(found) == 1:
-        return next(iter(found.values()))
-    if name not in found:
-        raise PrompterError(f'{spec}: no prompter named {name!r} in this file. {did_you_mean(name, found)}')
-    return found[name]
+    if not colon and len(prompters) == 1:
+        return next(iter(prompters.values()))
+    if name not in prompters:
+        raise PrompterError(f'{spec}: no prompter named {name!r} in this file. {did_you_mean(name, prompters)}')
+    return prompters[name]
 
 
 def _execute(path: str) -> dict[str, Any]:

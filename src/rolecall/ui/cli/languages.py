@@ -1,4 +1,4 @@
-"""The language of the help and of common messages: which one is asked for, and texts in it.
+"""The language of help and common messages: how it is chosen, and its translations.
 
 English costs look-ups in the environment.
 """
@@ -19,22 +19,22 @@ _TOKEN = re.compile(r'[!-~]+|\s+|.')
 _NOT_FIRST = '，。；：、！？）》」…'
 
 
-def choose_language(given: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The language that the command line or the environment asks for, and the arguments behind `--lang`.
+def choose_language(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The language set on the command line or in the environment, and the arguments after `--lang`.
 
     >>> choose_language(['--lang', 'zh', 'run', '--help'])
     ('zh', ['run', '--help'])
     """
-    first = given[0] if given else ''
+    first = arguments[0] if arguments else ''
     if first == '--lang':
-        return _known(given[1:2]), given[2:]
+        return _find_language(arguments[1:2]), arguments[2:]
     if first.startswith('--lang='):
-        return _known([first.removeprefix('--lang=')]), given[1:]
-    return _known(filter(None, map(os.environ.get, _VARIABLES))), given
+        return _find_language([first.removeprefix('--lang=')]), arguments[1:]
+    return _find_language(filter(None, map(os.environ.get, _VARIABLES))), arguments
 
 
-def _known(names: Iterable[str | None]) -> str:
-    """The first name decides; a locale such as `zh_CN.UTF-8` is its language, anything unknown is English."""
+def _find_language(names: Iterable[str | None]) -> str:
+    """The language of the first name: a locale such as `zh_CN.UTF-8` gives its language, anything unknown English."""
     return 'zh' if re.match('zh(?![a-z])', next(iter(names), None) or '', re.IGNORECASE) else 'en'
 
 
@@ -65,23 +65,23 @@ def translate_head(text: str) -> str:
 
 
 def _translate_line(line: str) -> str:
-    said = line.lstrip()
+    text = line.lstrip()
     for pattern, chinese in _message_patterns():
-        if found := pattern.fullmatch(said):
-            values = list(found.groups())
+        if match := pattern.fullmatch(text):
+            values = list(match.groups())
             if chinese.endswith('}'):  # where another message may stand
                 values[-1] = _translate_line(values[-1])
-            return line[: len(line) - len(said)] + chinese.format(*values)
+            return line[: len(line) - len(text)] + chinese.format(*values)
     return _translate_facts(line)
 
 
 def _translate_facts(line: str) -> str:
     """A line of progress or a cell: facts between commas, perhaps behind a name."""
-    said = re.split('(, |; )', line)
-    facts = [_translate_named_fact(piece) for piece in said]
-    for gap in range(1, len(said), 2):
-        if facts[gap - 1] != said[gap - 1] or facts[gap + 1] != said[gap + 1]:
-            facts[gap] = {', ': '，', '; ': '；'}[said[gap]]
+    pieces = re.split('(, |; )', line)
+    facts = [_translate_named_fact(piece) for piece in pieces]
+    for gap in range(1, len(pieces), 2):
+        if facts[gap - 1] != pieces[gap - 1] or facts[gap + 1] != pieces[gap + 1]:
+            facts[gap] = {', ': '，', '; ': '；'}[pieces[gap]]
     return ''.join(facts)
 
 
@@ -93,8 +93,8 @@ def _translate_named_fact(piece: str) -> str:
 
 def _translate_fact(fact: str) -> str:
     for pattern, chinese in _fact_patterns():
-        if found := pattern.fullmatch(fact):
-            return chinese.format(*found.groups())
+        if match := pattern.fullmatch(fact):
+            return chinese.format(*match.groups())
     return fact
 
 
@@ -104,8 +104,8 @@ def _fact_patterns() -> list[tuple[re.Pattern[str], str]]:
 
     number = r'(~?[\d.,:]+)'
     return [
-        (re.compile(number.join(map(re.escape, one.split('#')))), chinese.replace('#', '{}'))
-        for one, chinese in FACTS.items()
+        (re.compile(number.join(map(re.escape, english.split('#')))), chinese.replace('#', '{}'))
+        for english, chinese in FACTS.items()
     ]
 
 
@@ -113,7 +113,7 @@ def _fact_patterns() -> list[tuple[re.Pattern[str], str]]:
 def _message_patterns() -> list[tuple[re.Pattern[str], str]]:
     from rolecall.ui.cli.chinese_messages import MESSAGES
 
-    return [(re.compile('(.+?)'.join(map(re.escape, one.split('{}')))), chinese) for one, chinese in MESSAGES.items()]
+    return [(re.compile('(.+?)'.join(map(re.escape, text.split('{}')))), chinese) for text, chinese in MESSAGES.items()]
 
 
 def translate_parser(parser: argparse.ArgumentParser) -> None:

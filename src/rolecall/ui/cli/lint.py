@@ -1,4 +1,4 @@
-"""`rolecall lint`: what would spoil a run, as lines for people and for programs."""
+"""`rolecall lint`: problems that would spoil a run, as text or JSON lines."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _merge_same(findings: Sequence[Finding]) -> Iterator[tuple[Finding, Sequence[Finding]]]:
-    """Findings that are not about rows and differ in names and numbers only: the first, and the others."""
+    """Group findings that are not about rows and differ only in names and numbers: the first, and the others."""
     from rolecall.strings import mask_details
 
     groups: dict[tuple[str, str], list[Finding]] = {}

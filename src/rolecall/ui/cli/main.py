@@ -1,4 +1,4 @@
-"""The command line. Only argparse and the command's own file are imported before it runs, so that it starts at once."""
+"""The command line. Only argparse and the command's own file are imported before it runs, so it starts fast."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(fail('\n  '.join(filter(None, (*lines, f'`{self.prog} --help` lists the options.')))))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; an unknown option is refused by the command it was given to, with the name it resembles."""
+        """Parse the arguments; an unknown option is an error of its command, with a suggestion."""
         arguments, unknown = super().parse_known_args(args, namespace)
         if unknown:
             options = [word.partition('=')[0] for word in unknown if word.startswith('--')]
@@ -74,15 +74,15 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     prepare_streams()
-    given = sys.argv[1:] if argv is None else argv
-    language, typed = choose_language(given)
+    words = sys.argv[1:] if argv is None else argv
+    language, typed = choose_language(words)
     set_language(language)
     if place := _find_new_place(typed):
         return fail(f'`rolecall {typed[0]}` has moved: `rolecall {place}`.')
     parser = build_parser(typed[:1])
     if language == 'zh':
         translate_parser(parser)
-    arguments = parser.parse_args(given)
+    arguments = parser.parse_args(words)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What the commands share: how they are declared, how their arguments are read, and how they report a failure."""
+"""Shared by all commands: declaring them, reading their arguments, reporting failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXIT_CODES = """exit codes:
 
 
 def fail(reason: str) -> int:
-    """Print why a command cannot be carried out; the result is its exit code."""
+    """Print why a command failed; returns its exit code."""
     print_note(reason)
     return 2
 
@@ -143,7 +143,7 @@ def declare_replaced(parser: Any, option: str, instead: str) -> None:
 
 
 def _add_shown_models(rows: argparse._ArgumentGroup, *, asks_models: bool) -> None:
-    """Model families to show prompts for. They are refused where models are asked."""
+    """Model families to show prompts for. Commands that send requests refuse them."""
     if asks_models:
         for option, default in (('--meta-template', None), ('--api', False)):
             const = (

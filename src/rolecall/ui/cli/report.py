@@ -66,7 +66,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def note_damage(run: RunSource) -> None:
-    """Say on stderr what of a run could not be read, if anything."""
+    """Print to stderr which parts of a run could not be read, if any."""
     if run.damage:
         print_note(f'{run.title}: {run.damage}')
 
@@ -86,9 +86,9 @@ def show_report(directory: str | Path, *, everything: bool = False, prices: str 
     with RunReader(directory) as archive:
         archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
-        known = run.prices(_read_overrides(prices))
+        price_table = run.prices(_read_overrides(prices))
         report_terminal(
-            run, make_console(sys.stdout, translate=console_language()), everything=everything, prices=known
+            run, make_console(sys.stdout, translate=console_language()), everything=everything, prices=price_table
         )
         note_damage(run)
 
@@ -113,13 +113,13 @@ def _write_page(directory: str, target: str, config: str | None, prices: str | N
         archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
         previews = ConfigPreviews(config) if config else ConfigPreviews.of_stored(archive.config())
-        made = build_page(run, previews=previews, prices=run.prices(_read_overrides(prices)))
-        page.writelines(made.parts)
+        report_page = build_page(run, previews=previews, prices=run.prices(_read_overrides(prices)))
+        page.writelines(report_page.parts)
     note_damage(run)
     if previews is not None and config:
         for (dataset, model), problem in previews.problems.items():
             print_note(f'{dataset} × {model}: shown without origins: {problem}')
-    if made.headline:
-        print(printable(translate_message(made.headline)), file=sys.stderr)
+    if report_page.headline:
+        print(printable(translate_message(report_page.headline)), file=sys.stderr)
     print(translate_message(f'Wrote {target}'), file=sys.stderr)
     return 0

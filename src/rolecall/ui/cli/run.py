@@ -229,12 +229,12 @@ def _find_slurm_share() -> Share:
 
 
 def _repeat_command(out: Path) -> str:
-    """The command that was typed, with its directory and without what is asked for once, or is secret."""
+    """The command as typed, with its run directory, without one-time options and secrets."""
     import shlex
 
     from rolecall.runs.run_options import OUTCOMES
 
-    words, kept = list(sys.argv[1:]), []
+    words, safe = list(sys.argv[1:]), []
     while words:
         word = words.pop(0)
         if word == '--rerun':
@@ -243,8 +243,8 @@ def _repeat_command(out: Path) -> str:
         elif word == '--out':
             words[:1] = []
         elif word not in ('-q', '--quiet', '--batch') and not word.startswith('--out='):
-            kept.append(_SECRET.sub(r'\1***', word))
-    return f'rolecall {shlex.join(kept)} --out {shlex.quote(str(out))}'
+            safe.append(_SECRET.sub(r'\1***', word))
+    return f'rolecall {shlex.join(safe)} --out {shlex.quote(str(out))}'
 
 
 @contextmanager
@@ -261,16 +261,16 @@ def _rare_collections() -> Iterator[None]:
 
 
 def _merge_remarks(remarks: Sequence[str]) -> Iterator[str]:
-    """Remarks, those that say the same of many datasets as one."""
+    """Merge remarks that are the same for many datasets."""
     same: dict[str, list[str]] = {}
     for remark in remarks:
-        pair, _, said = remark.partition(': ')
-        same.setdefault(said, []).append(pair)
-    for said, pairs in same.items():
+        pair, _, text = remark.partition(': ')
+        same.setdefault(text, []).append(pair)
+    for text, pairs in same.items():
         if len(pairs) < _SAME:
-            yield from (f'{pair}: {said}' for pair in pairs)
+            yield from (f'{pair}: {text}' for pair in pairs)
         else:
-            yield f'{pairs[0]} and {len(pairs) - 1:,} more, to {pairs[-1]}: {said}'
+            yield f'{pairs[0]} and {len(pairs) - 1:,} more, to {pairs[-1]}: {text}'
 
 
 def _next_steps(summary: RunSummary, again: str) -> list[str]:
@@ -296,7 +296,7 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
     if summary.findings:
         lines.append(f'{count_noun(len(summary.findings), "lint error")} ignored.')
     if summary.warnings:
-        rules = ', '.join(dict.fromkeys(one.rule for one in summary.warnings))
+        rules = ', '.join(dict.fromkeys(finding.rule for finding in summary.warnings))
         lines.append(f'{count_noun(len(summary.warnings), "lint warning")} ({rules}); rolecall lint shows remedies.')
     remarks = [f'WARNING: {remark}' for remark in _merge_remarks(summary.remarks)]
     return [*left_out, *lines, f'Results are in {summary.out}.', *remarks]
@@ -314,7 +314,7 @@ def _describe_submission(summary: RunSummary) -> list[str]:
 
 
 def _describe_reasons(summary: RunSummary) -> list[str]:
-    """The most common reason why rows failed, where it has not been printed."""
+    """The most common reason why rows failed, unless already printed."""
     from rolecall.strings import count_noun
 
     if summary.broken or not summary.reasons:

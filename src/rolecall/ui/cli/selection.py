@@ -1,4 +1,4 @@
-"""Which requests `view` shows: of datasets, models and rows by pattern, number or menu, one by one or side by side."""
+"""Selects the requests that `view` shows, by pattern, number or menu, one by one or side by side."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def _ask_which(named: Sequence[_Named], what: str, ask: Ask, say: Say) -> list[_
     if len(named) < 2:
         return list(named)
     width = len(str(len(named)))
-    for number, one in enumerate(named, 1):
-        say(f'  {number:>{width}}  {printable(one.abbr)}')
+    for number, item in enumerate(named, 1):
+        say(f'  {number:>{width}}  {printable(item.abbr)}')
     while True:
         answer = ask(f'Which {what}? A number, a pattern, a for all, q to quit [1]: ').strip() or '1'
         if answer == 'q':
             raise Quit
-        if found := _match_answer(named, answer):
-            return found
+        if matches := _match_answer(named, answer):
+            return matches
         say(f'{answer!r} matches none of them.')
 
 
@@ -58,7 +58,7 @@ def _match_answer(named: Sequence[_Named], answer: str) -> list[_Named]:
         return list(named)
     if answer.isdecimal():
         return [named[int(answer) - 1]] if 0 < int(answer) <= len(named) else []
-    return [one for one in named if fnmatch.fnmatchcase(one.abbr, answer)]
+    return [item for item in named if fnmatch.fnmatchcase(item.abbr, answer)]
 
 
 def open_pairs(experiment: Experiment, *, on_failure: Callable[[TaskEntry, RolecallError], None]) -> Iterator[Pair]:
@@ -86,7 +86,7 @@ class PreviewQuery:
     turn: int | None = None
     replies: Sequence[str] | None = None
     judge: bool = False
-    """Whether to show what the judge is asked about the answers, instead of what the model is asked."""
+    """Whether to show the judge's requests instead of the model's."""
 
     def previews(self, pair: Pair) -> Iterator[Preview]:
         """The matching requests."""
@@ -120,8 +120,8 @@ def _describe_nothing(pair: Pair, *, label: str | None, turn: int | None) -> str
     if not len(pair.data.test):
         return f'{pair.task.abbr} has no rows.'
     if label is not None:
-        known = ', '.join(map(str, pair.task.labels)) or 'none'
-        return f'{pair.task.abbr} has no label {label!r}. Its labels: {known}.'
+        labels = ', '.join(map(str, pair.task.labels)) or 'none'
+        return f'{pair.task.abbr} has no label {label!r}. Its labels: {labels}.'
     return f'{pair.task.abbr} has no turn {turn} in these rows.'
 
 
@@ -175,12 +175,12 @@ def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], com
     from rolecall.experiment.opening.judges import find_judges
     from rolecall.experiment.pairs.judge_pair import JudgePair
 
-    seen: set[str] = set()
+    reported: set[str] = set()
     unjudged: list[str] = []
     for pair in pairs:
-        if pair.task.where in seen:
+        if pair.task.where in reported:
             continue
-        seen.add(pair.task.where)
+        reported.add(pair.task.where)
         try:
             judges = find_judges(pair.task, model_entries)
         except RolecallError as error:
@@ -189,7 +189,7 @@ def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], com
         if not judges:
             unjudged.append(pair.task.abbr)
         yield from (JudgePair(pair, judge) for judge in judges)
-    if len(unjudged) == len(seen):
+    if len(unjudged) == len(reported):
         for abbr in unjudged:
             complain(f'{abbr}: its evaluator does not ask a judge.')
 
@@ -216,12 +216,12 @@ def _load_tokenizer(model_entry: ModelEntry | None, named: str | None) -> Tokeni
     if model_entry is None:
         what = 'the config has no models, so there is no tokenizer.'
         raise ConfigError(Problem('models', what, 'Name one with --tokenizer.'))
-    found = find_tokenizer(model_entry.entry)
-    if found is None:
+    tokenizer = find_tokenizer(model_entry.entry)
+    if tokenizer is None:
         remedy = 'Name one with --tokenizer: a tokenizer.json, a model folder, a .gguf file, or tiktoken:NAME.'
         what = "the model's tokenizer is not on this machine."
         raise ConfigError(Problem(f'{model_entry.where} ({model_entry.abbr})', what, remedy))
-    return found
+    return tokenizer
 
 
 def split_selection(experiment: Experiment, names: tuple[str, str]) -> tuple[Experiment, Experiment]:
@@ -252,13 +252,13 @@ def show_differences(both: Sequence[Experiment], query: PreviewQuery, shape: Sha
     """Show the requests of both beside each other; True if all of them are the same."""
     left, right = (_all_previews(experiment, query) for experiment in both)
     same = True
-    for one, other in zip_longest(left, right):
-        if one is None or other is None:
-            extra = one or other
+    for before, after in zip_longest(left, right):
+        if before is None or after is None:
+            extra = before or after
             what = f'one has more requests than the other: {extra.dataset} × {extra.model}, row {extra.row}.'
             raise ConfigError(Problem('--diff', what))
-        shape.compare(one, other)
-        same = same and _request_of(one) == _request_of(other)
+        shape.compare(before, after)
+        same = same and _request_of(before) == _request_of(after)
     return same
 
 

@@ -1,4 +1,4 @@
-"""The standard streams of a command: whatever they are connected to, a run does not stop because of them."""
+"""The standard streams of a command. Whatever they are connected to, they never stop a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 _HELD, _LAST_SECONDS = 10_000, 2.0
-"""Messages that wait for a slow reader of stderr, and how long a command waits for it in the end."""
+"""Messages queued for a slow reader of stderr, and how long a command waits for it at exit."""
 
 
 def prepare_streams() -> None:
@@ -84,7 +84,7 @@ class _Writer:
         atexit.register(self._finish)
 
     def put(self, text: str | None) -> None:
-        """Write this after what waits already; too much of it is lost."""
+        """Queue a message; messages beyond the limit are lost."""
         from queue import Full
 
         with suppress(Full):
@@ -103,7 +103,7 @@ class _Writer:
 
 
 def _discard(stream: IO[str]) -> None:
-    """Lead a stream that cannot be written any more nowhere, together with what it holds."""
+    """Redirect a broken stream, with its buffered output, to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -34,8 +34,8 @@ _BENCHMARKS = 'benchmarks'
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One part, as it is shown."""
+class ListedPart:
+    """One line of the list."""
 
     kind: str
     name: str
@@ -66,16 +66,16 @@ def _list(arguments: argparse.Namespace) -> int:
     from rolecall.errors import did_you_mean
     from rolecall.strings import count_noun, printable, wrap_for
 
-    given = (arguments.kind or '').replace('-', '_').replace(' ', '_')
-    if given in (_BENCHMARKS, _BENCHMARKS.rstrip('s')):
+    wanted = (arguments.kind or '').replace('-', '_').replace(' ', '_')
+    if wanted in (_BENCHMARKS, _BENCHMARKS.rstrip('s')):
         return _list_benchmarks(arguments.word or '', as_json=arguments.json)
-    kinds = [kind for kind in KINDS if not given or kind in (given, f'{given}s')]
+    kinds = [kind for kind in KINDS if not wanted or kind in (wanted, f'{wanted}s')]
     if not kinds:
-        return fail(f'unknown kind of part {arguments.kind!r}. {did_you_mean(given, (*KINDS, _BENCHMARKS))}')
+        return fail(f'unknown kind of part {arguments.kind!r}. {did_you_mean(wanted, (*KINDS, _BENCHMARKS))}')
     for kind in kinds:
         registry = load_registry(kind)
         word = (arguments.word or '').lower()
-        parts = [one for one in list_parts(kind, registry) if word in f'{one.name} {one.summary}'.lower()]
+        parts = [entry for entry in list_parts(kind, registry) if word in f'{entry.name} {entry.summary}'.lower()]
         if arguments.json:
             import json
 
@@ -85,13 +85,13 @@ def _list(arguments: argparse.Namespace) -> int:
         width = max((len(part.name) for part in parts), default=0)
         for part in parts:
             origin = '' if part.origin == 'rolecall' else f' [{part.origin}]'
-            shown = f'  {part.name.ljust(width)}  {part.summary}{origin}'
-            print(wrap_for(sys.stdout, printable(shown), hang=width + 2))
+            line = f'  {part.name.ljust(width)}  {part.summary}{origin}'
+            print(wrap_for(sys.stdout, printable(line), hang=width + 2))
     return 0
 
 
 def _list_benchmarks(word: str, *, as_json: bool) -> int:
-    """The registry, then what installed catalogues have: their files with a word, otherwise how many they are."""
+    """The registry, then installed catalogues: their files that match the word, or their number without one."""
     import json
 
     from rolecall.compat.benchmarks.catalogues import list_installed
@@ -99,28 +99,34 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
     from rolecall.strings import count_noun, printable
 
     wanted = word.lower()
-    ours = [one for one in read_benchmarks() if wanted in f'{one.name} {one.title} {one.topic}'.lower()]
+    ours = [
+        benchmark
+        for benchmark in read_benchmarks()
+        if wanted in f'{benchmark.name} {benchmark.title} {benchmark.topic}'.lower()
+    ]
     installed = {
         name: [file for file in files if wanted in file.source.lower()] for name, files in list_installed().items()
     }
     if as_json:
-        for one in ours:
-            print(json.dumps(_describe_benchmark(one), ensure_ascii=False))
+        for benchmark in ours:
+            print(json.dumps(_describe_benchmark(benchmark), ensure_ascii=False))
         for name, files in installed.items():
             for file in files:
-                shown = {'kind': _BENCHMARKS, 'name': file.source, 'origin': name, 'file': str(file.path)}
-                print(json.dumps(shown, ensure_ascii=False))
+                record = {'kind': _BENCHMARKS, 'name': file.source, 'origin': name, 'file': str(file.path)}
+                print(json.dumps(record, ensure_ascii=False))
         return 0
     matching = f' with {word!r}' if word else ''
     remedy = (
         'run one with: rolecall run NAME --model MODEL' if ours else 'show all with: rolecall config list benchmarks'
     )
     print(f'{count_noun(len(ours), "benchmark")}{matching} ({remedy})')
-    width = max((len(one.name) for one in ours), default=0)
-    for one in ours:
-        rows = f'{one.rows:,} rows' if one.rows else ''
-        styles = ', '.join(one.wordings)
-        print(printable(f'  {one.name.ljust(width)}  {rows:>11}  {one.title} [{one.topic}; {styles}]'))
+    width = max((len(benchmark.name) for benchmark in ours), default=0)
+    for benchmark in ours:
+        rows = f'{benchmark.rows:,} rows' if benchmark.rows else ''
+        styles = ', '.join(benchmark.wordings)
+        print(
+            printable(f'  {benchmark.name.ljust(width)}  {rows:>11}  {benchmark.title} [{benchmark.topic}; {styles}]')
+        )
     for name, files in installed.items():
         kind = 'name' if name == 'lm_eval' else 'file'  # tasks, groups and tags
         print(f'{count_noun(len(files), kind)} of {name}{matching}')
@@ -132,28 +138,29 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
     return 0
 
 
-def _describe_benchmark(one: Benchmark) -> dict[str, Any]:
+def _describe_benchmark(benchmark: Benchmark) -> dict[str, Any]:
     facts = {
-        name: getattr(one, name) for name in ('title', 'topic', 'rows', 'licence', 'licence_from', 'citation', 'source')
+        name: getattr(benchmark, name)
+        for name in ('title', 'topic', 'rows', 'licence', 'licence_from', 'citation', 'source')
     }
     wordings = {
         style: {'equals': wording.equals, 'metric': wording.metric, 'files': wording.files, 'differs': wording.differs}
-        for style, wording in one.wordings.items()
+        for style, wording in benchmark.wordings.items()
     }
-    return {'kind': _BENCHMARKS, 'name': one.name, 'origin': 'rolecall', **facts, 'wordings': wordings}
+    return {'kind': _BENCHMARKS, 'name': benchmark.name, 'origin': 'rolecall', **facts, 'wordings': wordings}
 
 
-def list_parts(kind: str, registry: Registry[Any]) -> Iterator[Listed]:
+def list_parts(kind: str, registry: Registry[Any]) -> Iterator[ListedPart]:
     """The built-ins in their order, then the plugins by name."""
     for name in registry:
-        yield Listed(kind, name, 'rolecall', _summarise(registry, name))
+        yield ListedPart(kind, name, 'rolecall', _summarise(registry, name))
     for plugin in registry.plugins():
         hidden = f' Hidden by the built-in of that name; use {plugin.path!r}.' if plugin.name in registry else ''
         try:
             summary = _summary(plugin.load())
         except Exception as error:  # a plugin may raise anything: the list shows it
             summary = ' '.join(str(error).split())
-        yield Listed(kind, plugin.name, plugin.origin, f'{summary}{hidden}')
+        yield ListedPart(kind, plugin.name, plugin.origin, f'{summary}{hidden}')
 
 
 def _summarise(registry: Registry[Any], name: str) -> str:
@@ -177,16 +184,16 @@ def _summary(part: Any) -> str:
 
 
 def _roles(template: Mapping[str, Any]) -> str:
-    """Each role with what stands around its speeches, or its name in an API."""
+    """Each role with the markers around its speeches, or its API name."""
     entries = [*(template.get('round') or ()), *(template.get('reserved_roles') or ())]
-    shown = [
+    texts = [
         f'{entry["role"]} → {entry["api_role"]}'
         if 'api_role' in entry
         else f'{entry["role"]} {entry.get("begin", "")}…{entry.get("end", "")}'
         for entry in entries
         if isinstance(entry, Mapping) and 'role' in entry
     ]
-    return '  '.join(one.replace('\n', '⏎') for one in shown)
+    return '  '.join(text.replace('\n', '⏎') for text in texts)
 
 
 def load_registry(kind: str) -> Registry[Any]:

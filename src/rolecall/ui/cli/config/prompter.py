@@ -44,8 +44,8 @@ def _show(arguments: argparse.Namespace) -> int:
         prompter = prompter.bind(meta_template(arguments.meta_template))
     history = None if arguments.history is None else read_json_or_text(arguments.history)
     options = {'history': history, 'label': arguments.label, 'format': arguments.format}
-    given = None if arguments.input is None else read_json_or_text(arguments.input)
-    trace = trace_open_slots(prompter, **options) if given is None else prompter.trace(given, **options)
+    user_input = None if arguments.input is None else read_json_or_text(arguments.input)
+    trace = trace_open_slots(prompter, **options) if user_input is None else prompter.trace(user_input, **options)
     if arguments.json:
         print(json_line(trace_as_json(trace)))
     elif sys.stdout.isatty() or arguments.color:

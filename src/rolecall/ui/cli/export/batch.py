@@ -143,14 +143,14 @@ def _name_label(label: Hashable, number: int, labels: Sequence[Hashable]) -> str
     """The label as text; with quotes or its number where another label has the same text (1 and '1')."""
     if label is None:
         return ''
-    if [str(one) for one in labels].count(str(label)) < 2:
+    if [str(other) for other in labels].count(str(label)) < 2:
         return str(label)
-    return repr(label) if [repr(one) for one in labels].count(repr(label)) < 2 else f'{label}#{number}'
+    return repr(label) if [repr(other) for other in labels].count(repr(label)) < 2 else f'{label}#{number}'
 
 
 def _entry(name: str, request: Request, body: Mapping[str, Any], *, finished: bool) -> dict[str, Any]:
-    messages = isinstance(request, list) and all(isinstance(one, Mapping) for one in request)
-    if isinstance(request, list) and not messages and any(isinstance(one, str) for one in request):
+    messages = isinstance(request, list) and all(isinstance(part, Mapping) for part in request)
+    if isinstance(request, list) and not messages and any(isinstance(part, str) for part in request):
         raise RenderError(
             "the model's meta template mixes token ids with text, and there is no tokenizer to turn the text into ids. "
             'Write the ids as strings in the meta template.'

@@ -66,9 +66,9 @@ def _write_records(arguments: argparse.Namespace) -> int:
         return fail('--format every-eval-ever writes a folder: name it with -o.')
     if arguments.dataset or arguments.model:
         return fail('--format every-eval-ever writes the whole run; --dataset and --model do not apply.')
-    written = export_every_eval_ever(
+    paths = export_every_eval_ever(
         arguments.directory, arguments.output, prompts=arguments.prompts, on_damage=print_note
     )
-    for path in written:
+    for path in paths:
         print(path)
     return 0

@@ -94,9 +94,9 @@ def _sft(arguments: argparse.Namespace) -> int:
         return fail('training data is written for one model: give --model once.')
     if arguments.form in _LLAMA_FACTORY and arguments.output.endswith('.gz'):
         return fail(f'LLaMA-Factory reads no .gz files: write --form {arguments.form} to a .jsonl file.')
-    given, encoder = _of_prompter(arguments) if arguments.prompter else _of_config(arguments)
+    examples, encoder = _of_prompter(arguments) if arguments.prompter else _of_config(arguments)
     report = SftReport()
-    lines = entries(given, report, form=arguments.form, encoder=encoder, skip=arguments.skip)
+    lines = entries(examples, report, form=arguments.form, encoder=encoder, skip=arguments.skip)
     write_with_progress(lines, arguments.output, 'example')
     if arguments.form in _LLAMA_FACTORY and arguments.output != '-':
         _write_dataset_info(Path(arguments.output), arguments.form)
@@ -108,7 +108,7 @@ def _sft(arguments: argparse.Namespace) -> int:
 def _find_ignored_option(arguments: argparse.Namespace) -> str | None:
     """An option that was given and would have no effect."""
     if arguments.prompter:
-        given = {
+        ignored = {
             '--dataset': arguments.dataset,
             '--data': arguments.data,
             '--split': arguments.split,
@@ -117,13 +117,13 @@ def _find_ignored_option(arguments: argparse.Namespace) -> str | None:
             '--api': arguments.api,
         }
     else:
-        given = {
+        ignored = {
             '--answer-column': arguments.answer_column,
             '--input-column': arguments.input_column,
             '--history-column': arguments.history_column,
             '--tools-column': arguments.tools_column,
         }
-    return next((name for name, value in given.items() if value), None)
+    return next((name for name, value in ignored.items() if value), None)
 
 
 def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
@@ -143,8 +143,8 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Prompt
         print_note('the prompter is not bound to a model, so the default markers are used: name one with --model.')
     columns = Columns(arguments.answer_column, arguments.input_column, arguments.history_column, arguments.tools_column)
     rows = open_file(arguments.source)
-    given = prompter_examples(side, rows, columns, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
-    return given, encoder
+    examples = prompter_examples(side, rows, columns, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
+    return examples, encoder
 
 
 def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
@@ -184,19 +184,19 @@ def _find_tokenizer(arguments: argparse.Namespace, model: ModelEntry | None) -> 
     from rolecall.models.tokenizers.tokenizer import find_tokenizer, load_tokenizer
 
     needed = arguments.form == 'tokens'
-    found = None
+    tokenizer = None
     if arguments.tokenizer:
-        found = load_tokenizer(arguments.tokenizer)
+        tokenizer = load_tokenizer(arguments.tokenizer)
     elif model is not None and (needed or model.kind != 'api'):
         try:
-            found = find_tokenizer(model.entry)
+            tokenizer = find_tokenizer(model.entry)
         except MissingExtraError:
             if needed:
                 raise
-    if found is None and needed:
+    if tokenizer is None and needed:
         what = "--form tokens needs the model's tokenizer, which is not on this machine."
         raise ConfigError(Problem('tokenizer', what, 'Name one: --tokenizer FOLDER, FILE.gguf or tiktoken:NAME'))
-    return found
+    return tokenizer
 
 
 def _write_dataset_info(output: Path, form: Form) -> None:
@@ -206,9 +206,9 @@ def _write_dataset_info(output: Path, form: Form) -> None:
 
     place = output.with_name('dataset_info.json')
     try:
-        known = json.loads(place.read_text(encoding='utf-8')) if place.exists() else {}
+        existing = json.loads(place.read_text(encoding='utf-8')) if place.exists() else {}
         name = output.name.partition('.')[0]
-        place.write_text(json.dumps({**known, name: dataset_info(form, output.name)}, indent=2), encoding='utf-8')
+        place.write_text(json.dumps({**existing, name: dataset_info(form, output.name)}, indent=2), encoding='utf-8')
     except (OSError, ValueError, TypeError) as error:
         raise RolecallError(f'{place}: cannot be updated: {error}.') from error
     print_note(f'{place}: dataset {name} for LLaMA-Factory.')

@@ -25,18 +25,18 @@ def add_pull(commands: Any) -> None:
 def _pull(arguments: argparse.Namespace) -> int:
     from rolecall.models.pull import pull
 
-    shown = -1
+    last = -1
 
     def progress(done: int, total: int) -> None:
-        nonlocal shown
+        nonlocal last
         percent = 100 * done // max(total, 1)
-        if sys.stderr.isatty() and percent != shown:
-            shown = percent
+        if sys.stderr.isatty() and percent != last:
+            last = percent
             bar = '█' * (percent // 4) + '░' * (25 - percent // 4)
             print(f'\r{arguments.name} {bar} {percent:3d} % of {total / 1e6:.0f} MB', end='', file=sys.stderr)
 
     path = pull(arguments.name, progress=progress)
-    if shown >= 0:
+    if last >= 0:
         print(file=sys.stderr)
     print(path)
     return 0

@@ -82,8 +82,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     from rolecall.ui.cli.inputs import load_prompter, named_model_entry
     from rolecall.ui.views.tune_progress import tune_progress_for
 
-    given = {one.name: getattr(arguments, one.name) for one in fields(TuneSettings)}
-    settings = TuneSettings.read({name: value for name, value in given.items() if value is not None})
+    values = {field.name: getattr(arguments, field.name) for field in fields(TuneSettings)}
+    settings = TuneSettings.read({name: value for name, value in values.items() if value is not None})
     result = tune(
         named_model_entry(arguments.model).entry,
         arguments.rows,

@@ -55,8 +55,8 @@ def _import(arguments: argparse.Namespace) -> int:
     made_by = f'{logs[0].harness}, version {logs[0].version}'
     print(f'{count_noun(rows, "row")} of {count_noun(len(logs), "log")} ({made_by}) in {out}.')
     if left_out:
-        shown = f'{", ".join(left_out[:_SHOWN])}{", …" if len(left_out) > _SHOWN else ""}'
-        print(f'Left out, since a newer log has them: {shown}.')
+        names = f'{", ".join(left_out[:_SHOWN])}{", …" if len(left_out) > _SHOWN else ""}'
+        print(f'Left out, since a newer log has them: {names}.')
     if not rows:
         print('The log has scores but no rows: prompts, replies and answers are not recorded.')
     print(f'Show them: rolecall report {out}')

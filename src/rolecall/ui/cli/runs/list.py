@@ -37,21 +37,21 @@ def _list_runs(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
     if not folder.is_dir():
         return fail(f'{folder}: no such folder. rolecall run writes run directories below runs/ unless --out is given.')
-    found = sorted(_find_runs(folder), key=lambda path: (path / 'run.sqlite').stat().st_mtime)
-    if not found:
+    directories = sorted(_find_runs(folder), key=lambda path: (path / 'run.sqlite').stat().st_mtime)
+    if not directories:
         return fail(f'{folder}: no run directories found.')
-    for directory in found:
+    for directory in directories:
         described = _describe(directory)
         if arguments.json:
             print(json_line(described))
             continue
         print(printable(f'{directory}  {described["started"]}  {described.get("error", "")}'.rstrip()))
         hidden = sum(score['folded'] for score in described['scores'])
-        shown = [score['line'] for score in described['scores'] if not score['folded']]
+        lines = [score['line'] for score in described['scores'] if not score['folded']]
         folded = (
             [f'{count_noun(hidden, "score")} folded into groups: rolecall report {directory} --all'] if hidden else []
         )
-        for line in (*shown, *folded, *described['waiting']):
+        for line in (*lines, *folded, *described['waiting']):
             print(wrap_for(sys.stdout, printable(translate_message(f'  {line}'))))
     return 0
 
@@ -64,7 +64,7 @@ def _find_runs(folder: Path) -> Iterator[Path]:
 
 
 def _describe(directory: Path) -> dict[str, Any]:
-    """A run's start and scores; what keeps it from being read, if something does."""
+    """A run's start and scores, or why it cannot be read."""
     from rolecall.errors import RolecallError
     from rolecall.insight.run_source import StoredRun
     from rolecall.runs.batches.ledger_reader import describe_waiting
