@@ -23,7 +23,7 @@ def lines(*arguments: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
         ('retriever', 'ZeroRetriever           No examples'),
         ('models', 'LlamaCpp                     A GGUF model on this machine'),
         ('metrics', 'AccEvaluator '),
-        ('postprocessors', 'first_number_postprocess         The first number of the reply.'),
+        ('postprocessors', 'first_number_postprocess         The first number in digits.'),
         ('datasets', 'GSM8KDataset             Files below path: train = train.jsonl, test = test.jsonl.'),
         ('lint-rules', 'unfilled-field '),
         ('meta_templates', 'HUMAN <|im_start|>user⏎…<|im_end|>⏎  BOT <|im_start|>assistant⏎…<|im_end|>⏎'),
