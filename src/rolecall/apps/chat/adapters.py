@@ -56,16 +56,16 @@ class Adapter(Protocol):
     def thinking(self) -> ThinkingPolicy:
         """How the model's reasoning is kept and sent back."""
 
-    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
+    def word(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> AdaptedRequest:
         """The request for a call. `said` holds the messages that follow the prompt."""
 
-    def trace(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
+    def trace(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:
         """The same request, readable, with the origin of each character."""
 
     def check_tool_support(self, prompter: Prompter) -> None:
         """Raise ModuleError if tool results cannot be sent with this prompter."""
 
-    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
+    def read_reply(self, reply: Reply, prompter: Prompter, call: ModuleCall) -> Reply:
         """The reply, with reasoning and tool calls moved out of its text."""
 
 
@@ -77,19 +77,19 @@ class OpenAIAdapter:
     def __init__(self, thinking: ThinkingPolicy) -> None:
         self.thinking = thinking
 
-    def trace(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
-        return _trace_messages(prompter, asked, said)
+    def trace(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:
+        return _trace_messages(prompter, call, turns)
 
     def check_tool_support(self, prompter: Prompter) -> None:
         """Messages can carry tool results, so every prompter is fine."""
 
-    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
-        asked, said = _filter_thinking(asked, said, self.thinking)
-        body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='openai')
-        messages = [*body['messages'], *map(restore_fields, said)]
+    def word(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> AdaptedRequest:
+        call, turns = _filter_thinking(call, turns, self.thinking)
+        body = prompter.generate_prompt(call.input, call.history, call.tools, format='openai')
+        messages = [*body['messages'], *map(restore_fields, turns)]
         return AdaptedRequest(messages, _tools_of(body), messages)
 
-    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
+    def read_reply(self, reply: Reply, prompter: Prompter, call: ModuleCall) -> Reply:
         return reply
 
 
@@ -101,30 +101,30 @@ class AnthropicAdapter:
     def __init__(self, thinking: ThinkingPolicy) -> None:
         self.thinking = thinking
 
-    def trace(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
-        return _trace_messages(prompter, asked, said)
+    def trace(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:
+        return _trace_messages(prompter, call, turns)
 
     def check_tool_support(self, prompter: Prompter) -> None:
         """Messages can carry tool results, so every prompter is fine."""
 
-    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
-        asked, said = _filter_thinking(asked, said, self.thinking)
-        body = prompter.generate_prompt(asked.input, asked.history, asked.tools, format='anthropic')
+    def word(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> AdaptedRequest:
+        call, turns = _filter_thinking(call, turns, self.thinking)
+        body = prompter.generate_prompt(call.input, call.history, call.tools, format='anthropic')
         system = [{'role': 'system', 'content': body['system']}] if body.get('system') else []
-        messages = [*system, *body['messages'], *map(_restore_anthropic, said)]
+        messages = [*system, *body['messages'], *map(_restore_anthropic, turns)]
         return AdaptedRequest(messages, _tools_of(body), messages)
 
-    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
+    def read_reply(self, reply: Reply, prompter: Prompter, call: ModuleCall) -> Reply:
         return reply
 
 
-def _trace_messages(prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
+def _trace_messages(prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:
     """Messages with their origins, in OpenAI's shape, then those of the tool rounds so far."""
-    traced = prompter.trace(asked.input, asked.history, asked.tools, format='openai')
-    messages = [*traced.body['messages'], *said]
-    first = len(messages) - len(said)
+    traced = prompter.trace(call.input, call.history, call.tools, format='openai')
+    messages = [*traced.body['messages'], *turns]
+    first = len(messages) - len(turns)
     spans = []
-    for number, message in enumerate(said, first):
+    for number, message in enumerate(turns, first):
         origin = Origin('reply' if message['role'] == 'assistant' else 'field', str(message.get('name', '')))
         spans.append(Span(text_of(message.get('content') or ''), origin, number))
     return Trace(messages, (*traced.spans, *spans), traced.notes)
@@ -136,21 +136,21 @@ def _restore_anthropic(message: Message) -> Message:
 
 
 def _filter_thinking(
-    asked: ModuleCall, said: Sequence[Message], policy: ThinkingPolicy
+    call: ModuleCall, turns: Sequence[Message], policy: ThinkingPolicy
 ) -> tuple[ModuleCall, Sequence[Message]]:
     """The conversation with the reasoning that is to be sent: turns can begin in the history and end in `said`."""
-    history = asked.history if isinstance(asked.history, (list, tuple)) else ()
-    is_list = isinstance(asked.input, (list, tuple))
-    now = list(asked.input) if is_list else [{'role': 'user'}]
-    whole = [*history, *now, *said]
-    kept = policy.filter_turns(whole)
-    if kept is whole:
-        return asked, said
+    history = call.history if isinstance(call.history, (list, tuple)) else ()
+    is_list = isinstance(call.input, (list, tuple))
+    now = list(call.input) if is_list else [{'role': 'user'}]
+    whole = [*history, *now, *turns]
+    filtered = policy.filter_turns(whole)
+    if filtered is whole:
+        return call, turns
     middle, end = len(history), len(history) + len(now)
-    changed = {'history': kept[:middle]} if history else {}
+    changed = {'history': filtered[:middle]} if history else {}
     if is_list:
-        changed['input'] = kept[middle:end]
-    return replace(asked, **changed), kept[end:]
+        changed['input'] = filtered[middle:end]
+    return replace(call, **changed), filtered[end:]
 
 
 def _tools_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -177,45 +177,45 @@ class TextAdapter:
         self._binder = ModelBinder(template)
         self._tokenizer = tokenizer
 
-    def word(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> AdaptedRequest:
-        asked, said = _filter_thinking(asked, said, self.thinking)
-        bound, given = self._address(prompter, asked, said)
-        text: str = bound.generate_prompt(*given)
+    def word(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> AdaptedRequest:
+        call, turns = _filter_thinking(call, turns, self.thinking)
+        bound, arguments = self._address(prompter, call, turns)
+        text: str = bound.generate_prompt(*arguments)
         tokenizer = self._tokenizer()
         tokens = [] if tokenizer is None else [token for token in tokenizer.special_tokens if token in text]
         if tokenizer is None or not tokens:
             return AdaptedRequest(text, {}, text)
-        if holds((asked.input, asked.history, said), tokens):
+        if holds((call.input, call.history, turns), tokens):
             placeholders = Placeholders.for_tokens(tokens, unused_in=text)
-            hidden = replace(asked, input=placeholders.insert(asked.input), history=placeholders.insert(asked.history))
-            other, called = self._address(prompter, hidden, placeholders.insert(said))
+            hidden = replace(call, input=placeholders.insert(call.input), history=placeholders.insert(call.history))
+            other, called = self._address(prompter, hidden, placeholders.insert(turns))
             trace = other.trace(*called)
             signed = str(trace.request)
             if placeholders.are_lost_in(trace) and placeholders.restore(signed) == text:
                 return AdaptedRequest(placeholders.encode(signed, tokenizer), {}, text)
-        trace = bound.trace(*given)
+        trace = bound.trace(*arguments)
         if not has_special_token(trace, tokens):
             return AdaptedRequest(text, {}, text)
         ids = encode_trace(trace, special=tokenizer.encode, plain=partial(tokenizer.encode, special=False))
         return AdaptedRequest(list(ids), {}, text)
 
     def _address(
-        self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]
+        self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]
     ) -> tuple[Prompter, PromptArguments]:
         """The prompter bound to this model, and its arguments."""
-        if said:
+        if turns:
             self.check_tool_support(prompter)
-        return self._binder.address(prompter, (asked.input, asked.history, asked.tools), said)
+        return self._binder.address(prompter, (call.input, call.history, call.tools), turns)
 
-    def trace(self, prompter: Prompter, asked: ModuleCall, said: Sequence[Message]) -> Trace:
-        bound, arguments = self._address(prompter, *_filter_thinking(asked, said, self.thinking))
+    def trace(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:
+        bound, arguments = self._address(prompter, *_filter_thinking(call, turns, self.thinking))
         return bound.trace(*arguments)
 
-    def read_reply(self, reply: Reply, prompter: Prompter, asked: ModuleCall) -> Reply:
+    def read_reply(self, reply: Reply, prompter: Prompter, call: ModuleCall) -> Reply:
         reply = reply if reply.reasoning else separate_thinking(reply)
         if reply.reasoning:  # chat templates that take reasoning back know it by this name
             reply = replace(reply, thinking={'reasoning_content': reply.reasoning}, usage=self._count_reasoning(reply))
-        offered = asked.tools or prompter.tools
+        offered = call.tools or prompter.tools
         if not offered or reply.tool_calls or reply.outcome != 'ok':
             return reply
         names = [tool.get('function', tool).get('name') for tool in offered]

@@ -86,20 +86,20 @@ def result_of(work: Coroutine[Any, Any, T]) -> T:
 
 async def run_in_thread(work: Callable[[], T]) -> T:
     """Run user code in a thread of its own, so it may block or call other modules."""
-    given: Future[T] = Future()
-    given.set_running_or_notify_cancel()
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
     inherited = contextvars.copy_context()
 
     def run() -> None:
         try:
             result = inherited.run(work)
         except BaseException as error:  # raised again in the caller
-            given.set_exception(error)
+            future.set_exception(error)
         else:
-            given.set_result(result)
+            future.set_result(result)
 
     threading.Thread(target=run, name='rolecall-thread', daemon=True).start()
-    return await asyncio.wrap_future(given)
+    return await asyncio.wrap_future(future)
 
 
 async def run_user_code(

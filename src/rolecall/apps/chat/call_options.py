@@ -155,7 +155,7 @@ class CallSettings:
     """What tools get as `context.deps`."""
 
 
-def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallSettings:
+def read_call_options(options: Mapping[str, Any], *, served: bool) -> CallSettings:
     """The options of a call; `served` tells whether the model is behind a server.
 
     >>> read_call_options({'timeout': 5, 'max_tokens': 9}, served=True).sampling.max_out_len
@@ -164,7 +164,7 @@ def read_call_options(given: Mapping[str, Any], *, served: bool) -> CallSettings
     Traceback (most recent call last):
     rolecall.apps.chat.module_errors.ModuleError: 'llm_chat_history' is not an option of a call. Write history=[…].
     """
-    rest = dict(given)
+    rest = dict(options)
     timeout, retries, max_cost = (rest.pop(name, None) for name in ('timeout', 'retries', 'max_cost'))
     deps = rest.pop('deps', None)
     if timeout is not None and not (is_number(timeout) and timeout > 0):
@@ -189,7 +189,7 @@ def _pop_mapping(name: str, options: dict[str, Any], *, served: bool) -> dict[st
         return None
     if not served:
         raise ModuleError(f'{name} is for models behind a server; this one runs in this process.')
-    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ModuleError(f'{name} must be a mapping of names, got {value!r:.60}.')
     return dict(value)
 
@@ -217,13 +217,13 @@ def _check_json(name: str, value: Any) -> None:
         raise ModuleError(f'{name} must be data that JSON can carry: {error}.') from None
 
 
-def read_sampling(given: Mapping[str, Any]) -> Sampling:
+def read_sampling(options: Mapping[str, Any]) -> Sampling:
     """Sampling parameters by their usual names.
 
     >>> read_sampling({'max_tokens': 9, 'stop': 'END', 'presence_penalty': 1}).as_dict()
     {'max_out_len': 9, 'stop': ['END'], 'presence_penalty': 1}
     """
-    rest = {name: value for name, value in given.items() if value is not None}
+    rest = {name: value for name, value in options.items() if value is not None}
     length = _read_length({name: rest.pop(name) for name in _LENGTHS if name in rest})
     stop = rest.pop('stop', ())
     if not isinstance(stop, str) and not (isinstance(stop, (list, tuple)) and all(isinstance(s, str) for s in stop)):

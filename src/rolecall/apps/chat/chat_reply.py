@@ -99,7 +99,7 @@ class ChatReply(Reply, Generic[T]):
         )
 
 
-def read_user_messages(prompter: Prompter, given: Any) -> list[Message]:
+def read_user_messages(prompter: Prompter, user: Any) -> list[Message]:
     """The user's message in the input of a call, as the prompter reads it. For slots alone, their values.
 
     >>> from rolecall import ChatPrompter
@@ -108,7 +108,7 @@ def read_user_messages(prompter: Prompter, given: Any) -> list[Message]:
     """
     takes_input = 'input' in {*fields_of(prompter.template), *prompter.messages_only}
     reader = InputReader(prompter.slots, takes_input=takes_input, name=type(prompter).__name__)
-    return list(reader.user_messages(given))
+    return list(reader.user_messages(user))
 
 
 def find_cost(usage: Usage, price: Price | None) -> float | None:

@@ -177,23 +177,23 @@ class Conversation:
     def _is_last(self) -> bool:
         return self.place == len(self.answerers) - 1
 
-    async def answer_in_time(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
+    async def answer_in_time(self, prompter: Prompter, call: ModuleCall) -> ChatReply:
         """The reply to a call, within its timeout."""
         about = {'gen_ai.operation.name': 'invoke_agent', 'rolecall.call.id': self.id}
         span = start_span('invoke_agent', about)
         enter_span(span)
         try:
-            reply = await self._answer_in_time(prompter, asked)
+            reply = await self._answer_in_time(prompter, call)
         except BaseException as error:
             end_span(span, error=error)
             raise
         end_span(span, {'gen_ai.response.model': reply.model, 'rolecall.cost': reply.cost})
         return reply
 
-    async def _answer_in_time(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
+    async def _answer_in_time(self, prompter: Prompter, call: ModuleCall) -> ChatReply:
         timeout = self.answerers[0].options.timeout
         try:
-            return await asyncio.wait_for(self.hold(prompter, asked), timeout)
+            return await asyncio.wait_for(self.hold(prompter, call), timeout)
         except asyncio.TimeoutError:
             last = f' The last attempt: {self.failures[-1]}' if self.failures else ''
             status = self.failures[-1].status if self.failures else None
@@ -206,21 +206,21 @@ class Conversation:
             raise UnfinishedCallError(error, [*self.before, *self.said], self.attempts) from error
         raise error
 
-    async def hold(self, prompter: Prompter, asked: ModuleCall) -> ChatReply:
+    async def hold(self, prompter: Prompter, call: ModuleCall) -> ChatReply:
         """The reply of the first model that answers."""
-        earlier = copy_data(asked.history) if isinstance(asked.history, (list, tuple)) else []
-        prompter, asked = await apply_hooks(prompter, asked)
+        earlier = copy_data(call.history) if isinstance(call.history, (list, tuple)) else []
+        prompter, call = await apply_hooks(prompter, call)
         if self.toolbox is not None:
             for answerer in self.answerers:
                 answerer.line.adapter.check_tool_support(prompter)
             if self.answerers[0].options.deps is None and (name := self.toolbox.find_tool_with_deps()) is not None:
                 raise ModuleError(f'the tool {name} needs dependencies: pass deps=… with the call.')
-        media = find_media(asked)
+        media = find_media(call)
         if media and not self.line.takes_media:
             raise ModuleError(f'{media[0]}: this model takes text only.')
         while True:
             try:
-                reply, value = await self.line.hold(self._converse(prompter, asked, earlier, media))
+                reply, value = await self.line.hold(self._converse(prompter, call, earlier, media))
             except (ModelError, BadAnswerError) as error:
                 if self._is_last or self.streamed or not self.failover.applies_to(error):
                     raise
@@ -244,7 +244,7 @@ class Conversation:
         return Attempt(self.answerers[self.place].name, usage, cost, failure)
 
     async def _converse(
-        self, prompter: Prompter, asked: ModuleCall, earlier: Sequence[Any], media: Sequence[str]
+        self, prompter: Prompter, call: ModuleCall, earlier: Sequence[Any], media: Sequence[str]
     ) -> tuple[Reply, Any]:
         """The reply of the current model and its value. With a toolbox, run the tools it calls until it answers."""
         if media and not self.line.takes_media:
@@ -254,14 +254,14 @@ class Conversation:
         while True:
             self._check_cost()
             if self.budget is not None:
-                asked = await self._trim(self.budget, prompter, asked)
+                call = await self._trim(self.budget, prompter, call)
             try:
-                reply = await self._ask(prompter, asked, len(earlier))
+                reply = await self._ask(prompter, call, len(earlier))
             except ModelError as error:
                 if media and error.status in _UNSUPPORTED:
                     error.args = (f'{error} ({media[0]}: does the model take more than text?)',)
                 raise
-            self.before = self.before or (*earlier, *read_user_messages(prompter, asked.input))
+            self.before = self.before or (*earlier, *read_user_messages(prompter, call.input))
             if self.toolbox is not None and reply.tool_calls:
                 self.said.append(self.line.adapter.thinking.write_message(reply))
                 if self.rounds == most:
@@ -314,33 +314,33 @@ class Conversation:
         if spent >= most:
             raise CostLimitError(spent, most, [*self.before, *self.said])
 
-    async def _trim(self, budget: TokenBudget, prompter: Prompter, asked: ModuleCall) -> ModuleCall:
+    async def _trim(self, budget: TokenBudget, prompter: Prompter, call: ModuleCall) -> ModuleCall:
         """The call with a history that keeps to the token budget, tool rounds so far included."""
-        check_history(asked.history or ())
+        check_history(call.history or ())
         model, sampling = self.line.model, self.options.sampling
 
         async def measure(history: Sequence[Any]) -> int:
-            request, extra, _ = self.line.adapter.word(prompter, replace(asked, history=list(history)), self.said)
+            request, extra, _ = self.line.adapter.word(prompter, replace(call, history=list(history)), self.said)
             return await budget.measure(model, request, replace(sampling, extra={**sampling.extra, **extra}))
 
-        kept, dropped = await drop_turns_to_fit(asked.history or (), measure, budget.limit_for(model, sampling))
+        remaining, dropped = await drop_turns_to_fit(call.history or (), measure, budget.limit_for(model, sampling))
         if dropped:
             self.dropped += dropped
             self._report('trim', dropped)
-        return replace(asked, history=list(kept)) if dropped else asked
+        return replace(call, history=list(remaining)) if dropped else call
 
-    async def _ask(self, prompter: Prompter, asked: ModuleCall, earlier: int) -> Reply:
+    async def _ask(self, prompter: Prompter, call: ModuleCall, earlier: int) -> Reply:
         adapter, sampling = self.line.adapter, self.options.sampling
-        request, extra, reads = adapter.word(prompter, asked, self.said)
+        request, extra, reads = adapter.word(prompter, call, self.said)
         if self.first is None:
-            self.first = adapter.word(prompter, asked, ()).reads if self.said else reads
+            self.first = adapter.word(prompter, call, ()).reads if self.said else reads
         if self.answer is not None and self.line.model.capabilities.json_schema:
             extra = {**extra, 'json_schema': self.answer.schema}
         calls = None
-        if adapter.writes_calls and (asked.tools or prompter.tools):
+        if adapter.writes_calls and (call.tools or prompter.tools):
             calls = CallFilter(lambda text: self._pass_on(StreamPiece('text', text)))
         self.reads, self.streamed = reads, False
-        self._report('request', reads, partial(adapter.trace, prompter, asked, tuple(self.said)))
+        self._report('request', reads, partial(adapter.trace, prompter, call, tuple(self.said)))
         own = _without_forced_choice(sampling.extra) if self.rounds else sampling.extra
         drawn = replace(sampling, extra={**own, **extra})
 
@@ -351,7 +351,7 @@ class Conversation:
                 self._pass_on(piece)
 
         reply = await self._send(request, drawn, None if self.on_piece is None else take)
-        reply = adapter.read_reply(reply, prompter, asked)
+        reply = adapter.read_reply(reply, prompter, call)
         self._report('reply', reply)
         if calls is not None and self.on_piece is not None:
             calls.finish(reply.text)
@@ -400,9 +400,9 @@ class Conversation:
         """Report a retry; refuse one for which the server asks longer than the caller waits."""
         longest = self.options.timeout or _LONGEST_RETRY_AFTER
         if error.retry_after is not None and error.retry_after > longest:
-            asked = f'It asks for a pause of {error.retry_after:,.0f} s, and the call waits {longest:g} s at most.'
+            sentence = f'It asks for a pause of {error.retry_after:,.0f} s, and the call waits {longest:g} s at most.'
             raise ModelError(
-                f'{str(error).rstrip(".")}. {asked}',
+                f'{str(error).rstrip(".")}. {sentence}',
                 status=error.status,
                 retry_after=error.retry_after,
                 transient=True,
@@ -469,29 +469,29 @@ def _number_calls(reply: Reply, start: int) -> Reply:
     return replace(reply, tool_calls=tuple(calls))
 
 
-def find_media(asked: ModuleCall) -> list[str]:
+def find_media(call: ModuleCall) -> list[str]:
     """Where a call has more than text, each place with the kind of content.
 
     >>> find_media(ModuleCall([{'role': 'user', 'content': [{'type': 'image_url', 'image_url': {'url': 'a.png'}}]}]))
     ['input[0].content[0] has type image_url']
     """
-    found = []
-    for name, turns in (('history', asked.history), ('input', asked.input)):
+    places = []
+    for name, turns in (('history', call.history), ('input', call.input)):
         for i, turn in enumerate(turns if isinstance(turns, (list, tuple)) else ()):
             content = turn.get('content') if isinstance(turn, Mapping) else None
             for k, part in enumerate(content if isinstance(content, (list, tuple)) else ()):
                 kind = part.get('type') if isinstance(part, Mapping) else None
                 if kind in _MEDIA:
-                    found.append(f'{name}[{i}].content[{k}] has type {kind}')
-    return found
+                    places.append(f'{name}[{i}].content[{k}] has type {kind}')
+    return places
 
 
-async def apply_hooks(prompter: Prompter, asked: ModuleCall) -> tuple[Prompter, ModuleCall]:
+async def apply_hooks(prompter: Prompter, call: ModuleCall) -> tuple[Prompter, ModuleCall]:
     """The prompter without its hooks, and the call as the hooks changed it."""
     if not prompter.hooks:
-        return prompter, asked
-    given = (asked.input, asked.history, asked.tools, None)
-    changed = await run_in_thread(lambda: run_hooks(prompter.hooks, given))
+        return prompter, call
+    arguments = (call.input, call.history, call.tools, None)
+    changed = await run_in_thread(lambda: run_hooks(prompter.hooks, arguments))
     return _without_hooks(prompter), ModuleCall(*changed[:3])
 
 

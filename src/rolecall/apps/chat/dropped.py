@@ -18,8 +18,8 @@ def warn_if_dropped(method: str) -> None:
 
 @lru_cache(maxsize=256)
 def _pops_result(code: CodeType, at: int) -> bool:
-    """Whether the instruction after the call at this offset throws its result away."""
+    """Whether the step after the call at this offset throws its result away."""
     import dis
 
-    following = (one.opname for one in dis.get_instructions(code) if one.offset > at and one.opname != 'CACHE')
+    following = (step.opname for step in dis.get_instructions(code) if step.offset > at and step.opname != 'CACHE')
     return next(following, '') == 'POP_TOP'

@@ -118,6 +118,6 @@ def _describe_spent(spent: Spent) -> str:
         ('output', usage.output_tokens),
         ('reasoning', usage.reasoning_tokens),
     )
-    known = [f'{amount} {name}' for name, amount in amounts if amount is not None]
+    parts = [f'{amount} {name}' for name, amount in amounts if amount is not None]
     price = 'price not known' if spent.cost is None else f'${spent.cost:.6f}'
-    return f'{", ".join(known) or "not reported"} tokens, {price}'
+    return f'{", ".join(parts) or "not reported"} tokens, {price}'

@@ -57,7 +57,7 @@ def schema_of(hint: Any, *, inside: tuple[Any, ...] = ()) -> dict[str, Any]:
     if origin is Literal:
         return _choice(arguments)
     if origin in (Union, types.UnionType):
-        return {'anyOf': [schema_of(one, inside=inside) for one in arguments]}
+        return {'anyOf': [schema_of(argument, inside=inside) for argument in arguments]}
     if is_pydantic(hint):
         schema: dict[str, Any] = hint.model_json_schema()
         return schema
@@ -89,14 +89,14 @@ def find_undescribed(hint: Any, *, inside: tuple[Any, ...] = ()) -> Any:
     """
     if is_pydantic(hint) or get_origin(hint) is Literal or hint in inside:
         return None
-    found = _fields_of(hint)
-    kinds = get_args(hint) if found is None else tuple(kind for kind, _ in found.values())
+    fields = _fields_of(hint)
+    kinds = get_args(hint) if fields is None else tuple(kind for kind, _ in fields.values())
     if get_origin(hint) is Annotated:
         kinds = kinds[:1]
-    if found is None and not kinds:
+    if fields is None and not kinds:
         return hint if isinstance(hint, type) and hint is not object and not schema_of(hint) else None
     undescribed = (find_undescribed(kind, inside=(*inside, hint)) for kind in kinds)
-    return next((one for one in undescribed if one is not None), None)
+    return next((kind_without_form for kind_without_form in undescribed if kind_without_form is not None), None)
 
 
 def _choice(values: tuple[Any, ...]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _choice(values: tuple[Any, ...]) -> dict[str, Any]:
 
 def _container(name: str, arguments: tuple[Any, ...], inside: tuple[Any, ...]) -> dict[str, Any]:
     if name == 'tuple' and arguments and arguments[-1] is not Ellipsis:
-        items = [schema_of(one, inside=inside) for one in arguments]
+        items = [schema_of(argument, inside=inside) for argument in arguments]
         return {'type': 'array', 'prefixItems': items, 'minItems': len(items), 'maxItems': len(items)}
     if name in (*_LISTS, *_SETS, 'tuple'):
         of = {'items': schema_of(arguments[0], inside=inside)} if arguments else {}
@@ -119,11 +119,11 @@ def _container(name: str, arguments: tuple[Any, ...], inside: tuple[Any, ...]) -
 
 
 def _object(hint: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
-    found = _fields_of(hint) or {}
+    fields = _fields_of(hint) or {}
     return {
         'type': 'object',
-        'properties': {name: schema_of(kind, inside=inside) for name, (kind, _) in found.items()},
-        'required': [name for name, (_, needed) in found.items() if needed],
+        'properties': {name: schema_of(kind, inside=inside) for name, (kind, _) in fields.items()},
+        'required': [name for name, (_, needed) in fields.items() if needed],
     }
 
 
@@ -135,9 +135,9 @@ def _fields_of(hint: Any) -> dict[str, tuple[Any, bool]] | None:
         kinds = get_type_hints(hint, include_extras=True)
         missing = dataclasses.MISSING
         return {
-            one.name: (kinds[one.name], one.default is missing and one.default_factory is missing)
-            for one in dataclasses.fields(hint)
-            if one.init
+            field.name: (kinds[field.name], field.default is missing and field.default_factory is missing)
+            for field in dataclasses.fields(hint)
+            if field.init
         }
     return None
 
@@ -164,8 +164,8 @@ def value_of(value: Any, hint: Any, where: str) -> Any:
         return _first_that_fits(value, arguments, where)
     if is_pydantic(hint):
         return _validate(value, hint, where)
-    if (found := _fields_of(hint)) is not None:
-        return _record(value, hint, found, where)
+    if (fields := _fields_of(hint)) is not None:
+        return _record(value, hint, fields, where)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(_one_of(value, tuple(member.value for member in hint), where))
     return _container_value(value, getattr(origin or hint, '__name__', ''), arguments, where)
@@ -180,9 +180,9 @@ def _validate(value: Any, hint: Any, where: str) -> Any:
     try:
         return hint.model_validate(value)
     except ValueError as error:  # pydantic's ValidationError is one
-        found = error.errors() if hasattr(error, 'errors') else [{'loc': (), 'msg': str(error)}]
-        said = (f'{".".join(map(str, (where, *one["loc"])))}: {one["msg"]}' for one in found)
-        raise BadValueError('; '.join(said)) from None
+        problems = error.errors() if hasattr(error, 'errors') else [{'loc': (), 'msg': str(error)}]
+        sentences = (f'{".".join(map(str, (where, *problem["loc"])))}: {problem["msg"]}' for problem in problems)
+        raise BadValueError('; '.join(sentences)) from None
 
 
 def plain_value(value: Any) -> Any:
@@ -194,13 +194,13 @@ def plain_value(value: Any) -> Any:
     if is_pydantic(type(value)):
         return value.model_dump(mode='json')
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain_value(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        return {item.name: plain_value(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return plain_value(value.value)
     if isinstance(value, Mapping):
-        return {key: plain_value(one) for key, one in value.items()}
+        return {key: plain_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain_value(one) for one in value]
+        return [plain_value(item) for item in value]
     if isinstance(value, (set, frozenset)):
         return sorted(map(plain_value, value), key=repr)
     if isinstance(value, (datetime.date, datetime.time)):
@@ -222,30 +222,30 @@ def hoist_definitions(schema: dict[str, Any]) -> dict[str, Any]:
 def _lift(schema: Any, definitions: dict[str, Any]) -> Any:
     """The schema without its `$defs`, which go to `definitions`. Two that share a name get different ones."""
     if isinstance(schema, list):
-        return [_lift(one, definitions) for one in schema]
+        return [_lift(part, definitions) for part in schema]
     if not isinstance(schema, dict):
         return schema
     own = schema.get('$defs')
     if isinstance(own, dict):
-        names = {name: _free_name(name, one, definitions) for name, one in own.items()}
+        names = {name: _free_name(name, part, definitions) for name, part in own.items()}
         renamed = _rename(schema, {name: new for name, new in names.items() if new != name})
-        own, schema = renamed['$defs'], {key: one for key, one in renamed.items() if key != '$defs'}
-        definitions |= {names[name]: one for name, one in own.items()}
-    return {key: _lift(one, definitions) for key, one in schema.items()}
+        own, schema = renamed['$defs'], {key: part for key, part in renamed.items() if key != '$defs'}
+        definitions |= {names[name]: part for name, part in own.items()}
+    return {key: _lift(part, definitions) for key, part in schema.items()}
 
 
 def _free_name(name: str, definition: Any, taken: Mapping[str, Any]) -> str:
     candidates = (name if number == 1 else f'{name}{number}' for number in itertools.count(1))
-    return next(one for one in candidates if one not in taken or taken[one] == definition)
+    return next(candidate for candidate in candidates if candidate not in taken or taken[candidate] == definition)
 
 
 def _rename(schema: Any, names: Mapping[str, str]) -> Any:
     """The schema with references to renamed definitions."""
     if isinstance(schema, list):
-        return [_rename(one, names) for one in schema]
+        return [_rename(part, names) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    renamed = {key: _rename(one, names) for key, one in schema.items()}
+    renamed = {key: _rename(part, names) for key, part in schema.items()}
     reference = schema.get('$ref')
     if isinstance(reference, str) and (new := names.get(reference.removeprefix('#/$defs/'))):
         renamed['$ref'] = f'#/$defs/{new}'
@@ -276,36 +276,36 @@ def _read_text(value: Any, kind: Any, where: str) -> Any:
     raise BadValueError(f'{where} must be a {kind.__name__} as a string, got {value!r:.60}')
 
 
-def _one_of(value: Any, known: tuple[Any, ...], where: str) -> Any:
-    found = [one for one in known if one == value and isinstance(one, bool) == isinstance(value, bool)]
-    if not found:
-        raise BadValueError(f'{where} must be one of {", ".join(map(repr, known))}; got {value!r:.60}')
-    return found[0]
+def _one_of(value: Any, choices: tuple[Any, ...], where: str) -> Any:
+    matches = [choice for choice in choices if choice == value and isinstance(choice, bool) == isinstance(value, bool)]
+    if not matches:
+        raise BadValueError(f'{where} must be one of {", ".join(map(repr, choices))}; got {value!r:.60}')
+    return matches[0]
 
 
 def _first_that_fits(value: Any, hints: tuple[Any, ...], where: str) -> Any:
-    said = []
+    objections = []
     # Prefer the value's own type: 1 stays 1 for `float | int`.
     for hint in sorted(hints, key=lambda hint: hint is not type(value)):
         try:
             return value_of(value, hint, where)
         except BadValueError as error:
-            said.append(str(error))
-    raise BadValueError(' or '.join(said))
+            objections.append(str(error))
+    raise BadValueError(' or '.join(objections))
 
 
-def _record(value: Any, hint: Any, found: Mapping[str, tuple[Any, bool]], where: str) -> Any:
+def _record(value: Any, hint: Any, fields: Mapping[str, tuple[Any, bool]], where: str) -> Any:
     if not isinstance(value, Mapping):
         raise BadValueError(f'{where} must be an object, got {value!r:.60}')
-    missing = [name for name, (_, needed) in found.items() if needed and name not in value]
-    unknown = [name for name in value if name not in found]
+    missing = [name for name, (_, needed) in fields.items() if needed and name not in value]
+    unknown = [name for name in value if name not in fields]
     if missing or unknown:
         raise BadValueError(
             f'{where} lacks {missing[0]!r}' if missing else f'{where} has an unknown field {unknown[0]!r:.60}'
         )
-    given = {name: value_of(item, found[name][0], f'{where}.{name}') for name, item in value.items()}
+    values = {name: value_of(item, fields[name][0], f'{where}.{name}') for name, item in value.items()}
     try:
-        return hint(**given)
+        return hint(**values)
     except (ValueError, TypeError, ArithmeticError) as error:  # what a type's own checks raise
         raise BadValueError(f'{where}: {error}') from error
 

@@ -85,8 +85,8 @@ class TrainableModule(ChatModule):
 
     _served = False
 
-    def __init__(self, model: str | Path, *, engine: Engine | None = None, **given: Unpack[LocalOptions]) -> None:
-        options: dict[str, Any] = {**given}
+    def __init__(self, model: str | Path, *, engine: Engine | None = None, **own: Unpack[LocalOptions]) -> None:
+        options: dict[str, Any] = {**own}
         if not isinstance(model, (str, Path)) or not str(model):
             raise ModuleError(f"model must be a name, a file or a folder such as 'smollm2', got {model!r:.60}.")
         if engine is not None and engine not in _TYPES:
@@ -206,8 +206,8 @@ class _LocalModel:
     @property
     def training_entry(self) -> dict[str, Any]:
         """The model entry that says which weights to train."""
-        known = ('tokenizer_path', 'tokenizer_kwargs', 'model_kwargs', 'device', 'dtype', 'trust_remote_code')
-        options = {name: value for name, value in self._options.items() if name in known}
+        trained_with = ('tokenizer_path', 'tokenizer_kwargs', 'model_kwargs', 'device', 'dtype', 'trust_remote_code')
+        options = {name: value for name, value in self._options.items() if name in trained_with}
         kind = 'LlamaCpp' if self.engine == 'llama' else 'HuggingFaceCausalLM'
         return {'abbr': Path(self._path).name, **options, 'type': kind, 'path': self._path}
 
@@ -228,9 +228,9 @@ class _LocalModel:
                 raise DataError(f'folder not found: {self._path}.')
             template = _template_in_folder(self._folder())
             model = self._begin(template, guess=True)
-            found = template or _template_in_folder(self._folder())  # a hub model is only downloaded now
-            if found is not None:
-                self.line = Connection(model, _adapter(model, found), _NO_RETRIES, _FREE)
+            own_template = template or _template_in_folder(self._folder())  # a hub model is only downloaded now
+            if own_template is not None:
+                self.line = Connection(model, _adapter(model, own_template), _NO_RETRIES, _FREE)
             elif template is None:
                 self.stop()
                 self._begin(None)
@@ -268,11 +268,11 @@ class _LocalModel:
 
     def _folder(self) -> Path | None:
         """The folder of a Hugging Face model, if it is local."""
-        given = Path(os.path.expanduser(str(self._options.get('tokenizer_path') or self._path)))
-        if given.is_dir():
-            return given
-        found = find_tokenizer({'path': str(given)})
-        return None if found is None else Path(found.name).parent
+        place = Path(os.path.expanduser(str(self._options.get('tokenizer_path') or self._path)))
+        if place.is_dir():
+            return place
+        tokenizer = find_tokenizer({'path': str(place)})
+        return None if tokenizer is None else Path(tokenizer.name).parent
 
 
 def _adapter(model: Model, template: ChatTemplate | None) -> TextAdapter:

@@ -152,15 +152,15 @@ async def _set(event: asyncio.Event) -> None:
 
 
 async def _list_tools(client: Any) -> list[Any]:
-    found: list[Any] = []
+    tools: list[Any] = []
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
-        found += page.tools
+        tools += page.tools
         cursor = page.next_cursor
         if not cursor:
             break
-    return found
+    return tools
 
 
 def _read_tool(client: Any, tool: Any) -> Tool:

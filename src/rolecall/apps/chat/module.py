@@ -157,8 +157,8 @@ class ChatModule(ModuleCalls):
 
     async def _count(self, user: Any, history: History, tools: Tools) -> int | None:
         line, offered = self._connection(), self._describe_tools(tools)
-        prompter, asked = await apply_hooks(self._prompter, ModuleCall(user, history, offered or None))
-        request, extra, _ = line.adapter.word(prompter, asked, ())
+        prompter, call = await apply_hooks(self._prompter, ModuleCall(user, history, offered or None))
+        request, extra, _ = line.adapter.word(prompter, call, ())
         sampling = self._read_options({}).sampling
         return await count_exactly(line.model, request, replace(sampling, extra={**sampling.extra, **extra}))
 

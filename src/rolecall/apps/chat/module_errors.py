@@ -73,8 +73,8 @@ class ToolCallsError(NoAnswerError):
 class BadAnswerError(ModuleError):
     """The answer is not of the type that `returns=` asked for, however often it was asked for. `reply` is the last."""
 
-    def __init__(self, reply: Reply, why: str, asked: int) -> None:
-        times = 'once' if asked == 1 else f'{asked} times'
+    def __init__(self, reply: Reply, why: str, tries: int) -> None:
+        times = 'once' if tries == 1 else f'{tries} times'
         super().__init__(f'the answer does not fit `returns`, asked for {times}: {why}.')
         self.reply = reply
 

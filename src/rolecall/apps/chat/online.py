@@ -95,9 +95,9 @@ class OnlineChatModule(ChatModule):
         base_url: str | None = None,
         api_key: str | Sequence[str] | None = None,
         stream: bool = False,
-        **given: Unpack[OnlineModuleOptions],
+        **module_options: Unpack[OnlineModuleOptions],
     ) -> None:
-        options: dict[str, Any] = {**given}
+        options: dict[str, Any] = {**module_options}
         self._made_with = {
             **options,
             'source': source,
@@ -125,22 +125,22 @@ class OnlineChatModule(ChatModule):
             raise ModuleError(f"{what} Write price={{'input': 1.0, 'output': 4.0}} (US dollars for a million tokens).")
         if base_url is not None and not (isinstance(base_url, str) and base_url.strip()):
             raise ModuleError(f'base_url must be the URL of a server, or None for the default, got {base_url!r:.60}.')
-        found = ChatSource('custom', base_url) if source is None and base_url is not None else find_source(source)
+        service = ChatSource('custom', base_url) if source is None and base_url is not None else find_source(source)
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
-        entry |= _address(found, model, base_url, api_key)
+        entry |= _address(service, model, base_url, api_key)
         if stream:
             entry['stream'] = True
-        built = (anthropic if found.anthropic else openai).build(entry, name=_NAME)
+        built = (anthropic if service.anthropic else openai).build(entry, name=_NAME)
         timeout = options.get('timeout') or 600.0
         retry_policy = RetryPolicy(seconds=timeout, retries=retries, when_busy=2 * retries)
-        self.source = found.name
+        self.source = service.name
         self.model = str(entry.get('model') or '')
         thinking = ThinkingPolicy(
             name_author(built),
-            'anthropic' if found.anthropic else 'openai',
+            'anthropic' if service.anthropic else 'openai',
             resend or _usual_resend(self.source, self.model),
         )
-        adapter = AnthropicAdapter(thinking) if found.anthropic else OpenAIAdapter(thinking)
+        adapter = AnthropicAdapter(thinking) if service.anthropic else OpenAIAdapter(thinking)
         price = find_price({'model': self.model, 'price': options.get('price')})
         self._shared = Connection(built, adapter, retry_policy, price)
         weakref.finalize(self._shared, _close, built)
@@ -153,8 +153,8 @@ class OnlineChatModule(ChatModule):
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: how the module was made, its prompter and tools; no connection, no key."""
-        kept = {name: value for name, value in self.__dict__.items() if name != '_shared'}
-        return {**kept, '_made_with': _leave_secrets_out(self._made_with)}
+        state = {name: value for name, value in self.__dict__.items() if name != '_shared'}
+        return {**state, '_made_with': _leave_secrets_out(self._made_with)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         OnlineChatModule.__init__(self, **state['_made_with'])
@@ -194,13 +194,13 @@ def find_source(name: str | None) -> ChatSource:
     rolecall.apps.chat.module_errors.ModuleError: unknown source 'opnai'. Did you mean 'openai'?
     """
     if name is None:
-        found = next((source for source in SOURCES.values() if source.variable), None)
-        if found is None:
+        service = next((source for source in SOURCES.values() if source.variable), None)
+        if service is None:
             raise ModuleError(
                 'no source given, and no API key found in the environment. Name a source (openai, ollama, …) or '
                 'a base_url, or set a key such as OPENAI_API_KEY.'
             )
-        return found
+        return service
     word = name.strip().lower()
     source = SOURCES.get(ALIASES.get(word, word))
     if source is None:
@@ -228,23 +228,23 @@ def _leave_secrets_out(made_with: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a module without keys and passwords. Names of environment variables (`$NAME`) are not secret."""
     key = made_with['api_key']
     public = key is None or (isinstance(key, str) and key.startswith('$')) or key == ''
-    kept = {**made_with, 'api_key': key if public else None}
+    public_arguments = {**made_with, 'api_key': key if public else None}
     secrets = find_secrets(made_with)
     for name in ('headers', 'extra_headers', 'extra_body', 'generation_kwargs'):
-        if isinstance(given := kept.get(name), Mapping):
-            kept[name] = _drop_secrets(given, secrets)
+        if isinstance(values := public_arguments.get(name), Mapping):
+            public_arguments[name] = _drop_secrets(values, secrets)
     for name in ('source', 'base_url', 'proxy'):
-        if isinstance(url := kept.get(name), str) and '://' in url:
-            kept[name] = drop_url_secrets(url)
-    return kept
+        if isinstance(url := public_arguments.get(name), str) and '://' in url:
+            public_arguments[name] = drop_url_secrets(url)
+    return public_arguments
 
 
 def _drop_secrets(value: Any, secrets: Collection[str]) -> Any:
     if isinstance(value, Mapping):
-        public = ((name, one) for name, one in value.items() if not is_secret_name(str(name)))
-        return {name: _drop_secrets(one, secrets) for name, one in public if not _is_one_of(one, secrets)}
+        public = ((name, item) for name, item in value.items() if not is_secret_name(str(name)))
+        return {name: _drop_secrets(item, secrets) for name, item in public if not _is_one_of(item, secrets)}
     if isinstance(value, (list, tuple)):
-        return [_drop_secrets(one, secrets) for one in value if not _is_one_of(one, secrets)]
+        return [_drop_secrets(item, secrets) for item in value if not _is_one_of(item, secrets)]
     return value
 
 
@@ -261,11 +261,11 @@ def _usual_resend(source: str, model: str) -> Resend:
     return 'tool_turns' if 'deepseek' in f'{source} {model}'.lower() else 'always'
 
 
-def _read_resend(given: Any) -> Resend | None:
-    found = next((one for one in RESEND if one == given), None)
-    if given is not None and found is None:
-        raise ModuleError(f'resend_thinking must be one of {", ".join(map(repr, RESEND))}, got {given!r:.60}.')
-    return found
+def _read_resend(value: Any) -> Resend | None:
+    choice = next((known_choice for known_choice in RESEND if known_choice == value), None)
+    if value is not None and choice is None:
+        raise ModuleError(f'resend_thinking must be one of {", ".join(map(repr, RESEND))}, got {value!r:.60}.')
+    return choice
 
 
 def _close(model: Model) -> None:

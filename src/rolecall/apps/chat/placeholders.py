@@ -27,7 +27,7 @@ def holds(value: Any, tokens: Iterable[str]) -> bool:
     if isinstance(value, str):
         return any(token in value for token in tokens)
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return any(holds(one, tokens) for one in inner)
+    return any(holds(item, tokens) for item in inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Placeholders:
                 value = value.replace(token, sign)
             return value
         if isinstance(value, Mapping):
-            return {key: self.insert(one) for key, one in value.items()}
-        return [self.insert(one) for one in value] if isinstance(value, (list, tuple)) else value
+            return {key: self.insert(item) for key, item in value.items()}
+        return [self.insert(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     def restore(self, text: str) -> str:
         """The text with placeholders replaced by their tokens."""

@@ -358,8 +358,8 @@ class AnswerFilter:
             self._state, self._kept = 'thought', rest
         else:
             lengths = range(min(len(thought), len(self._closing) - 1), 0, -1)
-            held = next((length for length in lengths if self._closing.startswith(thought[-length:])), 0)
-            thought, self._kept = thought[: len(thought) - held], thought[len(thought) - held :]
+            withheld = next((length for length in lengths if self._closing.startswith(thought[-length:])), 0)
+            thought, self._kept = thought[: len(thought) - withheld], thought[len(thought) - withheld :]
         if thought and self._on_thinking is not None:
             self._on_thinking(thought)
 

@@ -35,21 +35,21 @@ class AnswerType:
     wraps: bool = False
 
     @classmethod
-    def of(cls, given: Any) -> AnswerType:
+    def of(cls, returns: Any) -> AnswerType:
         """The type that `returns=` names."""
-        if isinstance(given, Mapping):
-            return cls._of_schema(given)
+        if isinstance(returns, Mapping):
+            return cls._of_schema(returns)
         try:
-            schema, undescribed = schema_of(given), find_undescribed(given)
+            schema, undescribed = schema_of(returns), find_undescribed(returns)
         except (NameError, TypeError, AttributeError, SyntaxError, RecursionError) as error:
-            raise ModuleError(f'returns: {given!r:.60} cannot be described to a model: {error}.') from None
+            raise ModuleError(f'returns: {returns!r:.60} cannot be described to a model: {error}.') from None
         if not schema or undescribed is not None:
-            what = given if undescribed is None else undescribed
+            what = returns if undescribed is None else undescribed
             remedy = 'Give a pydantic model, a dataclass, a TypedDict, a type such as list[int], or a JSON Schema.'
             raise ModuleError(f'returns: {what!r:.60} says nothing about the answer. {remedy}')
         closed = _close_objects(hoist_definitions(schema))
         wraps = closed.get('type') != 'object'
-        return cls(given, _wrap(closed) if wraps else closed, wraps)
+        return cls(returns, _wrap(closed) if wraps else closed, wraps)
 
     @classmethod
     def _of_schema(cls, schema: Mapping[str, Any]) -> AnswerType:
@@ -57,7 +57,7 @@ class AnswerType:
             references = _REFERENCE.findall(json.dumps(schema))
         except (TypeError, ValueError, RecursionError) as error:
             raise ModuleError(f'returns: the JSON Schema cannot be written as JSON: {error}.') from None
-        wraps = schema.get('type') != 'object' and all(one.startswith('#/$defs/') for one in references)
+        wraps = schema.get('type') != 'object' and all(reference.startswith('#/$defs/') for reference in references)
         return cls(Any, _wrap(schema) if wraps else schema, wraps)
 
     def read(self, text: str) -> Any:
@@ -158,7 +158,7 @@ def _read_json(text: str) -> Any:
 
 
 def _wrap(schema: Mapping[str, Any]) -> dict[str, Any]:
-    inner = {key: one for key, one in schema.items() if key != '$defs'}
+    inner = {key: part for key, part in schema.items() if key != '$defs'}
     whole = {'type': 'object', 'properties': {_ONLY: inner}, 'required': [_ONLY], 'additionalProperties': False}
     return {**whole, '$defs': schema['$defs']} if '$defs' in schema else whole
 
@@ -199,21 +199,21 @@ def _check(value: Any, schema: Any, where: str, document: Mapping[str, Any]) -> 
     if not isinstance(schema, Mapping):
         return
     if isinstance(reference := schema.get('$ref'), str):
-        found: Any = document
+        target: Any = document
         for step in reference.removeprefix('#').split('/')[1:]:
-            found = found.get(step, {}) if isinstance(found, Mapping) else {}
-        _check(value, found, where, document)
+            target = target.get(step, {}) if isinstance(target, Mapping) else {}
+        _check(value, target, where, document)
     if isinstance(kinds := schema.get('type'), (str, list)):
         names = [kinds] if isinstance(kinds, str) else kinds
         if not any(_is_a(value, name) for name in names):
             raise BadValueError(f'{where} must be {" or ".join(map(str, names))}, got {value!r:.60}')
     allowed = [schema['const']] if 'const' in schema else schema.get('enum')
-    if allowed is not None and not any(one == value and _is_bool(one) == _is_bool(value) for one in allowed):
+    if allowed is not None and not any(choice == value and _is_bool(choice) == _is_bool(value) for choice in allowed):
         raise BadValueError(f'{where} must be one of {", ".join(map(repr, allowed))}; got {value!r:.60}')
     if alternatives := schema.get('anyOf') or schema.get('oneOf'):
         _check_any(value, alternatives, where, document)
-    for one in schema.get('allOf') or ():
-        _check(value, one, where, document)
+    for alternative in schema.get('allOf') or ():
+        _check(value, alternative, where, document)
     _check_limits(value, schema, where)
     if isinstance(value, dict):
         _check_fields(value, schema, where, document)
@@ -248,13 +248,13 @@ def _is_a(value: Any, kind: str) -> bool:
 
 
 def _check_any(value: Any, schemas: list[Any], where: str, document: Mapping[str, Any]) -> None:
-    said = []
-    for one in schemas:
+    objections = []
+    for schema in schemas:
         try:
-            return _check(value, one, where, document)
+            return _check(value, schema, where, document)
         except BadValueError as error:
-            said.append(str(error))
-    raise BadValueError(' or '.join(said))
+            objections.append(str(error))
+    raise BadValueError(' or '.join(objections))
 
 
 def _check_fields(value: dict[str, Any], schema: Mapping[str, Any], where: str, document: Mapping[str, Any]) -> None:
@@ -271,11 +271,11 @@ def _check_fields(value: dict[str, Any], schema: Mapping[str, Any], where: str, 
 def _close_objects(schema: Any) -> Any:
     """The schema with objects that take no fields beyond their own, as the types behind them do."""
     if isinstance(schema, list):
-        return [_close_objects(one) for one in schema]
+        return [_close_objects(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    closed = {key: _close_objects(one) for key, one in schema.items()}
+    closed = {key: _close_objects(part) for key, part in schema.items()}
     if 'properties' in closed and isinstance(closed['properties'], Mapping):
-        closed['properties'] = {name: _close_objects(one) for name, one in schema['properties'].items()}
+        closed['properties'] = {name: _close_objects(part) for name, part in schema['properties'].items()}
         closed.setdefault('additionalProperties', False)
     return closed

@@ -19,8 +19,8 @@ RESEND: tuple[Resend, ...] = ('always', 'tool_turns', 'never')
 
 def name_author(model: Model) -> str:
     """What identifies the model that wrote a reply: its server, if it has one, and its name."""
-    said = model.identity
-    return ' '.join(str(said[key]) for key in ('server', 'model', 'path') if said.get(key))
+    identity = model.identity
+    return ' '.join(str(identity[key]) for key in ('server', 'model', 'path') if identity.get(key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +60,18 @@ class ThinkingPolicy:
 
 
 def _thinking_in(turn: Any) -> Mapping[str, Any]:
-    found = turn.get(THINKING) if isinstance(turn, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    thinking = turn.get(THINKING) if isinstance(turn, Mapping) else None
+    return thinking if isinstance(thinking, Mapping) else {}
 
 
 def _find_tool_turns(turns: Sequence[Any]) -> list[bool]:
     """For each message, whether a tool was called between the user's messages around it."""
     starts = [number for number, turn in enumerate(turns) if number == 0 or _is_question(turn)]
-    found: list[bool] = []
+    uses_tools: list[bool] = []
     for start, end in zip(starts, [*starts[1:], len(turns)], strict=True):
         calls = any(isinstance(turn, Mapping) and turn.get('tool_calls') for turn in turns[start:end])
-        found += [calls] * (end - start)
-    return found
+        uses_tools += [calls] * (end - start)
+    return uses_tools
 
 
 def _is_question(turn: Any) -> bool:
@@ -81,5 +81,5 @@ def _is_question(turn: Any) -> bool:
 def _drop(turn: Mapping[str, Any]) -> Message:
     message = {key: value for key, value in turn.items() if key != THINKING}
     if calls := message.get('tool_calls'):
-        message['tool_calls'] = [{key: one for key, one in call.items() if key != 'extra_content'} for call in calls]
+        message['tool_calls'] = [{key: call[key] for key in call if key != 'extra_content'} for call in calls]
     return message

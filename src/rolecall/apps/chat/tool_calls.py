@@ -100,23 +100,23 @@ def _keep_unreadable(match: re.Match[str]) -> str:
     return '' if _calls(match[1]) else match[0]
 
 
-def _calls(written: str) -> tuple[Call, ...]:
+def _calls(text: str) -> tuple[Call, ...]:
     """The calls in a piece of JSON; empty unless every item is a call."""
     try:
-        found = json.loads(written)
-        calls = [_call(one) for one in (found if isinstance(found, list) else [found])]
+        parsed = json.loads(text)
+        calls = [_call(item) for item in (parsed if isinstance(parsed, list) else [parsed])]
     except _UNREADABLE:
         return ()
-    read = tuple(call for call in calls if call is not None)
-    return read if len(read) == len(calls) else ()
+    readable = tuple(call for call in calls if call is not None)
+    return readable if len(readable) == len(calls) else ()
 
 
-def _call(written: Any) -> Call | None:
-    inner = written.get('function', written) if isinstance(written, dict) else None
+def _call(item: Any) -> Call | None:
+    inner = item.get('function', item) if isinstance(item, dict) else None
     name = inner.get('name') if isinstance(inner, dict) else inner
     if not isinstance(name, str):
         return None
-    holder = inner if isinstance(inner, dict) else written
+    holder = inner if isinstance(inner, dict) else item
     arguments: Any = next((holder[key] for key in _ARGUMENTS if key in holder), {})
     return {'type': 'function', 'function': {'name': name, 'arguments': _decode_arguments(arguments)}}
 

@@ -89,7 +89,7 @@ class Tool:
     """
 
     function: Callable[..., Any]
-    given: Mapping[str, Any] | None = None
+    own_schema: Mapping[str, Any] | None = None
     approve: Approve | None = None
     retries: int = 0
     timeout: float | None = None
@@ -112,7 +112,7 @@ class Tool:
         if not is_whole(retries, least=0):
             raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
         _check_approve(approve)
-        fields = {'function': function, 'given': None if schema is None else _read_schema(schema)}
+        fields = {'function': function, 'own_schema': None if schema is None else _read_schema(schema)}
         for name, value in {**fields, 'approve': approve, 'retries': retries, 'timeout': timeout}.items():
             object.__setattr__(self, name, value)
         self._check()
@@ -122,17 +122,18 @@ class Tool:
             raise ModuleError(f'a tool must be a Python function, got {self.function!r:.60}.')
         if not _NAME.fullmatch(self.name):
             raise ModuleError(f'{self.name!r} is not a valid tool name. Give the function a proper name.')
-        if self.given is None and any(one.kind is one.POSITIONAL_ONLY for one in self._parameters.values()):
+        kinds = () if self.own_schema is not None else [parameter.kind for parameter in self._parameters.values()]
+        if inspect.Parameter.POSITIONAL_ONLY in kinds:
             raise ModuleError(f'the tool {self.name} has positional-only parameters, which models cannot use.')
 
     def __reduce__(self) -> Any:
         options: dict[str, Any] = {'approve': self.approve, 'retries': self.retries, 'timeout': self.timeout}
-        return partial(Tool, schema=self.given, **options), (self.function,)
+        return partial(Tool, schema=self.own_schema, **options), (self.function,)
 
     @cached_property
     def name(self) -> str:
-        if self.given is not None:
-            return str(self.given['name'])
+        if self.own_schema is not None:
+            return str(self.own_schema['name'])
         inner = self.function
         while isinstance(inner, partial):
             inner = inner.func
@@ -140,45 +141,45 @@ class Tool:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        if self.given is not None:
-            return {'type': 'function', 'function': dict(self.given)}
+        if self.own_schema is not None:
+            return {'type': 'function', 'function': dict(self.own_schema)}
         about, described = _read_docstring(self.function)
-        named = {name: one for name, one in self._parameters.items() if one.kind not in _VAR}
-        properties = {name: self._property(one, described.get(name)) for name, one in named.items()}
-        needed = [name for name, one in named.items() if one.default is one.empty]
-        free = any(one.kind is one.VAR_KEYWORD for one in self._parameters.values())
+        named = {name: parameter for name, parameter in self._parameters.items() if parameter.kind not in _VAR}
+        properties = {name: self._property(parameter, described.get(name)) for name, parameter in named.items()}
+        needed = [name for name, parameter in named.items() if parameter.default is parameter.empty]
+        free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in self._parameters.values())
         parameters: dict[str, Any] = {'type': 'object', 'properties': properties, 'required': needed}
         if free:
             parameters['additionalProperties'] = True
         function = {'name': self.name, 'description': about, 'parameters': hoist_definitions(parameters)}
         return {'type': 'function', 'function': {key: value for key, value in function.items() if value}}
 
-    def arguments(self, given: Any) -> dict[str, Any]:
+    def arguments(self, values: Any) -> dict[str, Any]:
         """The arguments converted to the function's types; `BadValueError` if they do not fit."""
-        if not isinstance(given, Mapping):
-            raise BadValueError(f'the arguments must be a JSON object, got {given!r:.80}')
-        if self.given is not None:
-            check_value(dict(given), self.given['parameters'], 'the input')
-            return dict(given)
-        known = self._parameters
-        free = any(one.kind is one.VAR_KEYWORD for one in known.values())
-        unknown = [name for name in given if name not in known or known[name].kind in _VAR]
+        if not isinstance(values, Mapping):
+            raise BadValueError(f'the arguments must be a JSON object, got {values!r:.80}')
+        if self.own_schema is not None:
+            check_value(dict(values), self.own_schema['parameters'], 'the input')
+            return dict(values)
+        parameters = self._parameters
+        free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        unknown = [name for name in values if name not in parameters or parameters[name].kind in _VAR]
         refused = [name for name in unknown if name in self._bound or not free]
         if refused:
-            raise BadValueError(f'unknown parameter {refused[0]!r:.60}; known: {", ".join(known) or "none"}')
+            raise BadValueError(f'unknown parameter {refused[0]!r:.60}; known: {", ".join(parameters) or "none"}')
         missing = [
             name
-            for name, one in known.items()
-            if one.kind not in _VAR and one.default is one.empty and name not in given
+            for name, parameter in parameters.items()
+            if parameter.kind not in _VAR and parameter.default is parameter.empty and name not in values
         ]
         if missing:
             raise BadValueError(f'the parameter {missing[0]!r} is missing')
-        return {name: value_of(value, self._hints.get(name, Any), name) for name, value in given.items()}
+        return {name: value_of(value, self._hints.get(name, Any), name) for name, value in values.items()}
 
     @cached_property
     def context_parameter(self) -> str | None:
         """The parameter that takes the `ToolContext`."""
-        if self.given is not None:
+        if self.own_schema is not None:
             return None
         names = [name for name, hint in self._hints.items() if ToolContext in (hint, get_origin(hint))]
         return next((name for name in names if name != 'return'), None)
@@ -201,8 +202,8 @@ class Tool:
     @cached_property
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
         try:
-            found = inspect.signature(self.function).parameters
-            return {name: one for name, one in found.items() if name not in self._bound}
+            parameters = inspect.signature(self.function).parameters
+            return {name: parameter for name, parameter in parameters.items() if name not in self._bound}
         except (TypeError, ValueError):
             raise ModuleError(f'the tool {self.name} has no inspectable signature. Wrap it in a function.') from None
 
@@ -213,13 +214,13 @@ class Tool:
             inner = inner.func
         return hints_of(inner, self.name)
 
-    def _property(self, one: inspect.Parameter, described: str | None) -> dict[str, Any]:
-        found = schema_of(self._hints.get(one.name, Any))
-        if described and 'description' not in found:
-            found['description'] = described
-        if one.default is not one.empty and _is_json(one.default):
-            found['default'] = one.default
-        return found
+    def _property(self, parameter: inspect.Parameter, described: str | None) -> dict[str, Any]:
+        schema = schema_of(self._hints.get(parameter.name, Any))
+        if described and 'description' not in schema:
+            schema['description'] = described
+        if parameter.default is not parameter.empty and _is_json(parameter.default):
+            schema['default'] = parameter.default
+        return schema
 
 
 def _check_seconds(timeout: float | None) -> None:
@@ -316,11 +317,11 @@ class Toolbox:
         tool = self._tools.get(name)
         if tool is None:
             return _fail(BadValueError(f'unknown tool {name!r}. {did_you_mean(name, self._tools)}'))
-        written = call['function'].get('arguments')
-        if _is_too_deep(written):
+        arguments_text = call['function'].get('arguments')
+        if _is_too_deep(arguments_text):
             return _fail(BadValueError('the arguments are nested too deeply'))
         async with places:
-            arguments, error = await run_user_code(partial(tool.arguments, written), home)
+            arguments, error = await run_user_code(partial(tool.arguments, arguments_text), home)
             if error is None:
                 context = ToolContext(name, arguments, str(call.get('id')), deps)
                 error = await self._find_objection(tool, context, home)
@@ -396,8 +397,8 @@ def _write_result(value: Any) -> ToolResult:
 def _fail(error: BaseException) -> ToolResult:
     if not isinstance(error, BadValueError):
         return ToolResult(f'Error: {describe_error(error)}', error)
-    said = str(error)
-    return ToolResult(f'Error: {said}' if said.endswith(('.', '?')) else f'Error: {said}.', error)
+    message = str(error)
+    return ToolResult(f'Error: {message}' if message.endswith(('.', '?')) else f'Error: {message}.', error)
 
 
 def _is_json(value: Any) -> bool:

@@ -71,8 +71,8 @@ class TokenBudget:
 async def count_exactly(model: Model, request: Request, sampling: Sampling) -> int | None:
     """The tokens of a request by the model's tokenizer, or by its server's counting endpoint; None if not known."""
     remotely: Callable[[Request, Sampling], Awaitable[int]] | None = getattr(model, 'count_remotely', None)
-    known = None if sampling.extra.get('tools') else model.count(request)
-    return known if known is not None or remotely is None else await remotely(request, sampling)
+    counted = None if sampling.extra.get('tools') else model.count(request)
+    return counted if counted is not None or remotely is None else await remotely(request, sampling)
 
 
 def _count_texts(request: Request, sampling: Sampling, count: Callable[[str], int]) -> int:

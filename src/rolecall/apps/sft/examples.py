@@ -80,25 +80,26 @@ def text_example(
     ((3, 8),)
     """
     text = as_text(whole.request)
-    asked = [(as_text(request), as_text(told)) for request, told in answers]
-    for request, told in asked:
-        _check_beginning(told, request)
-        _check_beginning(text, told)
-    spoken = [(len(request), len(told)) for request, told in asked]
+    requests = [(as_text(request), as_text(answered)) for request, answered in answers]
+    for request, answered in requests:
+        _check_beginning(answered, request)
+        _check_beginning(text, answered)
+    spoken = [(len(request), len(answered)) for request, answered in requests]
     first, last = spoken[-1]
     if not text[first:last].strip():
         raise UntrainableError('the answer is missing', 'nothing follows the request')
-    written, ending = _closing(whole.spans, last, eos)
+    closing_text, ending = _closing(whole.spans, last, eos)
     lead = _lead(whole.spans, first, last)
-    said = _earlier_answers(whole.spans, spoken, earlier, lead) if earlier else []
-    for _, stop in (*said, *spoken):
+    earlier_stretches = _earlier_answers(whole.spans, spoken, earlier, lead) if earlier else []
+    for _, stop in (*earlier_stretches, *spoken):
         if not text.startswith(ending, stop):
             raise UntrainableError('the model side ends earlier answers differently from the last')
-    stretches = sorted((start, stop + len(ending)) for start, stop in (*said, *spoken))
+    stretches = sorted((start, stop + len(ending)) for start, stop in (*earlier_stretches, *spoken))
     if end and not ending:
         stretches[-1] = (stretches[-1][0], last + len(end))
-        written = ending = end
-    return TextExample(text[:last] + written, asked[-1][0], tuple(stretches), lead, ending, tuple(_data(whole.spans)))
+        closing_text = ending = end
+    data = tuple(_data(whole.spans))
+    return TextExample(text[:last] + closing_text, requests[-1][0], tuple(stretches), lead, ending, data)
 
 
 def _data(spans: Iterable[Span]) -> Iterator[str]:
@@ -122,14 +123,14 @@ def messages_example(
     """
     whole = _as_messages(answers[-1][1])
     trained = set()
-    for request, told in answers:
-        said = _as_messages(told)
-        if not said or said[-1]['role'] != 'assistant':
+    for request, answered in answers:
+        messages = _as_messages(answered)
+        if not messages or messages[-1]['role'] != 'assistant':
             raise UntrainableError('the answer is not an assistant message')
-        _check_messages(_as_messages(request), said, prefilled=prefilled)
-        if whole[: len(said)] != said:
+        _check_messages(_as_messages(request), messages, prefilled=prefilled)
+        if whole[: len(messages)] != messages:
             raise UntrainableError('later turns do not repeat the earlier ones')
-        trained.add(len(said) - 1)
+        trained.add(len(messages) - 1)
     if all_answers:
         trained |= {i for i, message in enumerate(whole) if message['role'] == 'assistant'}
     return MessagesExample(tuple(whole), frozenset(trained), tuple(tools))
@@ -156,21 +157,21 @@ def _check_beginning(text: str, beginning: str) -> None:
     if text.startswith(beginning):
         return
     at = next((i for i, (a, b) in enumerate(zip(text, beginning, strict=False)) if a != b), len(text))
-    seen, sent = (part[max(0, at - 8) : at + _SHOWN] for part in (text, beginning))
+    actual, sent = (part[max(0, at - 8) : at + _SHOWN] for part in (text, beginning))
     raise UntrainableError(
         'the text with the answer does not begin with what inference sends',
-        f'at character {at:,} it has {seen!r}, inference sends {sent!r}',
+        f'at character {at:,} it has {actual!r}, inference sends {sent!r}',
     )
 
 
-def _check_messages(request: list[Message], told: list[Message], *, prefilled: bool) -> None:
-    if told[:-1] == request:
+def _check_messages(request: list[Message], answered: list[Message], *, prefilled: bool) -> None:
+    if answered[:-1] == request:
         return
     begun = request[-1] if request else {}
-    content, words = told[-1].get('content'), begun.get('content')
+    content, words = answered[-1].get('content'), begun.get('content')
     if (
         prefilled
-        and request[:-1] == told[:-1]
+        and request[:-1] == answered[:-1]
         and begun.get('role') == 'assistant'
         and isinstance(content, str)
         and isinstance(words, str)
@@ -199,13 +200,13 @@ def _closing(spans: Sequence[Span], at: int, eos: str) -> tuple[str, str]:
         for start, span in _shift_spans(spans)
         if start + len(span.text) > at
     ]
-    written = ''
+    closing_text = ''
     for (kind, _), group in groupby(after, key=lambda part: part[:2]):
-        if written.strip() or kind not in _ENDS:
+        if closing_text.strip() or kind not in _ENDS:
             break
-        written += ''.join(text for _, _, text in group)
-    stop = written.index(eos) + len(eos) if eos and eos in written else len(written)
-    return written, written[:stop]
+        closing_text += ''.join(text for _, _, text in group)
+    stop = closing_text.index(eos) + len(eos) if eos and eos in closing_text else len(closing_text)
+    return closing_text, closing_text[:stop]
 
 
 def _lead(spans: Sequence[Span], start: int, stop: int) -> str:
@@ -227,7 +228,7 @@ def _earlier_answers(
     if all(span.origin.kind == 'chat_template' for span in spans):
         raise UntrainableError('the answers cannot be located in the text of the chat template')
     text = ''.join(span.text for span in spans)
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     for answers, group in groupby(_shift_spans(spans), key=lambda placed: is_answer(placed[1])):
         if not answers:
             continue
@@ -237,5 +238,5 @@ def _earlier_answers(
             continue
         if not text.endswith(lead, 0, start):
             raise UntrainableError('the model side begins earlier answers differently from the last')
-        found.append((start - len(lead), stop))
-    return found
+        stretches.append((start - len(lead), stop))
+    return stretches

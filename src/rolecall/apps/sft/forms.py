@@ -62,8 +62,8 @@ def lines_of(
         names = ('prompt', 'completion') if form == 'prompt-completion' else ('instruction', 'output')
         bos = _bos_text(example, encoder) if form == 'alpaca' else ''
         for start, stop in example.stretches:
-            asked, answer = f'{bos}{example.text[:start]}', example.text[start:stop]
-            yield {names[0]: asked, **({'input': ''} if form == 'alpaca' else {}), names[1]: answer}
+            request, answer = f'{bos}{example.text[:start]}', example.text[start:stop]
+            yield {names[0]: request, **({'input': ''} if form == 'alpaca' else {}), names[1]: answer}
     else:
         yield {'text': example.text, 'spans': [list(stretch) for stretch in example.stretches]}
 
@@ -85,8 +85,8 @@ def _messages_lines(example: MessagesExample, form: Form) -> Iterator[dict[str, 
         if form == 'sharegpt':
             yield _sharegpt_line(example.messages[: i + 1], example)
         else:
-            asked, answer = map(dict, example.messages[:i]), dict(example.messages[i])
-            yield _with_tools({'prompt': list(asked), 'completion': [answer]}, example)
+            request, answer = map(dict, example.messages[:i]), dict(example.messages[i])
+            yield _with_tools({'prompt': list(request), 'completion': [answer]}, example)
 
 
 def _weighted(example: MessagesExample) -> list[dict[str, Any]]:
@@ -102,13 +102,13 @@ def _with_tools(line: dict[str, Any], example: MessagesExample) -> dict[str, Any
 
 
 def _sharegpt_line(messages: Sequence[Message], example: MessagesExample) -> dict[str, Any]:
-    said = [_sharegpt_turn(message) for message in messages]
-    turns = [turn['from'] for turn in said if turn['from'] != 'system']
-    if any((turn in _ASKS) != (i % 2 == 0) for i, turn in enumerate(turns)) or len(said) - len(turns) > 1:
+    turns_written = [_sharegpt_turn(message) for message in messages]
+    turns = [turn['from'] for turn in turns_written if turn['from'] != 'system']
+    if any((turn in _ASKS) != (i % 2 == 0) for i, turn in enumerate(turns)) or len(turns_written) - len(turns) > 1:
         detail = f'LLaMA-Factory would drop the row: {", ".join(turns)}'
         raise UntrainableError('the turns of user and assistant do not alternate', detail)
     return {
-        'conversations': said,
+        'conversations': turns_written,
         'tools': json.dumps(list(example.tools), ensure_ascii=False) if example.tools else '',
     }
 
@@ -150,9 +150,9 @@ def _tokens_line(example: TextExample, encoder: PromptEncoder, counts: TokenCoun
     trained, straddling = trained_tokens(whole.ids, whole.offsets, example.stretches, encoder.tokenizer)
     if not any(trained):
         raise UntrainableError('no token lies inside the answer')
-    asked = encoder.encode(example.asked).ids
+    request_ids = encoder.encode(example.asked).ids
     counts.straddling += straddling
-    counts.shifted += whole.ids[: len(asked)] != asked
+    counts.shifted += whole.ids[: len(request_ids)] != request_ids
     labels = [number if chosen else IGNORED for number, chosen in zip(whole.ids, trained, strict=True)]
     return {'input_ids': list(whole.ids), 'attention_mask': [1] * len(labels), 'labels': labels}
 

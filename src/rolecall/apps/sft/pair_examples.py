@@ -27,9 +27,9 @@ _KEPT = 64
 def pair_examples(pair: Pair, *, form: Form, aim: Aim | None = None, limit: int | None = None) -> Iterator[Given]:
     """The examples of one dataset × model. Rows, shots and requests are those of the pair, fitted to the context."""
     make = _build_program(pair, _renderer_for(pair.model_entry, form), aim or Aim())
-    kept: dict[tuple[int, ...], Callable[[Row], TrainingExample]] = {}
+    teachers: dict[tuple[int, ...], Callable[[Row], TrainingExample]] = {}
     for number, row, picked in pair.rows(limit):
-        yield f'{pair.task.abbr}, row {number}', partial(_teach, pair, row, picked, make, kept)
+        yield f'{pair.task.abbr}, row {number}', partial(_teach, pair, row, picked, make, teachers)
 
 
 def _teach(
@@ -37,15 +37,15 @@ def _teach(
     row: Row,
     picked: Picked,
     make: Callable[[Sequence[Row]], Callable[[Row], TrainingExample]],
-    kept: dict[tuple[int, ...], Callable[[Row], TrainingExample]],
+    teachers: dict[tuple[int, ...], Callable[[Row], TrainingExample]],
 ) -> TrainingExample:
     """The example of a row, with the shots that a run would send."""
     shots = picked.ids if pair.budget.tokens is None else _fit_shots(pair, row, picked)
-    if shots not in kept:
-        if len(kept) >= _KEPT:
-            kept.clear()
-        kept[shots] = make([pair.data.train[i] for i in shots])
-    return kept[shots](row)
+    if shots not in teachers:
+        if len(teachers) >= _KEPT:
+            teachers.clear()
+        teachers[shots] = make([pair.data.train[i] for i in shots])
+    return teachers[shots](row)
 
 
 def _fit_shots(pair: Pair, row: Row, picked: Picked) -> tuple[int, ...]:

@@ -101,35 +101,35 @@ class PrompterSide:
             raise ConfigError(Problem('tokenizer', what, f"{remedy}prompter.bind(ChatTemplate.from_file('{where}'))."))
         return PromptEncoder(tokenizer, begins=not isinstance(self._bound.model, ChatRenderer))
 
-    def example(self, asked: PromptArguments, answer: Label, form: Form, aim: Aim) -> TrainingExample:
+    def example(self, arguments: PromptArguments, answer: Label, form: Form, aim: Aim) -> TrainingExample:
         """The example of one row."""
-        bound, given = self._address(asked)
+        bound, bound_arguments = self._address(arguments)
         if takes_messages(form, chat=self.is_chat):
-            return self._messages(bound, given, answer, aim)
+            return self._messages(bound, bound_arguments, answer, aim)
         if self._abbr:
             what = f'{self._abbr} takes messages, and no chat template is available to render them as text.'
             raise ConfigError(Problem('model', what, 'Use --form messages, or a local model.'))
-        return _text(bound, given, answer, aim)
+        return _text(bound, bound_arguments, answer, aim)
 
     @property
     def _bound(self) -> Prompter:
         return self._address((None, None, None))[0]
 
-    def _address(self, asked: PromptArguments) -> tuple[Prompter, PromptArguments]:
-        return (self.prompter, asked) if self._binder is None else self._binder.address(self.prompter, asked)
+    def _address(self, arguments: PromptArguments) -> tuple[Prompter, PromptArguments]:
+        return (self.prompter, arguments) if self._binder is None else self._binder.address(self.prompter, arguments)
 
-    def _messages(self, bound: Prompter, asked: PromptArguments, answer: Label, aim: Aim) -> MessagesExample:
+    def _messages(self, bound: Prompter, arguments: PromptArguments, answer: Label, aim: Aim) -> MessagesExample:
         if isinstance(bound.model, ChatRenderer):
             side = self._messages_form(bound)
-            request: Any = side.generate_prompt(*asked)
-            told: Any = side.generate_prompt(*asked, answer)
-            offered = read_tools(asked[2]) or read_tools(bound.tools)
+            request: Any = side.generate_prompt(*arguments)
+            answered: Any = side.generate_prompt(*arguments, answer)
+            offered = read_tools(arguments[2]) or read_tools(bound.tools)
             tools = offered.openai if offered and bound.model.template.supports_tools else ()
         else:
-            body = bound.generate_prompt(*asked, return_dict=True)
+            body = bound.generate_prompt(*arguments, return_dict=True)
             request, tools = _with_json_arguments(body['messages']), body.get('tools') or ()
-            told = _with_json_arguments(bound.generate_prompt(*asked, answer, return_dict=True)['messages'])
-        return messages_example([(request, told)], all_answers=aim.all_answers, tools=tools)
+            answered = _with_json_arguments(bound.generate_prompt(*arguments, answer, return_dict=True)['messages'])
+        return messages_example([(request, answered)], all_answers=aim.all_answers, tools=tools)
 
 
 def prompter_examples(
@@ -233,9 +233,9 @@ def _with_json(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**call, 'function': {**call['function'], 'arguments': json.dumps(arguments or {}, ensure_ascii=False)}}
 
 
-def _text(prompter: Prompter, asked: PromptArguments, answer: Label, aim: Aim) -> TextExample:
-    request = as_text(prompter.generate_prompt(*asked))
-    whole = prompter.trace(*asked, answer)
+def _text(prompter: Prompter, arguments: PromptArguments, answer: Label, aim: Aim) -> TextExample:
+    request = as_text(prompter.generate_prompt(*arguments))
+    whole = prompter.trace(*arguments, answer)
     text = as_text(whole.request)
     model: Any = prompter.model
     eos = end_of_turn(model)

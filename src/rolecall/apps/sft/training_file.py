@@ -61,7 +61,7 @@ _REFUSED = {False: 'the row cannot become a request', True: 'the prompter cannot
 
 
 def entries(
-    given: Iterable[Given],
+    examples: Iterable[Given],
     report: SftReport,
     *,
     form: Form,
@@ -72,7 +72,7 @@ def entries(
 
     A row that gives no example is an error, unless it is to be skipped; then it is counted.
     """
-    for where, teach in given:
+    for where, teach in examples:
         try:
             example = teach()
             lines = list(lines_of(example, form, report, encoder))

@@ -67,11 +67,11 @@ class TrainingProgram:
     ) -> None:
         side = renderer or TextRenderer()
         self._teacher = _ExampleWriter(side, _output_column(wording), aim, prefill)
-        told = wording.place_shots(show_answer(wording.script(None, 'gen'), self._teacher.column, side), shots)
+        answered = wording.place_shots(show_answer(wording.script(None, 'gen'), self._teacher.column, side), shots)
         self._asked = compile(wording, side, mode='gen', shots=shots, prefill=prefill)
-        self._told = Program(told, render_with(side, 'gen', prefill=True))
-        self._whole = Program(told, render_with(side, 'ppl'))
-        self._refuse_media = _media_refusal(side, told)
+        self._told = Program(answered, render_with(side, 'gen', prefill=True))
+        self._whole = Program(answered, render_with(side, 'ppl'))
+        self._refuse_media = _media_refusal(side, answered)
         meta = roles_of(side)
         self._may_stop_early = meta is not None and sum(role.generate for role in meta.roles.values()) > 1
 
@@ -79,13 +79,13 @@ class TrainingProgram:
         """The example of one row."""
         _check_answers([row.get(self._teacher.column)], self._teacher.column)
         self._refuse_media(row)
-        told = _continue_turn(self._told, row)
-        if self._may_stop_early and not _ends_with_answer(told, text_of(row[self._teacher.column])):
+        answered = _continue_turn(self._told, row)
+        if self._may_stop_early and not _ends_with_answer(answered, text_of(row[self._teacher.column])):
             raise UntrainableError(
                 'inference asks for something before the answer',
                 'several roles of the model generate, and the one with the answer is not the first',
             )
-        return self._teacher.example([(self._asked(row), told)], lambda: self._trace(row))
+        return self._teacher.example([(self._asked(row), answered)], lambda: self._trace(row))
 
     def _trace(self, row: Row) -> Trace:
         script = self._whole.script
@@ -116,18 +116,18 @@ class DialogueTrainingProgram:
         """The example of one row."""
         side, column = self._teacher.side, self._teacher.column
         length = self._dialogue.length(row)
-        given = row.get(column)
-        _check_answers(given if isinstance(given, (list, tuple)) else [given], column)
+        gold = row.get(column)
+        _check_answers(gold if isinstance(gold, (list, tuple)) else [gold], column)
         answers: list[Answer] = []
         replies: list[str] = []
-        told = Script(())
+        answered = Script(())
         for turn in range(length):
-            told = self._dialogue.answered_script(row, turn, replies)
-            _media_refusal(side, told)({})
-            asked = self._dialogue(row, turn, replies)
-            answers.append((asked, _continue_turn(Program(told, render_with(side, 'gen', prefill=True)), {})))
+            answered = self._dialogue.answered_script(row, turn, replies)
+            _media_refusal(side, answered)({})
+            request = self._dialogue(row, turn, replies)
+            answers.append((request, _continue_turn(Program(answered, render_with(side, 'gen', prefill=True)), {})))
             replies.append(self._dialogue.reply(row, turn))
-        return self._teacher.example(answers, lambda: Program(told, render_with(side, 'ppl')).trace({}))
+        return self._teacher.example(answers, lambda: Program(answered, render_with(side, 'ppl')).trace({}))
 
 
 class LabelTrainingProgram:
@@ -165,26 +165,26 @@ class LabelTrainingProgram:
     def _label(self, value: object) -> Hashable:
         alike = [label for label in self._programs if text_of(label) == text_of(value)]
         if not alike:
-            known = ', '.join(map(repr, self._programs))
-            raise UntrainableError('the answer is not one of the labels', f'{value!r:.60}; known labels: {known}')
+            labels = ', '.join(map(repr, self._programs))
+            raise UntrainableError('the answer is not one of the labels', f'{value!r:.60}; known labels: {labels}')
         return next((label for label in alike if type(label) is type(value)), alike[0])
 
     def _answer_in(self, spans: Sequence[Span], prompts: Sequence[str]) -> Stretch:
         """The range of the answer in a scored prompt."""
-        said = [(at, span) for at, span in _with_offsets(spans) if span.origin.kind not in _NOT_SAID and span.text]
-        if not said:
+        spoken = [(at, span) for at, span in _with_offsets(spans) if span.origin.kind not in _NOT_SAID and span.text]
+        if not spoken:
             raise UntrainableError('the answer cannot be located in the text of the chat template')
-        stop = said[-1][0] + len(said[-1][1].text)
+        stop = spoken[-1][0] + len(spoken[-1][1].text)
         is_spoken = _speeches_of(self._teacher.side)
-        if is_spoken and is_spoken(said[-1][1]):
-            first = len(said) - 1
-            while first and is_spoken(said[first - 1][1]) and _are_adjacent(said[first - 1], said[first]):
+        if is_spoken and is_spoken(spoken[-1][1]):
+            first = len(spoken) - 1
+            while first and is_spoken(spoken[first - 1][1]) and _are_adjacent(spoken[first - 1], spoken[first]):
                 first -= 1
-            return said[first][0], stop
+            return spoken[first][0], stop
         for kind in ('sep', 'label'):
-            found = [at for at, span in _with_offsets(spans) if span.origin.kind == kind and span.origin.shot is None]
-            if found:
-                return found[0], stop
+            places = [at for at, span in _with_offsets(spans) if span.origin.kind == kind and span.origin.shot is None]
+            if places:
+                return places[0], stop
         shared = prompts[0][: _shared_length(prompts)]
         return len(_LETTERS.sub('', shared)), stop
 
@@ -255,8 +255,8 @@ def _continue_turn(program: Program, row: Row) -> Request:
         raise UntrainableError(str(error).rstrip('.')) from error
 
 
-def _ends_with_answer(told: Request, answer: str) -> bool:
-    *_, last = texts_of(told).values()
+def _ends_with_answer(answered: Request, answer: str) -> bool:
+    *_, last = texts_of(answered).values()
     return answer.strip() in last[-len(answer) - 200 :]
 
 
@@ -307,8 +307,8 @@ def _with_offsets(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
         at += len(span.text)
 
 
-def _are_adjacent(one: tuple[int, Span], other: tuple[int, Span]) -> bool:
-    return one[0] + len(one[1].text) == other[0]
+def _are_adjacent(first: tuple[int, Span], second: tuple[int, Span]) -> bool:
+    return first[0] + len(first[1].text) == second[0]
 
 
 def _shared_length(texts: Sequence[str]) -> int:

@@ -28,20 +28,20 @@ class OutputFolder:
         """Raise if the folder holds something else, or a finished tuning that is not to be replaced."""
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return
-        known = _read_about(path)
-        if known is None:
+        earlier = _read_about(path)
+        if earlier is None:
             raise DataError(f'{path}: exists, and is not a tuning of rolecall. Choose another output folder.')
-        if known.get('finished') and not overwrite:
+        if earlier.get('finished') and not overwrite:
             raise DataError(f'{path}: holds a finished tuning. Choose another folder, or replace it with --overwrite.')
 
     def open(self, *, overwrite: bool) -> bool:
         """Prepare the folder; True if an unfinished tuning of the same is to be resumed."""
-        known = None if overwrite else _read_about(self.path)
-        if known is not None and (self.path / _CHECKPOINT).is_file():
-            different = [name for name, value in self.about.items() if known.get('about', {}).get(name) != value]
+        earlier = None if overwrite else _read_about(self.path)
+        if earlier is not None and (self.path / _CHECKPOINT).is_file():
+            different = [name for name, value in self.about.items() if earlier.get('about', {}).get(name) != value]
             if different:
                 raise DataError(
-                    f'{self.path}: holds an unfinished tuning with other {_describe(self.about, known, different)}. '
+                    f'{self.path}: holds an unfinished tuning with other {_describe(self.about, earlier, different)}. '
                     'Continue it with the same, or start again with --overwrite.'
                 )
             return True
@@ -94,13 +94,13 @@ class OutputFolder:
                 shutil.copyfile(file, final / file.name)
         if eos_ids:
             generation = final / 'generation_config.json'
-            known = json.loads(generation.read_text(encoding='utf-8')) if generation.is_file() else {}
-            generation.write_text(json.dumps({**known, 'eos_token_id': list(eos_ids)}, indent=2), encoding='utf-8')
-        for made in final.iterdir():
-            place = self.path / made.name
+            settings = json.loads(generation.read_text(encoding='utf-8')) if generation.is_file() else {}
+            generation.write_text(json.dumps({**settings, 'eos_token_id': list(eos_ids)}, indent=2), encoding='utf-8')
+        for file in final.iterdir():
+            place = self.path / file.name
             if place.is_dir():
                 shutil.rmtree(place)
-            made.replace(place)
+            file.replace(place)
         final.rmdir()
         self._write_about(finished=True)
         (self.path / _CHECKPOINT).unlink(missing_ok=True)
@@ -113,15 +113,15 @@ class OutputFolder:
 
 def _read_about(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads((path / _ABOUT).read_text(encoding='utf-8'))
+        about_file = json.loads((path / _ABOUT).read_text(encoding='utf-8'))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return about_file if isinstance(about_file, dict) else None
 
 
-def _describe(about: Mapping[str, Any], known: Mapping[str, Any], different: Sequence[str]) -> str:
+def _describe(about: Mapping[str, Any], earlier: Mapping[str, Any], different: Sequence[str]) -> str:
     if different != ['settings']:
         return ' and '.join(different)
-    before = known['about'].get('settings') or {}
+    before = earlier['about'].get('settings') or {}
     changed = [name for name, value in about['settings'].items() if before.get(name) != value]
     return 'settings (' + ', '.join(f'{name}={before.get(name)}' for name in changed) + ')'

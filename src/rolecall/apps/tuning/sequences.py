@@ -44,18 +44,18 @@ class TrainingRows:
     @property
     def digest(self) -> str:
         """A digest of everything that is trained on or held out."""
-        found = hashlib.sha256()
+        hashed = hashlib.sha256()
         for part in (self.train, self.held_out):
-            found.update(f'{len(part)};'.encode())
+            hashed.update(f'{len(part)};'.encode())
             for row in part:
-                found.update(row.ids.tobytes())
-                found.update(row.labels.tobytes())
-        return found.hexdigest()[:16]
+                hashed.update(row.ids.tobytes())
+                hashed.update(row.labels.tobytes())
+        return hashed.hexdigest()[:16]
 
     def closing_token(self, special: Iterable[int]) -> int | None:
         """The special token that ends every answer, if there is one."""
-        known = frozenset(special)
-        last = {next((one for one in reversed(row.labels) if one in known), None) for row in self.train}
+        special_ids = frozenset(special)
+        last = {next((label for label in reversed(row.labels) if label in special_ids), None) for row in self.train}
         return last.pop() if len(last) == 1 else None
 
     def remarks(self) -> Iterator[str]:
@@ -64,8 +64,8 @@ class TrainingRows:
         if self.too_long:
             yield f"{count_noun(self.too_long, 'row')} left out: longer than the model's {self.limit:,} tokens."
         trained = sum(row.trained for row in self.train)
-        held = f', {count_noun(len(self.held_out), "row")} held out' if self.held_out else ', none held out'
-        yield f'{count_noun(len(self.train), "row")} to train on with {count_noun(trained, "answer token")}{held}.'
+        held_back = f', {count_noun(len(self.held_out), "row")} held out' if self.held_out else ', none held out'
+        yield f'{count_noun(len(self.train), "row")} to train on with {count_noun(trained, "answer token")}{held_back}.'
 
 
 def read_training_rows(
@@ -82,22 +82,22 @@ def read_training_rows(
 ) -> TrainingRows:
     """Tokenize the rows as inference would. Rows longer than `limit` tokens are left out and counted."""
     report = SftReport()
-    given = prompter_examples(side, rows, columns, form='tokens', aim=aim)
-    kept: list[TokenSequence] = []
+    examples = prompter_examples(side, rows, columns, form='tokens', aim=aim)
+    sequences: list[TokenSequence] = []
     too_long = 0
-    for line in entries(given, report, form='tokens', encoder=encoder, skip=skip):
+    for line in entries(examples, report, form='tokens', encoder=encoder, skip=skip):
         if limit is not None and len(line['input_ids']) > limit:
             too_long += 1
         else:
-            kept.append(TokenSequence(array('i', line['input_ids']), array('i', line['labels'])))
-    if not kept:
+            sequences.append(TokenSequence(array('i', line['input_ids']), array('i', line['labels'])))
+    if not sequences:
         raise DataError(_describe_nothing(report, too_long, limit))
-    chosen = _choose_held_out(len(kept), held_out, seed)
-    if len(chosen) == len(kept):
-        raise DataError(f'all {count_noun(len(kept), "row")} are held out: nothing is left to train on.')
+    chosen = _choose_held_out(len(sequences), held_out, seed)
+    if len(chosen) == len(sequences):
+        raise DataError(f'all {count_noun(len(sequences), "row")} are held out: nothing is left to train on.')
     return TrainingRows(
-        [row for i, row in enumerate(kept) if i not in chosen],
-        [row for i, row in enumerate(kept) if i in chosen],
+        [row for i, row in enumerate(sequences) if i not in chosen],
+        [row for i, row in enumerate(sequences) if i in chosen],
         report,
         too_long,
         limit,

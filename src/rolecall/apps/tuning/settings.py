@@ -49,11 +49,11 @@ class TuneSettings:
     def read(cls, options: Mapping[str, Any]) -> TuneSettings:
         """Check options by name; all problems are raised together."""
         reader = OptionReader(options)
-        known = [one.name for one in fields(cls)]
+        names = [setting.name for setting in fields(cls)]
         for name in options:
-            if name not in known:
-                reader.refuse(str(name), 'unknown option.', did_you_mean(name, known))
-        read: dict[str, Any] = {
+            if name not in names:
+                reader.refuse(str(name), 'unknown option.', did_you_mean(name, names))
+        values: dict[str, Any] = {
             'lora': reader.whole('lora', least=1),
             'max_steps': reader.whole('max_steps', least=1),
             'micro_batch': reader.whole('micro_batch', least=1),
@@ -66,14 +66,14 @@ class TuneSettings:
             'dtype': reader.one_of('dtype', DTYPES),
             **{name: reader.whole(name, least=1) for name in ('epochs', 'batch_size', 'save_every')},
         }
-        if read['learning_rate'] == 0:
+        if values['learning_rate'] == 0:
             reader.refuse('learning_rate', 'expected a number above 0, got 0.')
-        if read['dtype'] == 'float16' and read['lora'] is None:
+        if values['dtype'] == 'float16' and values['lora'] is None:
             reader.refuse('dtype', 'float16 is too narrow to train all weights.', 'Use bfloat16 or float32, or LoRA.')
-        if read['device'] is not None and not DEVICE.fullmatch(read['device']):
-            reader.refuse('device', f'unknown device {read["device"]!r}.', "Use 'cpu', 'cuda' or 'cuda:1'.")
+        if values['device'] is not None and not DEVICE.fullmatch(values['device']):
+            reader.refuse('device', f'unknown device {values["device"]!r}.', "Use 'cpu', 'cuda' or 'cuda:1'.")
         reader.raise_problems()
-        return cls(**{name: value for name, value in read.items() if value is not None})
+        return cls(**{name: value for name, value in values.items() if value is not None})
 
     @property
     def rate(self) -> float:

@@ -63,7 +63,7 @@ class Trainer:
         if settings.gradient_checkpointing:
             self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={'use_reentrant': False})
             self.model.enable_input_require_grads()
-        self._weights = {name: one for name, one in self.model.named_parameters() if one.requires_grad}
+        self._weights = {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
         on_cuda = self._device.type == 'cuda'
         self._optimizer = torch.optim.AdamW(self._weights.values(), lr=settings.rate, weight_decay=0.0, fused=on_cuda)
         self._steps = count_steps(len(rows), settings)
@@ -96,7 +96,7 @@ class Trainer:
         on_cuda = self._device.type == 'cuda'
         return {
             'done': self.done,
-            'weights': {name: one.detach().cpu() for name, one in self._weights.items()},
+            'weights': {name: weight.detach().cpu() for name, weight in self._weights.items()},
             'optimizer': self._optimizer.state_dict(),
             'chance': torch.get_rng_state(),
             'cuda_chance': torch.cuda.get_rng_state(self._device) if on_cuda else None,
@@ -106,8 +106,8 @@ class Trainer:
         """Go on from a state."""
         torch = self._torch
         with torch.no_grad():
-            for name, one in self._weights.items():
-                one.copy_(state['weights'][name])
+            for name, weight in self._weights.items():
+                weight.copy_(state['weights'][name])
         self._optimizer.load_state_dict(state['optimizer'])
         torch.set_rng_state(state['chance'])
         if state['cuda_chance'] is not None and self._device.type == 'cuda':
@@ -164,14 +164,14 @@ class Trainer:
     def _summed_loss(self, batch: Sequence[TokenSequence]) -> Any:
         torch = self._torch
         ids, labels, mask = self._tensors(batch)
-        given: dict[str, Any] = {'input_ids': ids, 'attention_mask': mask, 'use_cache': False}
+        inputs: dict[str, Any] = {'input_ids': ids, 'attention_mask': mask, 'use_cache': False}
         if self._takes_positions and self._pads_left:
-            given['position_ids'] = (mask.cumsum(1) - 1).clamp(min=0)
+            inputs['position_ids'] = (mask.cumsum(1) - 1).clamp(min=0)
         wanted = (labels[:, 1:] != IGNORED).any(0).nonzero().flatten()
         if self._selects_logits:
-            given['logits_to_keep'] = wanted
+            inputs['logits_to_keep'] = wanted
         with self._autocast():
-            logits = self.model(**given).logits
+            logits = self.model(**inputs).logits
         if not self._selects_logits:
             logits = logits[:, wanted]
         targets = labels[:, wanted + 1]
@@ -192,7 +192,7 @@ class Trainer:
             ids[i, place] = torch.tensor(row.ids)
             labels[i, place] = torch.tensor(row.labels)
             mask[i, place] = 1
-        return tuple(one.to(self._device, non_blocking=True) for one in (ids, labels, mask))
+        return tuple(tensor.to(self._device, non_blocking=True) for tensor in (ids, labels, mask))
 
     def _autocast(self) -> AbstractContextManager[Any]:
         if self._device.type != 'cuda':

@@ -107,8 +107,8 @@ def tune(
         raise DataError(f'{output}: holds the model itself. Choose another output folder.')
     model_entry = _build_entry({**entry, 'path': str(base)})
     files = ModelFiles(read_transformers_entry(model_entry.entry, name=model_entry.abbr))
-    found = _open_rows(rows, limit)
-    prepared = _read_rows(model_entry, files, found, prompter, columns, settings, aim=aim, skip=skip)
+    rows_to_train = _open_rows(rows, limit)
+    prepared = _read_rows(model_entry, files, rows_to_train, prompter, columns, settings, aim=aim, skip=skip)
     for remark in prepared.remarks():
         listener.on_message(remark)
     for package in ('torch', 'transformers', *(['peft'] if settings.lora else [])):
@@ -175,8 +175,8 @@ def _train(
             token = loaded.tokenizer.decode([new_eos[0]])
             listener.on_message(f'answers end with {token}: added to the end-of-sequence tokens of the model.')
     except KeyboardInterrupt:  # not saved here: an update may be half done
-        kept = trainer.done // settings.save_every * settings.save_every
-        listener.on_message(f'interrupted: the same command resumes after {count_noun(kept, "update")}.')
+        saved = trainer.done // settings.save_every * settings.save_every
+        listener.on_message(f'interrupted: the same command resumes after {count_noun(saved, "update")}.')
         raise
     finally:
         listener.on_end()
@@ -222,11 +222,11 @@ def _check_installed(package: str) -> None:
 
 def _find_files(path: str) -> Path:
     """The folder of a model; a hub model that is not on this machine is downloaded."""
-    found = model_folder(path)
-    if found is not None:
-        if not (found / 'config.json').is_file():
-            raise ConfigError(Problem('model', f'{found} has no config.json: it is not a Hugging Face model.'))
-        return found
+    folder = model_folder(path)
+    if folder is not None:
+        if not (folder / 'config.json').is_file():
+            raise ConfigError(Problem('model', f'{folder} has no config.json: it is not a Hugging Face model.'))
+        return folder
     if os.path.isabs(path) or path.startswith(('.', '~')) or path.count('/') > 1:
         raise ConfigError(Problem('model', f'no such folder: {path}.'))
     hub = import_extra('huggingface_hub', extra='tune', purpose='to download a model')
@@ -246,10 +246,10 @@ def _build_entry(entry: Mapping[str, Any]) -> ModelEntry:
 
 
 def _open_rows(rows: str | Path | Iterable[Row], limit: int | None) -> Iterable[Row]:
-    found = open_file(rows) if isinstance(rows, str | Path) else rows
-    if not isinstance(found, Iterable) or isinstance(found, Mapping):
+    opened = open_file(rows) if isinstance(rows, str | Path) else rows
+    if not isinstance(opened, Iterable) or isinstance(opened, Mapping):
         raise DataError(f'rows must be a file or a list of mappings, got {rows!r:.60}.')
-    return found if limit is None else first(found, limit)
+    return opened if limit is None else first(opened, limit)
 
 
 def _read_rows(
@@ -264,7 +264,7 @@ def _read_rows(
     skip: bool,
 ) -> TrainingRows:
     side = PrompterSide.for_model(prompter, model_entry)
-    limits = [one for one in (settings.max_seq_len, files.max_seq_len) if one is not None]
+    limits = [limit for limit in (settings.max_seq_len, files.max_seq_len) if limit is not None]
     return read_training_rows(
         side,
         rows,
