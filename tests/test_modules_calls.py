@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from rolecall import ChatPrompter, ConfigError, McpTools, OnlineChatModule, RolecallError, TrainableModule
 from rolecall.apps.chat import BadAnswerError, BatchError, Event, ModuleError, ToolCallsError
 from rolecall.apps.chat.adapters import ModuleCall
+from rolecall.apps.chat.answerer import Answerer
 from rolecall.apps.chat.background import result_of
 from rolecall.apps.chat.call_options import CallSettings
-from rolecall.apps.chat.conversation import Answerer, Conversation
+from rolecall.apps.chat.conversation import Conversation
 from rolecall.apps.chat.structured import GrowingJson
 from rolecall.models.llama.json_grammar import json_grammar
 from rolecall.models.protocol import ModelError

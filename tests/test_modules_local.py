@@ -16,10 +16,11 @@ import pytest
 from rolecall import AlpacaPrompter, ChatPrompter, ChatTemplate, OnlineChatModule, RolecallError, TrainableModule
 from rolecall.apps.chat import ChatReply, ModuleError, NotStartedError
 from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
+from rolecall.apps.chat.answerer import Answerer, Connection
 from rolecall.apps.chat.background import result_of
 from rolecall.apps.chat.call_options import CallSettings
-from rolecall.apps.chat.conversation import Answerer, Connection, Conversation
-from rolecall.apps.chat.tools import Toolbox
+from rolecall.apps.chat.conversation import Conversation
+from rolecall.apps.chat.toolbox import Toolbox
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.special_tokens import DEFAULT_TOKENS
 from rolecall.core.render.chat_renderer import ChatRenderer

@@ -17,10 +17,11 @@ from aiohttp import web
 from rolecall import ChatPrompter, OnlineChatModule
 from rolecall.apps.chat import ModuleError
 from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
+from rolecall.apps.chat.answerer import Answerer, Connection
 from rolecall.apps.chat.call_options import CallSettings
-from rolecall.apps.chat.conversation import Answerer, Connection, Conversation
+from rolecall.apps.chat.conversation import Conversation
 from rolecall.apps.chat.streaming import StreamPiece
-from rolecall.apps.chat.tools import Toolbox
+from rolecall.apps.chat.toolbox import Toolbox
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.models.function import build
 from rolecall.models.protocol import ModelError

@@ -25,7 +25,8 @@ from rolecall.apps.chat import ModuleError, background, tool_schema
 from rolecall.apps.chat.hints import BadValueError, schema_of, value_of
 from rolecall.apps.chat.streaming import AnswerFilter
 from rolecall.apps.chat.tool_calls import CallFilter, calls_in
-from rolecall.apps.chat.tools import Tool, Toolbox, ToolResult
+from rolecall.apps.chat.toolbox import Toolbox, ToolResult
+from rolecall.apps.chat.tools import Tool
 from rolecall.models.llama.decoding import GrowingAnswer, LlamaDecoding
 from rolecall.models.protocol import Reply
 from rolecall.models.reasoning import split_reasoning

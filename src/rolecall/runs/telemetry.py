@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from rolecall._version import __version__
 from rolecall.core.render.spans import Request
+from rolecall.errors import describe_error
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling
 from rolecall.redaction import Redactor, environment_secrets
 
@@ -76,7 +77,7 @@ def end_span(span: Any, attributes: Mapping[str, Any] | None = None, *, error: B
         status = error.status if isinstance(error, ModelError) else None
         span.set_attribute('error.type', str(status or type(error).__name__))
         tracing = sys.modules['opentelemetry.trace']
-        span.set_status(tracing.Status(tracing.StatusCode.ERROR, _redact(str(error))))
+        span.set_status(tracing.Status(tracing.StatusCode.ERROR, _redact(describe_error(error))))
     span.end()
 
 

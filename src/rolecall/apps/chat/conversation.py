@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from rolecall.apps.chat.adapters import Adapter, ModuleCall
+from rolecall.apps.chat.adapters import ModuleCall
+from rolecall.apps.chat.answerer import Answerer, Connection
 from rolecall.apps.chat.background import run_in_thread
 from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.chat_reply import (
@@ -32,10 +32,10 @@ from rolecall.apps.chat.module_errors import (
     ToolRoundsError,
     UnfinishedCallError,
 )
-from rolecall.apps.chat.streaming import OnPiece, StreamedCall, StreamPiece
+from rolecall.apps.chat.streaming import OnPiece, StreamPiece
 from rolecall.apps.chat.structured import AnswerType
 from rolecall.apps.chat.tool_calls import CallFilter
-from rolecall.apps.chat.tools import INTERRUPTED, Toolbox
+from rolecall.apps.chat.toolbox import INTERRUPTED, Toolbox
 from rolecall.apps.chat.trimming import TokenBudget, drop_turns_to_fit
 from rolecall.core.program.compiled import Trace
 from rolecall.core.prompters.base_prompter import Prompter
@@ -43,94 +43,16 @@ from rolecall.core.prompters.call_inputs import run_hooks
 from rolecall.core.prompters.history import check_history
 from rolecall.core.prompts.frozen import copy_data
 from rolecall.core.render.spans import Request
-from rolecall.models.prices import Price
-from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Usage, is_messages
+from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.models.reasoning import THINK
-from rolecall.runs.client.concurrent_client import ConcurrentClient
-from rolecall.runs.client.limiter import Limits
-from rolecall.runs.client.model_client import ModelCall
-from rolecall.runs.client.retry import ModelUnavailableError, RetryPolicy
 from rolecall.runs.telemetry import end_span, enter_span, start_span
 
-T = TypeVar('T')
-_ONE = Limits(start=1, most=1)
 _UNSUPPORTED = (400, 415, 422)
 _LONGEST_RETRY_AFTER = 60.0
 """Seconds that a server may ask a call without a timeout to wait."""
 _MEDIA = ('image_url', 'image', 'input_audio', 'audio_url', 'video_url', 'file')
-_REMEMBERED = 32
-"""Beginnings of recent requests that a prompt cache may know."""
 _ASKED_AGAIN = 2
 """How often a model is asked again whose answer is not of the type asked for."""
-
-
-@dataclass(eq=False)
-class Connection:
-    """One model with its adapter and retry policy.
-
-    It knows the conversations under way, so that closing it ends them. All of it happens on one event loop.
-    """
-
-    model: Model
-    adapter: Adapter
-    retry_policy: RetryPolicy
-    price: Price | None = None
-    _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
-    _dropped: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
-    _recent: deque[list[Message]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED), repr=False)
-
-    @property
-    def takes_media(self) -> bool:
-        """Whether pictures and sound can be sent."""
-        return self.model.capabilities.media and not self.adapter.writes_calls
-
-    @property
-    def server(self) -> Any:
-        """The address of the model's server; None for a model in this process."""
-        return self.model.identity.get('server')
-
-    def share_prefixes(self, request: Request) -> None:
-        """Tell a model that marks prompts for its server's cache what a request has in common with earlier ones."""
-        share = getattr(self.model, 'share_prefixes', None)
-        if share is None or not is_messages(request):
-            return
-        share([(messages, '') for messages in self._recent])
-        self._recent += [request[:1], request]
-
-    async def hold(self, conversation: Awaitable[T]) -> T:
-        """Await a conversation. It fails with ModuleError if the connection is closed meanwhile."""
-        task = asyncio.current_task()
-        if task is None:
-            return await conversation
-        self._under_way.add(task)
-        try:
-            return await conversation
-        except asyncio.CancelledError:
-            if task not in self._dropped:
-                raise
-            raise ModuleError('the module was stopped before the answer was complete.') from None
-        finally:
-            self._under_way.discard(task)
-            self._dropped.discard(task)
-
-    async def close(self) -> None:
-        """Cancel conversations in progress and close the model."""
-        tasks = tuple(self._under_way)
-        self._dropped.update(tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        await self.model.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Answerer:
-    """A model that may answer a call, and the options that it is called with."""
-
-    name: str
-    line: Connection
-    options: CallSettings
 
 
 @dataclass(slots=True, eq=False)
@@ -158,7 +80,6 @@ class Conversation:
     """Of the current model."""
     dropped: list[Any] = field(default_factory=list)
     first: Request | None = None
-    reads: Request = ''
     place: int = 0
     rounds: int = 0
     id: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -339,7 +260,7 @@ class Conversation:
         calls = None
         if adapter.writes_calls and (call.tools or prompter.tools):
             calls = CallFilter(lambda text: self._pass_on(StreamPiece('text', text)))
-        self.reads, self.streamed = reads, False
+        self.streamed = False
         self._report('request', reads, partial(adapter.trace, prompter, call, tuple(self.said)))
         own = _without_forced_choice(sampling.extra) if self.rounds else sampling.extra
         drawn = replace(sampling, extra={**own, **extra})
@@ -350,7 +271,14 @@ class Conversation:
             else:
                 self._pass_on(piece)
 
-        reply = await self._send(request, drawn, None if self.on_piece is None else take)
+        reply = await self.answerers[self.place].send(
+            request,
+            drawn,
+            on_piece=None if self.on_piece is None else take,
+            begins_thinking=isinstance(reads, str) and reads.rstrip().endswith(THINK[0]),
+            first_token=None if self._is_last else self.failover.first_token,
+            on_retry=self._allow_retry,
+        )
         reply = adapter.read_reply(reply, prompter, call)
         self._report('reply', reply)
         if calls is not None and self.on_piece is not None:
@@ -409,51 +337,6 @@ class Conversation:
             ) from error
         self.failures.append(error)
         self._report('retry', Retry(error, pause))
-
-    async def _send(self, request: Request, sampling: Sampling, on_piece: OnPiece | None) -> Reply:
-        """Send one request through a run's client. Errors that would end a run only fail this call."""
-        line, retries = self.line, self.options.retries
-        line.share_prefixes(request)
-        model, deadline = line.model, None if self._is_last else self.failover.first_token
-        started = asyncio.Event()
-        if on_piece is not None or deadline is not None:
-            thinks = isinstance(self.reads, str) and self.reads.rstrip().endswith(THINK[0])
-            note = partial(asyncio.get_running_loop().call_soon_threadsafe, started.set)
-
-            def pass_on(piece: StreamPiece) -> None:
-                note()
-                if on_piece is not None:
-                    on_piece(piece)
-
-            model = cast(Model, StreamedCall(model, pass_on, begins_thinking=thinks, on_event=note))
-        policy = line.retry_policy
-        if retries is not None:
-            policy = replace(policy, retries=retries, when_busy=2 * retries)
-        client = ConcurrentClient(model, _ONE, policy)
-        client.on_retry = self._allow_retry
-        try:
-            sending = client.send(ModelCall('generate', request, sampling))
-            reply = await (sending if deadline is None else _start_in_time(sending, started, deadline))
-        except ModelUnavailableError as error:
-            cause = error.__cause__
-            if isinstance(cause, ModelError):
-                raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
-            raise cause if cause is not None else error from None
-        return cast(Reply, reply)
-
-
-async def _start_in_time(sending: Coroutine[Any, Any, T], started: asyncio.Event, seconds: float) -> T:
-    """The reply, if its first token arrives within so many seconds, retries included."""
-    task = asyncio.ensure_future(sending)
-    first = asyncio.ensure_future(started.wait())
-    try:
-        done, _ = await asyncio.wait((task, first), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if not done:
-            raise ModelError(f'no token within {seconds:g} s (first_token)', transient=True)
-        return await task
-    finally:
-        first.cancel()
-        task.cancel()
 
 
 def _without_forced_choice(extra: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,9 +10,9 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolecall.apps.chat.adapters import TextAdapter
+from rolecall.apps.chat.answerer import Connection
 from rolecall.apps.chat.background import finish, result_of
 from rolecall.apps.chat.call_options import SERVED_ONLY, CallSettings, SamplingOptions
-from rolecall.apps.chat.conversation import Connection
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError, NotStartedError
 from rolecall.apps.chat.thinking import ThinkingPolicy, name_author

@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
+from functools import lru_cache
+from types import CodeType, TracebackType
 from typing import Any, TypeVar
 
 from rolecall.apps.chat.adapters import ModuleCall
+from rolecall.apps.chat.answerer import Answerer, Connection
 from rolecall.apps.chat.background import result_of, submit
 from rolecall.apps.chat.call_options import CallSettings, History, Tools, read_call_options
 from rolecall.apps.chat.calls import ModuleCalls, Question
 from rolecall.apps.chat.chat_reply import ChatReply
-from rolecall.apps.chat.conversation import Answerer, Connection, Conversation, apply_hooks
-from rolecall.apps.chat.dropped import warn_if_dropped
+from rolecall.apps.chat.conversation import Conversation, apply_hooks
 from rolecall.apps.chat.events import OnEvent
 from rolecall.apps.chat.failover import ON_ERROR, FailoverCondition, FailoverPolicy
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.structured import AnswerType
-from rolecall.apps.chat.tools import TOOL_SECONDS, Approve, Tool, Toolbox, tool_schema
+from rolecall.apps.chat.toolbox import TOOL_SECONDS, Toolbox
+from rolecall.apps.chat.tools import Approve, Tool, tool_schema
 from rolecall.apps.chat.trimming import TokenBudget, count_exactly
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.builtin import ChatPrompter, EmptyPrompter
@@ -248,3 +252,20 @@ class ChatModule(ModuleCalls):
 def _leave_out_addressed(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a call without those meant for one server: they may carry its keys."""
     return {name: value for name, value in options.items() if name not in ('headers', 'extra_body')}
+
+
+def warn_if_dropped(method: str) -> None:
+    """Warn if the caller's caller drops the result of `method`. Knows CPython's bytecode only."""
+    frame = sys._getframe(2)
+    if sys.implementation.name == 'cpython' and _pops_result(frame.f_code, frame.f_lasti):
+        what = f'{method}() returns a new module, which is dropped here: write module = module.{method}(…).'
+        warnings.warn(what, UserWarning, stacklevel=3)
+
+
+@lru_cache(maxsize=256)
+def _pops_result(code: CodeType, at: int) -> bool:
+    """Whether the step after the call at this offset throws its result away."""
+    import dis
+
+    following = (step.opname for step in dis.get_instructions(code) if step.offset > at and step.opname != 'CACHE')
+    return next(following, '') == 'POP_TOP'

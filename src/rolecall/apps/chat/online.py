@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolecall.apps.chat.adapters import AnthropicAdapter, OpenAIAdapter
+from rolecall.apps.chat.answerer import Connection
 from rolecall.apps.chat.background import finish, result_of
 from rolecall.apps.chat.call_options import CallSettings, SamplingOptions, adapt_to_vendor
-from rolecall.apps.chat.conversation import Connection
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.thinking import RESEND, Resend, ThinkingPolicy, name_author

@@ -1,0 +1,150 @@
+"""Who answers a call: a connection to one model, and the options that the model is called with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from rolecall.apps.chat.adapters import Adapter
+from rolecall.apps.chat.call_options import CallSettings
+from rolecall.apps.chat.chat_reply import Message
+from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.apps.chat.streaming import OnPiece, StreamedCall, StreamPiece
+from rolecall.core.render.spans import Request
+from rolecall.models.prices import Price
+from rolecall.models.protocol import Model, ModelError, Reply, Sampling, is_messages
+from rolecall.runs.client.concurrent_client import ConcurrentClient
+from rolecall.runs.client.limiter import Limits
+from rolecall.runs.client.model_client import ModelCall
+from rolecall.runs.client.retry import ModelUnavailableError, RetryPolicy
+
+T = TypeVar('T')
+_ONE = Limits(start=1, most=1)
+_REMEMBERED = 32
+"""Beginnings of recent requests that a prompt cache may know."""
+
+
+@dataclass(eq=False)
+class Connection:
+    """One model with its adapter and retry policy.
+
+    It knows the conversations under way, so that closing it ends them. All of it happens on one event loop.
+    """
+
+    model: Model
+    adapter: Adapter
+    retry_policy: RetryPolicy
+    price: Price | None = None
+    _under_way: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+    _dropped: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
+    _recent: deque[list[Message]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED), repr=False)
+
+    @property
+    def takes_media(self) -> bool:
+        """Whether pictures and sound can be sent."""
+        return self.model.capabilities.media and not self.adapter.writes_calls
+
+    @property
+    def server(self) -> Any:
+        """The address of the model's server; None for a model in this process."""
+        return self.model.identity.get('server')
+
+    def share_prefixes(self, request: Request) -> None:
+        """Tell a model that marks prompts for its server's cache what a request has in common with earlier ones."""
+        share = getattr(self.model, 'share_prefixes', None)
+        if share is None or not is_messages(request):
+            return
+        share([(messages, '') for messages in self._recent])
+        self._recent += [request[:1], request]
+
+    async def hold(self, conversation: Awaitable[T]) -> T:
+        """Await a conversation. It fails with ModuleError if the connection is closed meanwhile."""
+        task = asyncio.current_task()
+        if task is None:
+            return await conversation
+        self._under_way.add(task)
+        try:
+            return await conversation
+        except asyncio.CancelledError:
+            if task not in self._dropped:
+                raise
+            raise ModuleError('the module was stopped before the answer was complete.') from None
+        finally:
+            self._under_way.discard(task)
+            self._dropped.discard(task)
+
+    async def close(self) -> None:
+        """Cancel conversations in progress and close the model."""
+        tasks = tuple(self._under_way)
+        self._dropped.update(tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self.model.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """A model that may answer a call, and the options that it is called with."""
+
+    name: str
+    line: Connection
+    options: CallSettings
+
+    async def send(
+        self,
+        request: Request,
+        sampling: Sampling,
+        *,
+        on_piece: OnPiece | None,
+        begins_thinking: bool,
+        first_token: float | None,
+        on_retry: Callable[[ModelError, float], None],
+    ) -> Reply:
+        """Send one request through a run's client. Errors that would end a run only fail this call.
+
+        `first_token`: seconds within which the model must begin to answer.
+        """
+        model, policy, started = self.line.model, self.line.retry_policy, asyncio.Event()
+        self.line.share_prefixes(request)
+        if on_piece is not None or first_token is not None:
+            note = partial(asyncio.get_running_loop().call_soon_threadsafe, started.set)
+
+            def pass_on(piece: StreamPiece) -> None:
+                note()
+                if on_piece is not None:
+                    on_piece(piece)
+
+            model = cast(Model, StreamedCall(model, pass_on, begins_thinking=begins_thinking, on_event=note))
+        if self.options.retries is not None:
+            policy = replace(policy, retries=self.options.retries, when_busy=2 * self.options.retries)
+        client = ConcurrentClient(model, _ONE, policy)
+        client.on_retry = on_retry
+        try:
+            sending = client.send(ModelCall('generate', request, sampling))
+            reply = await (sending if first_token is None else _start_in_time(sending, started, first_token))
+        except ModelUnavailableError as error:
+            cause = error.__cause__
+            if isinstance(cause, ModelError):
+                raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
+            raise cause if cause is not None else error from None
+        return cast(Reply, reply)
+
+
+async def _start_in_time(sending: Coroutine[Any, Any, T], started: asyncio.Event, seconds: float) -> T:
+    """The reply, if its first token arrives within so many seconds, retries included."""
+    task = asyncio.ensure_future(sending)
+    first = asyncio.ensure_future(started.wait())
+    try:
+        done, _ = await asyncio.wait((task, first), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            raise ModelError(f'no token within {seconds:g} s (first_token)', transient=True)
+        return await task
+    finally:
+        first.cancel()
+        task.cancel()
