@@ -97,7 +97,10 @@ def load(name: str) -> LoadedModel:
             )
         ),
     }
-    return LoadedModel.of(made[name]().eval().to(DEVICE), TOKENIZER)
+    model = made[name]().eval().to(DEVICE)
+    if name == 'softcap':  # torch's own attention leaves the cap out
+        model.set_attn_implementation('eager')
+    return LoadedModel.of(model, TOKENIZER)
 
 
 def prompts(count: int, shared: int, *, least: int = 1, most: int = 24, seed: int = 0) -> list[TokenPrompt]:
@@ -183,6 +186,7 @@ def test_a_step_that_cannot_be_captured_is_run_without_a_graph(
             one.text for one in expected
         ]
     assert caplog.text.count('without CUDA graphs') == 1
+    assert torch.rand(2, device=DEVICE).isfinite().all()  # the generator does not take itself for captured
 
 
 def test_settings_of_generate_itself_are_left_to_the_other_way() -> None:

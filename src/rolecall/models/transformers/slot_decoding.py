@@ -238,21 +238,35 @@ class _Decoder:
         except Exception as error:  # foreign layers: a copy to the host, a shape that depends on values
             self._graph, self._graphs = None, False
             self.obstacle = f'{type(error).__name__}: {str(error).splitlines()[0]}'
+            _renew_generator(self._loaded.device)
         for tensor, saved in zip(state, before, strict=True):
             tensor.copy_(saved)
 
     def _capture(self) -> None:
-        """Capture a step as a graph, after two to warm up."""
+        """Capture a step as a graph, after two to warm up; the second raises where a step waits for the GPU."""
         torch = import_hf_package('torch')
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(2):
+            self._step()
+            mode = torch.cuda.get_sync_debug_mode()
+            torch.cuda.set_sync_debug_mode('error')
+            try:
                 self._step()
+            finally:
+                torch.cuda.set_sync_debug_mode(mode)
         torch.cuda.current_stream().wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
             self._step()
+
+
+def _renew_generator(device: Any) -> None:
+    """Give the device's generator a state of its own: a capture that failed leaves the old one as if captured."""
+    torch = import_hf_package('torch')
+    fresh = torch.Generator(device).manual_seed(torch.initial_seed())
+    index = torch.cuda.current_device() if device.index is None else device.index
+    torch.cuda.default_generators[index].graphsafe_set_state(fresh.graphsafe_get_state())
 
 
 def _row_sampler(ids: Ids, decoding: TransformersDecoding, loaded: LoadedModel) -> RowSampler:
