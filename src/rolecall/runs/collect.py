@@ -145,10 +145,10 @@ class _Collector:
         try:
             service = self._find_service(batch)
             if batch.state != 'created':
-                found = await self._find_created(service, batch, cancel=cancel)
-                if found is None and not cancel:
+                created = await self._find_created(service, batch, cancel=cancel)
+                if created is None and not cancel:
                     raise RunError(f'not submitted to the end. Repeat: {self._snapshot.command} --batch')
-                batch = found or batch
+                batch = created or batch
             if cancel:
                 news = await cancel_batch(self._ledger, self._store, service, batch, tell=self._listener.on_message)
             else:
@@ -202,10 +202,10 @@ class _Collector:
 
     def _prepare(self) -> Prepared | None:
         """The run's config, prepared; None where that cannot be done here, with the reason kept."""
-        given = self._config
+        config = self._config
         try:
-            if given is not None:
-                return self._prepare_config(given)
+            if config is not None:
+                return self._prepare_config(config)
             return self._prepare_file() or self._prepare_config(self._snapshot.restore_config())
         except RolecallError as error:
             self._unprepared = str(error)
@@ -218,8 +218,10 @@ class _Collector:
             return None
         with suppress(RolecallError):
             config = load_config(path)
-            if self._snapshot.is_config(config) and self._snapshot.has_rows_of(found := self._prepare_config(config)):
-                return found
+            if self._snapshot.is_config(config) and self._snapshot.has_rows_of(
+                prepared := self._prepare_config(config)
+            ):
+                return prepared
         self._file_differs = True
         self._listener.on_message(f'{path} or its data differ from what was submitted; rows are finished as submitted.')
         return None

@@ -33,8 +33,8 @@ def asks_further(prepared: PairRun) -> bool:
 class KnownReplies:
     """What is known of the requests of a pair, less what is asked again."""
 
-    def __init__(self, prepared: PairRun, known: RunReader | None, rerun: Collection[str]) -> None:
-        self._known = known if known is not None and known.anything else None
+    def __init__(self, prepared: PairRun, reader: RunReader | None, rerun: Collection[str]) -> None:
+        self._known = reader if reader is not None and reader.anything else None
         ended = self._known.outcomes(prepared.dataset, prepared.model.name) if self._known and rerun else {}
         self._again = {row: outcome for row, outcome in ended.items() if outcome in rerun}
 
@@ -114,8 +114,8 @@ class CountingClient:
 
     async def score(self, requests: Sequence[Request], *, shown: bool = True) -> list[Scored]:
         """The scores of requests: the stored ones where later requests depend on them."""
-        found = [await self._find(self._key(request, None, 0), request) for request in requests]
-        return [scored if isinstance(scored, Scored) else _UNSCORED for scored in found]
+        scores = [await self._find(self._key(request, None, 0), request) for request in requests]
+        return [scored if isinstance(scored, Scored) else _UNSCORED for scored in scores]
 
     def _key(self, request: Request, sampling: Sampling | None, sample: int) -> Hashable:
         """The key of a request: where nothing is stored, one that only tells equal requests apart from others."""
@@ -126,31 +126,31 @@ class CountingClient:
     async def _find(self, key: Hashable, request: Request) -> Reply | Scored | None:
         """Count a request. The stored reply to it, where that matters for what is asked next."""
         self._exact = self._exact and not self._made_up
-        known = await self._count(key, request)
+        is_stored = await self._count(key, request)
         if not self._goes_on:
             return None
-        reply = self._memory.find_reply(key) if known else None
+        reply = self._memory.find_reply(key) if is_stored else None
         self._made_up = self._made_up or reply is None
         return reply
 
     async def _count(self, key: Hashable, request: Request) -> bool:
         """Add up one request; whether a stored reply is reused."""
-        known = self._memory.knows(key, self._row)
+        is_stored = self._memory.knows(key, self._row)
         if key in self._sent:
             self._repeated += 1
-            return known
+            return is_stored
         self._sent.add(key)
         self._requests += 1
         if self._shared_part is None:
             measure = getattr(self._prepared.model, 'shared_part', None)
             self._shared_part = 0.0 if measure is None else measure(request)
-        self._cached += known
+        self._cached += is_stored
         tokens = await self._count_tokens(request) if self._countable else None
         self._countable = tokens is not None
         self._tokens += tokens or 0
         budget = self._prepared.pair.budget
         self._unchecked |= tokens is None and budget.tokens is not None and not cannot_exceed(request, budget)
-        return known
+        return is_stored
 
     async def _count_tokens(self, request: Request) -> int | None:
         """Counted here, or by the vendor; after so many requests, estimated from those the vendor has counted."""
@@ -166,7 +166,7 @@ class CountingClient:
             self._asked.append((counted, size))
             return counted
         self._exact = False
-        return round(size * sum(one for one, _ in self._asked) / max(1, sum(one for _, one in self._asked)))
+        return round(size * sum(amount for amount, _ in self._asked) / max(1, sum(one for _, one in self._asked)))
 
     def plan(self, rows: int) -> PlannedPair:
         """The plan for this many rows, scaled up from those that were checked."""

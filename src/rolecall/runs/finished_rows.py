@@ -49,8 +49,8 @@ def keep_rows(pair: PairRun, rows: Sequence[FinishedRow], store: Store, listener
     sent = [row.ask.sent > 0 for row in new]
 
     def tell() -> None:
-        for result, asked in zip(results, sent, strict=True):
-            listener.on_row(result, asked=asked)
+        for result, was_sent in zip(results, sent, strict=True):
+            listener.on_row(result, asked=was_sent)
 
     store.add_results(results, then=tell)
 

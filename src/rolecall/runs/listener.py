@@ -51,12 +51,12 @@ NullListener = RunListener
 
 def tell_indexing(dataset: str, listener: RunListener) -> Callable[[int, int], None]:
     """Report how many examples a retriever has indexed, every few seconds."""
-    told = time.monotonic()
+    last = time.monotonic()
 
     def tell(done: int, total: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > _INDEXING_SECONDS:
-            told = time.monotonic()
+        nonlocal last
+        if time.monotonic() - last > _INDEXING_SECONDS:
+            last = time.monotonic()
             listener.on_message(f'{dataset}: {done:,} of {total:,} examples indexed')
 
     return tell

@@ -90,8 +90,8 @@ def _describe_changed_rows(before: Sequence[Mapping[str, Any]], now: Sequence[Ma
 
 def _describe_other_models(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
     """Models whose results stay in this directory, where a new one joins them."""
-    stored, asked = ({str(pair.get('model')) for pair in pairs} for pairs in (before, now))
-    if stored >= asked or stored <= asked:
+    stored, planned = ({str(pair.get('model')) for pair in pairs} for pairs in (before, now))
+    if stored >= planned or stored <= planned:
         return []
-    names = ', '.join(sorted(stored - asked))
+    names = ', '.join(sorted(stored - planned))
     return [f'This directory has results of {names}, too; they stay beside the new ones. --out DIR keeps runs apart.']

@@ -33,10 +33,10 @@ def find_misspelt_fields(pair: Pair, judge: JudgeEntry) -> Iterator[Problem]:
     """Fields of a judge's template that no row fills."""
     rows = list(islice(pair.data.test, _LOOKED_AT))
     try:
-        values = [one for row in rows[:1] for one in JudgePair(pair, judge).values(row)]
+        values = [fields for row in rows[:1] for fields in JudgePair(pair, judge).values(row)]
         columns = dict.fromkeys(column for row in rows for column in row)
-        for one in values[:1]:
-            for name, meant in dict(judge.misspelt_fields({**columns, **one})).items():
+        for fields in values[:1]:
+            for name, meant in dict(judge.misspelt_fields({**columns, **fields})).items():
                 what = f"the judge's template has the field {{{name}}}, and nothing fills it."
                 yield Problem(f'{judge.where}.prompt_template', what, f'Did you mean {{{meant}}}?')
     except (RenderError, DataError):
@@ -53,11 +53,13 @@ def check_cluster(pair: Pair) -> Iterator[Problem]:
     if column is None:
         return
     try:
-        seen = [set(row) for row in islice(pair.data.test, _LOOKED_AT)]
+        columns_of_rows = [set(row) for row in islice(pair.data.test, _LOOKED_AT)]
     except DataError:
         return
-    if seen and not any(column in columns for columns in seen):
-        yield Problem('eval_cfg.cluster', f'no row has the column {column!r}.', did_you_mean(column, seen[0]))
+    if columns_of_rows and not any(column in columns for columns in columns_of_rows):
+        yield Problem(
+            'eval_cfg.cluster', f'no row has the column {column!r}.', did_you_mean(column, columns_of_rows[0])
+        )
 
 
 def check_columns(pair: Pair) -> Iterator[Problem]:
@@ -138,9 +140,9 @@ def _find_refused_parameters(pair: Pair, can: Capabilities, model: str) -> Itera
     for parameter in can.refuses:
         value = sampling.get(parameter, find_option(parameter, entry))
         if value and (parameter, value) != ('n', 1):
-            written = 'stopping_criteria' if parameter == 'stop' else parameter
+            key = 'stopping_criteria' if parameter == 'stop' else parameter
             what = f'{parameter}={value!r} is set, and the Responses API of model {model} does not have it.'
-            yield what, f"Leave {written} out, or set endpoint='chat' in the model entry."
+            yield what, f"Leave {key} out, or set endpoint='chat' in the model entry."
 
 
 def _has_media(message: Mapping[str, Any]) -> bool:
@@ -169,10 +171,10 @@ _CHECKED_BEFORE = ('duplicate-abbr',)
 def lint_prepared(prepared: Prepared) -> Iterator[Finding]:
     """What the linter finds on the pairs that the run is about to ask."""
     limit = max(_FEWEST_LINTED, min(_LINTED_ROWS, _LINTED_REQUESTS // max(1, len(prepared.pairs))))
-    found = lint_config(prepared.experiment, limit=limit)
-    asked = {f'{one.dataset} × {one.model.name}' for one in prepared.pairs}
+    findings = lint_config(prepared.experiment, limit=limit)
+    names = {pair.name for pair in prepared.pairs}
     # A pair that was left out is reported already.
-    return (one for one in found if ' × ' not in one.where or one.where in asked)
+    return (finding for finding in findings if ' × ' not in finding.where or finding.where in names)
 
 
 def stops_run(finding: Finding) -> bool:
@@ -193,10 +195,10 @@ def _as_problem(finding: Finding) -> Problem:
 
 def refuse_run(errors: Sequence[Finding]) -> ConfigError:
     """The error of a run that is not begun."""
-    found = [_as_problem(finding) for finding in errors]
+    problems = [_as_problem(finding) for finding in errors]
     what = f'{count_noun(len(errors), "error")} found before the run; nothing was sent.'
     remedy = 'Correct the config, or run it as it is with --force (force=True).'
-    return ConfigError([*found, Problem('lint', what, remedy)])
+    return ConfigError([*problems, Problem('lint', what, remedy)])
 
 
 def describe_keys(findings: Sequence[Finding]) -> Iterator[str]:
@@ -205,6 +207,8 @@ def describe_keys(findings: Sequence[Finding]) -> Iterator[str]:
         if finding.rule == 'unknown-key':
             meant = finding.remedy.partition('?')[0] if finding.remedy.startswith('Did') else ''
             yield f'{finding.where}: {finding.message}{f" {meant}?" if meant else ""}'
-    if foreign := [one for one in findings if one.rule == 'foreign-key']:
-        keys = dict.fromkeys(key for one in foreign for key in one.message.partition(': ')[2].rstrip('.').split(', '))
+    if foreign := [finding for finding in findings if finding.rule == 'foreign-key']:
+        keys = dict.fromkeys(
+            key for finding in foreign for key in finding.message.partition(': ')[2].rstrip('.').split(', ')
+        )
         yield f'keys of OpenCompass or AISBench without effect here: {", ".join(keys)}.'

@@ -113,8 +113,8 @@ class PairScorer:
         """The rows with their marks, which take the judges' replies where they are needed."""
         scorer, metric = self._scorer, self._scorer.metric
         scorable = [self._make_scorable(result, find_row(result.row)) for result in results]
-        asked = self._judges if scorer.needs_judge else ()
-        replies = await asyncio.gather(*(scorer.ask_judge(scorable, judge) for judge in asked))
+        judges = self._judges if scorer.needs_judge else ()
+        replies = await asyncio.gather(*(scorer.ask_judge(scorable, judge) for judge in judges))
         opinions = replies[0] if replies else {}
         if metric is not None and metric.prepare is not None:  # programs have to run first
             verdicts = await asyncio.to_thread(self._session.add, scorable, opinions=opinions)

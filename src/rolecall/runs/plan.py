@@ -93,25 +93,25 @@ async def _plan_pairs(prepared: Prepared, seconds: float | None) -> list[Planned
     asks_vendor = options.count_remotely and seconds is None
     deadline = None if seconds is None else time.monotonic() + seconds
     sent: set[Hashable] = set()
-    order = {name: place for place, name in enumerate(dict.fromkeys(one.dataset for one in prepared.pairs))}
+    order = {name: place for place, name in enumerate(dict.fromkeys(pair.dataset for pair in prepared.pairs))}
     rows = _SharedRows('')
     try:
-        with _open_known(options.out) as known:
+        with _open_known(options.out) as reader:
             clients = [
-                CountingClient(pair, KnownReplies(pair, known, options.rerun), sent, asks_vendor=asks_vendor)
+                CountingClient(pair, KnownReplies(pair, reader, options.rerun), sent, asks_vendor=asks_vendor)
                 for pair in prepared.pairs
             ]
             planned: dict[int, PlannedPair] = {}
             # By dataset, so that its rows are read once for all models.
             for place in sorted(range(len(clients)), key=lambda place: order[prepared.pairs[place].dataset]):
-                one = prepared.pairs[place]
-                if one.dataset != rows.dataset:
-                    rows = _SharedRows(one.dataset)
-                planned[place] = await _plan_pair(one, clients[place], prepared, rows, deadline)
+                pair = prepared.pairs[place]
+                if pair.dataset != rows.dataset:
+                    rows = _SharedRows(pair.dataset)
+                planned[place] = await _plan_pair(pair, clients[place], prepared, rows, deadline)
             return [planned[place] for place in range(len(clients))]
     finally:
         if asks_vendor:
-            for model in {id(one.model): one.model for one in prepared.pairs}.values():
+            for model in {id(pair.model): pair.model for pair in prepared.pairs}.values():
                 await model.close()
 
 
@@ -167,14 +167,14 @@ class _SharedRows:
         if self._kept is not None:
             yield from self._kept
             return
-        kept: list[tuple[int, Row, Picked]] = []
-        for count, one in enumerate(pair.rows(limit, strict=False, only=only)):
+        few: list[tuple[int, Row, Picked]] = []
+        for count, row in enumerate(pair.rows(limit, strict=False, only=only)):
             if count < _KEPT_ROWS:
-                kept.append(one)
+                few.append(row)
             else:
-                kept.clear()
-            yield one
-        self._kept = kept or None
+                few.clear()
+            yield row
+        self._kept = few or None
 
 
 def _estimate(prepared: PairRun, rows: int) -> PlannedPair:
@@ -198,16 +198,16 @@ def _count_questions(prepared: PairRun, rows: int, config: Prepared) -> int:
     judges = prepared.judges
     if not judges or not prepared.scorer.needs_judge:
         return 0
-    asked = _samples(prepared) * len(judges)
+    questions = _samples(prepared) * len(judges)
     if (comparison := prepared.comparison) is not None:
         own = prepared.model.name
-        names = [one.model.name for one in config.pairs if one.dataset == prepared.dataset]
+        names = [pair.model.name for pair in config.pairs if pair.dataset == prepared.dataset]
         before = names[: names.index(own)] if comparison.order != 'first' else []
-        counted = {name for name in before if any(one.name == own for one in comparison.against(name))}
-        opponents = [one for one in comparison.against(own) if one.name not in counted]
-        asked *= len(opponents) * (2 if comparison.order == 'both' else 1)
+        counted = {name for name in before if any(opponent.name == own for opponent in comparison.against(name))}
+        opponents = [opponent for opponent in comparison.against(own) if opponent.name not in counted]
+        questions *= len(opponents) * (2 if comparison.order == 'both' else 1)
     once = judges[0].whole_dialogue
-    return asked * sum(once or _count_turns(prepared, row) for row in first(prepared.pair.data.test, rows))
+    return questions * sum(once or _count_turns(prepared, row) for row in first(prepared.pair.data.test, rows))
 
 
 def _count_turns(prepared: PairRun, row: Mapping[str, Any]) -> int:
@@ -229,17 +229,17 @@ def _price(prepared: PairRun, plan: PlannedPair, options: RunOptions) -> Planned
     out = plan.requests * sampling.max_out_len if sampling is not None and sampling.max_out_len else None
     plan = replace(plan, output_tokens=out, remote=_is_remote(prepared.model.identity.get('server')))
     price = find_price(prepared.model_entry.entry, options.prices if isinstance(options.prices, Mapping) else {})
-    known = price is not None and (plan.remote or 'price' in prepared.model_entry.entry)
-    if price is None or not known or plan.input_tokens is None:
+    is_priced = price is not None and (plan.remote or 'price' in prepared.model_entry.entry)
+    if price is None or not is_priced or plan.input_tokens is None:
         return plan
     left = 1 - plan.cached / plan.requests if plan.requests else 0.0
     factor, sent = left * (price.batch if options.batch else 1.0), plan.input_tokens
     plan = replace(plan, price=factor * price.cost(sent, out or 0), batch=options.batch)
     if not plan.shared_part or plan.requests < 2:
         return plan
-    written = plan.shared_part * sent / plan.requests
-    read = plan.shared_part * sent - written
-    cost = price.cost(sent, out or 0, cached_tokens=read, written_tokens=written)
+    tokens_written = plan.shared_part * sent / plan.requests
+    tokens_read = plan.shared_part * sent - tokens_written
+    cost = price.cost(sent, out or 0, cached_tokens=tokens_read, written_tokens=tokens_written)
     return replace(plan, cached_price=factor * cost)
 
 

@@ -116,12 +116,12 @@ def _find_stand_ins(experiment: Experiment) -> Iterator[TaskEntry]:
 
 def _find_shared(pairs: Sequence[PairRun]) -> tuple[tuple[Sequence[Any], str], ...]:
     """What all requests of each pair begin with, for models whose servers can be asked to keep it."""
-    found = (
-        find_shared_prefix(one.pair)
-        for one in pairs
-        if hasattr(one.model, 'share_prefixes') and len(one.pair.data.test) > 1
+    prefixes = (
+        find_shared_prefix(pair.pair)
+        for pair in pairs
+        if hasattr(pair.model, 'share_prefixes') and len(pair.pair.data.test) > 1
     )
-    return tuple(prefix for prefix in found if prefix is not None)
+    return tuple(prefix for prefix in prefixes if prefix is not None)
 
 
 def _merge_same(problems: Sequence[Problem]) -> list[Problem]:
@@ -140,12 +140,12 @@ def _merge_same(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _same_names(entries: Sequence[TaskEntry] | Sequence[ModelEntry], what: str) -> Iterator[Problem]:
-    seen: dict[str, str] = {}
+    places: dict[str, str] = {}
     for entry in entries:
-        if entry.abbr in seen:
-            told = f'the abbr {entry.abbr!r} is also used by {seen[entry.abbr]}; their results would be mixed up.'
-            yield Problem(entry.where, told, f'Give each {what} an abbr of its own.')
-        seen.setdefault(entry.abbr, entry.where)
+        if entry.abbr in places:
+            message = f'the abbr {entry.abbr!r} is also used by {places[entry.abbr]}; their results would be mixed up.'
+            yield Problem(entry.where, message, f'Give each {what} an abbr of its own.')
+        places.setdefault(entry.abbr, entry.where)
 
 
 def _build(model_entry: ModelEntry, problems: list[Problem]) -> Model | None:
@@ -210,7 +210,10 @@ def _find_inferencer_problems(task: TaskEntry, entry: ModelEntry) -> list[Proble
         build_inferencer(inferencer.name, inferencer.options, entry={}, own=inferencer.own)
     except ConfigError as error:
         where = f'{task.where} × {entry.where}'
-        return [replace(one, where=f'{where}: {one.where}' if one.where else where) for one in error.problems]
+        return [
+            replace(problem, where=f'{where}: {problem.where}' if problem.where else where)
+            for problem in error.problems
+        ]
     except (MissingExtraError, DataError):
         pass
     return []
@@ -239,7 +242,7 @@ def _prepare_pair(
     except (MissingExtraError, DataError) as error:
         problems.append(Problem(where, str(error)))
         return
-    known = len(problems)
+    count = len(problems)
     for judge in scoring.judges[:1]:
         problems += [_place_in_pair(pair, where, problem) for problem in find_misspelt_fields(pair, judge)]
     for judge in scoring.judges:
@@ -252,7 +255,7 @@ def _prepare_pair(
     problems += [problem.inside(task.where) for problem in wrong]
     lacking = list(find_lacking(pair, inferencer, model.capabilities, model.name))
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
-    if len(problems) == known:
+    if len(problems) == count:
         yield PairRun(pair, model_entry, model, inferencer, *scoring, cluster_column(pair))
 
 

@@ -39,25 +39,25 @@ class _Asking(Protocol):
     def model_entry(self) -> ModelEntry: ...
 
 
-def digest_asking(one: _Asking, known: dict[int, str | None]) -> str | None:
+def digest_asking(run: _Asking, cache: dict[int, str | None]) -> str | None:
     """A digest of everything that decides what is sent for each row; None where that cannot be told.
 
     `known` keeps the digests of rows, which several models share.
     """
-    pair, model = one.pair, one.model
+    pair, model = run.pair, run.model
     task = pair.task
     if not task.retriever.fixed or task.inferencer.own is not None:
         return None
     identity = json.dumps(dict(model.identity), sort_keys=True, default=str)
     dataset = {key: value for key, value in task.entry.items() if key not in ('eval_cfg', 'lint', 'train', 'test')}
-    entry = {key: value for key, value in one.model_entry.entry.items() if key not in _IN_IDENTITY}
+    entry = {key: value for key, value in run.model_entry.entry.items() if key not in _IN_IDENTITY}
     for rows in (pair.data.test, pair.data.train):
-        if id(rows) not in known:
-            known[id(rows)] = digest_rows(rows)
-    digests = [known[id(rows)] for rows in (pair.data.test, pair.data.train)]
+        if id(rows) not in cache:
+            cache[id(rows)] = digest_rows(rows)
+    digests = [cache[id(rows)] for rows in (pair.data.test, pair.data.train)]
     if None in digests:
         return None
-    sampling = getattr(one.inferencer, 'sampling', None)
+    sampling = getattr(run.inferencer, 'sampling', None)
     return _digest([dataset, entry, identity, sampling and sampling.as_dict(), digests])
 
 

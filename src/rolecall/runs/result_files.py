@@ -57,10 +57,10 @@ def export_results(
     )
     if isinstance(to, (str, Path)):
         with write_atomically(to) as part, open(part, 'w', encoding='utf-8', newline='\n') as stream:
-            written = _write(lines, stream)
+            count = _write(lines, stream)
     else:
-        written = _write(lines, to)
-    return max(0, written - 1) if format == 'csv' else written
+        count = _write(lines, to)
+    return max(0, count - 1) if format == 'csv' else count
 
 
 def result_lines(
@@ -125,7 +125,8 @@ def _order_keys(result: Result, archive: RunReader | None = None) -> dict[str, A
     values = result_as_dict(result)
     if archive is not None and result.judged:
         values['judged'] = [
-            None if one is None else {'request': archive.request(one['fingerprint']), **one} for one in result.judged
+            None if reply is None else {'request': archive.request(reply['fingerprint']), **reply}
+            for reply in result.judged
         ]
     return {key: values.pop(key) for key in _FIRST} | values
 

@@ -331,5 +331,9 @@ class Run:
 
     def _has_opponents(self, pair: PairRun) -> bool:
         """Whether no row of the pair, or of a model that it is compared with, waits for a batch."""
-        names = [one.name for one in pair.comparison.against(pair.model.name)] if pair.comparison is not None else []
+        names = (
+            [opponent.name for opponent in pair.comparison.against(pair.model.name)]
+            if pair.comparison is not None
+            else []
+        )
         return not any(other.deferred for other in self._prepared.pairs if other is pair or other.model.name in names)

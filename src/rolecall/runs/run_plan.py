@@ -72,8 +72,8 @@ class RunPlan:
     @property
     def price(self) -> float | None:
         """The price of all requests, at most; None if no entry has one."""
-        known = [pair.price for pair in self.pairs if pair.price is not None]
-        return sum(known) if known else None
+        prices = [pair.price for pair in self.pairs if pair.price is not None]
+        return sum(prices) if prices else None
 
     @property
     def exact(self) -> bool:
@@ -97,9 +97,9 @@ class RunPlan:
 
 
 def _parts(pair: PlannedPair) -> Iterator[str]:
-    known = f' ({pair.about}{pair.cached:,} known)' if pair.cached else ''
+    cached = f' ({pair.about}{pair.cached:,} known)' if pair.cached else ''
     yield count_noun(pair.rows, 'row')
-    yield f'{pair.about}{count_noun(pair.requests, "request")}{known}'
+    yield f'{pair.about}{count_noun(pair.requests, "request")}{cached}'
     if pair.repeated:
         yield f'{pair.about}{count_noun(pair.repeated, "duplicate")} (not sent)'
     if pair.input_tokens is not None:
@@ -125,5 +125,5 @@ def _parts(pair: PlannedPair) -> Iterator[str]:
 
 
 def _sum(amounts: Sequence[int | None]) -> int | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if len(known) == len(amounts) else None
+    counted = [amount for amount in amounts if amount is not None]
+    return sum(counted) if len(counted) == len(amounts) else None

@@ -250,32 +250,33 @@ def remark_on(results: Sequence[Result], card: Scorecard) -> list[str]:
     if len(results) < _FEWEST:
         return []
     name = f'{card.dataset} × {card.model}'
-    asked = [result for result in results if result.outcome in ('ok', 'unparsed')]
-    if len(asked) < _FEWEST:
+    answered = [result for result in results if result.outcome in ('ok', 'unparsed')]
+    if len(answered) < _FEWEST:
         return []
-    if any(result.replies for result in asked) and not any(text.strip() for one in asked for text in one.replies):
+    replies = [text for result in answered for text in result.replies]
+    if replies and not any(text.strip() for text in replies):
         advice = 'Look at a prompt with rolecall view; an instruct model needs its chat template.'
         return [f'{name}: every reply is empty. {advice}']
-    if all(result.outcome == 'unparsed' for result in asked):
-        shown = ' '.join(next((text for one in asked for text in one.replies if text.strip()), '').split())
-        return [f'{name}: no answer was found in any reply. The first reply is {shown!r:.80}: is the extraction right?']
-    answers = {text_of(result.prediction) for result in asked}
-    golds = {text_of(result.gold) for result in asked}
-    if len(asked) >= _FEWEST_ALIKE and len(answers) == 1 and len(golds) > 1:
+    if all(result.outcome == 'unparsed' for result in answered):
+        first = ' '.join(next((text for text in replies if text.strip()), '').split())
+        return [f'{name}: no answer was found in any reply. The first reply is {first!r:.80}: is the extraction right?']
+    answers = {text_of(result.prediction) for result in answered}
+    golds = {text_of(result.gold) for result in answered}
+    if len(answered) >= _FEWEST_ALIKE and len(answers) == 1 and len(golds) > 1:
         return [f'{name}: every row has the same answer, {next(iter(answers))!r:.60}.']
-    return _remark_on_golds(name, asked, card) or _remark_on_containment(name, asked, card)
+    return _remark_on_golds(name, answered, card) or _remark_on_containment(name, answered, card)
 
 
-def _remark_on_golds(name: str, asked: Sequence[Result], card: Scorecard) -> list[str]:
+def _remark_on_golds(name: str, answered: Sequence[Result], card: Scorecard) -> list[str]:
     """Gold answers that no reply can match."""
     if card.metric not in _TEXT_METRICS:
         return []
-    without = [result for result in asked if _is_missing(result.gold)]
+    without = [result for result in answered if _is_missing(result.gold)]
     if without and not any(result.correct for result in without):
-        rows = f'{len(without):,} of {count_noun(len(asked), "row")}'
+        rows = f'{len(without):,} of {count_noun(len(answered), "row")}'
         return [f'{name}: no gold answer in {rows}: counted as wrong. Is the answer column the right one?']
-    if card.value == 0 and all(isinstance(result.gold, Mapping) for result in asked):
-        keys = ', '.join(map(str, asked[0].gold))
+    if card.value == 0 and all(isinstance(result.gold, Mapping) for result in answered):
+        keys = ', '.join(map(str, answered[0].gold))
         return [f'{name}: every gold answer is an object, which no reply equals. Name a value inside it: {keys}.']
     return []
 
@@ -285,15 +286,17 @@ def _is_missing(gold: object) -> bool:
     return gold != gold or (isinstance(gold, str) and not gold.strip())
 
 
-def _remark_on_containment(name: str, asked: Sequence[Result], card: Scorecard) -> list[str]:
+def _remark_on_containment(name: str, answered: Sequence[Result], card: Scorecard) -> list[str]:
     """Replies that hold the gold answer, and are all marked wrong for the words around it."""
     if card.metric not in _TEXT_METRICS[:2] or card.value != 0:
         return []
-    holding = sum(_holds(result) for result in asked)
+    holding = sum(_holds(result) for result in answered)
     if holding < _FEWEST:
         return []
     advice = "The metric 'contains' accepts that, or extract the answer first."
-    return [f'{name}: no answer is exact, but {holding:,} of {len(asked):,} replies contain the gold answer. {advice}']
+    return [
+        f'{name}: no answer is exact, but {holding:,} of {len(answered):,} replies contain the gold answer. {advice}'
+    ]
 
 
 def _holds(result: Result) -> bool:

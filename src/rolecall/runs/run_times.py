@@ -52,10 +52,10 @@ class RunTimes:
         return [
             f'this process: {seconds:.1f} s, of them {own}',
             *(
-                f'{name} on {node}: {count_noun(one.requests, "request")}, '
-                f'{one.computing:.1f} s computing, {one.waiting:.1f} s waiting'
+                f'{name} on {node}: {count_noun(computed.requests, "request")}, '
+                f'{computed.computing:.1f} s computing, {computed.waiting:.1f} s waiting'
                 for name, times in self._find_computing().items()
-                for node, one in sorted(times.items())
+                for node, computed in sorted(times.items())
             ),
         ]
 

@@ -57,8 +57,8 @@ def start_span(name: str, attributes: Mapping[str, Any], *, is_call: bool = Fals
     if tracing is None:
         return None
     kind = tracing.SpanKind.CLIENT if is_call else tracing.SpanKind.INTERNAL
-    known = {key: value for key, value in attributes.items() if value is not None}
-    return tracing.get_tracer('rolecall', __version__).start_span(name, kind=kind, attributes=known)
+    values = {key: value for key, value in attributes.items() if value is not None}
+    return tracing.get_tracer('rolecall', __version__).start_span(name, kind=kind, attributes=values)
 
 
 def enter_span(span: Any) -> None:

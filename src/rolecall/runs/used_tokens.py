@@ -31,8 +31,8 @@ class Used:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Used:
         """What `as_dict` gave; amounts that are missing or not numbers are unknown."""
-        known = (values.get(name) for name in (*_NEEDED, *_OPTIONAL))
-        amounts = (one if isinstance(one, (int, float)) else None for one in known)
+        reported = (values.get(name) for name in (*_NEEDED, *_OPTIONAL))
+        amounts = (amount if isinstance(amount, (int, float)) else None for amount in reported)
         rows = values.get('rows')
         return cls(rows if isinstance(rows, int) else 0, *amounts)
 
@@ -47,5 +47,5 @@ class Used:
             ours, theirs = getattr(self, name), getattr(other, name)
             setattr(self, name, None if ours is None or theirs is None else ours + theirs)
         for name in _OPTIONAL:
-            reported = [one for one in (getattr(self, name), getattr(other, name)) if one is not None]
+            reported = [amount for amount in (getattr(self, name), getattr(other, name)) if amount is not None]
             setattr(self, name, sum(reported) if reported else None)

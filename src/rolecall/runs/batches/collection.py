@@ -47,8 +47,9 @@ class BatchNews:
         name, model = self.batch.name, self.batch.model
         if not self.status:
             return [f'{name}: {count_noun(self.batch.requests, "request")} of {model}: {self.problem}']
-        came = ', '.join(f'{count:,} {what}' for what, count in self.fetched.items())
-        lines = [f'{name}: {self.status}, {self.done:,} of {self.batch.requests:,} done{f"; {came}" if came else ""}']
+        counts = ', '.join(f'{count:,} {what}' for what, count in self.fetched.items())
+        done = f'{self.done:,} of {self.batch.requests:,} done'
+        lines = [f'{name}: {self.status}, {done}; {counts}' if counts else f'{name}: {self.status}, {done}']
         if self.problem:
             lines.append(f'{name}: {self.problem}')
         if self.unknown:
@@ -77,10 +78,10 @@ async def collect_batch(ledger: BatchLedger, store: Store, service: BatchService
     if news.unreadable:
         return news
     left = ledger.count(batch)['waiting']
-    came = batch.requests - left
-    if came < remote.done and remote.status not in _LEFT:
+    fetched = batch.requests - left
+    if fetched < remote.done and remote.status not in _LEFT:
         news.problem = (
-            f'the results have {came:,} of {count_noun(remote.done, "request")} that are done. '
+            f'the results have {fetched:,} of {count_noun(remote.done, "request")} that are done. '
             'The next collect fetches them again; --cancel gives up the rest.'
         )
         return news
@@ -99,7 +100,7 @@ async def _store_results(
     """Store what can be read; how many results belong to the batch. What arrives before an error is kept."""
     news.unknown = news.unreadable = owned = 0
     async for answers in _in_groups(service.results(remote), news):
-        owned += ledger.owns(batch, [one.custom_id for one in answers])
+        owned += ledger.owns(batch, [answer.custom_id for answer in answers])
         await _store_group(ledger, store, batch, answers, news)
     return owned
 
@@ -107,11 +108,11 @@ async def _store_results(
 async def _in_groups(answers: AsyncIterator[BatchAnswer | None], news: BatchNews) -> AsyncIterator[list[BatchAnswer]]:
     group: list[BatchAnswer] = []
     try:
-        async for one in answers:
-            if one is None:
+        async for answer in answers:
+            if answer is None:
                 news.unreadable += 1
                 continue
-            group.append(one)
+            group.append(answer)
             if len(group) == _TOGETHER:
                 yield group
                 group = []
@@ -127,22 +128,27 @@ async def _store_group(
     ledger: BatchLedger, store: Store, batch: BatchRecord, answers: list[BatchAnswer], news: BatchNews
 ) -> None:
     """Store answers, then note them: if that is interrupted, they are stored again, with the same result."""
-    waiting = ledger.find_requests(batch, [one.custom_id for one in answers])
+    waiting = ledger.find_requests(batch, [answer.custom_id for answer in answers])
     replies: list[tuple[str, object, Reply | Failure]] = []
     settled = []
-    for one in answers:
-        request = waiting.pop(one.custom_id, None)
+    for answer in answers:
+        request = waiting.pop(answer.custom_id, None)
         if request is None:
-            news.unknown += not ledger.owns(batch, [one.custom_id])
+            news.unknown += not ledger.owns(batch, [answer.custom_id])
             continue
-        if one.reply is not None:
-            replies.append((one.custom_id, unpack_request(request), one.reply))
-        elif one.outcome == 'refused':
-            replies.append((one.custom_id, unpack_request(request), Failure(one.reason)))
+        if answer.reply is not None:
+            replies.append((answer.custom_id, unpack_request(request), answer.reply))
+        elif answer.outcome == 'refused':
+            replies.append((answer.custom_id, unpack_request(request), Failure(answer.reason)))
         settled.append(
-            (one.custom_id, _STATES.get(one.outcome, one.outcome), one.reason, one.reply.usage if one.reply else None)
+            (
+                answer.custom_id,
+                _STATES.get(answer.outcome, answer.outcome),
+                answer.reason,
+                answer.reply.usage if answer.reply else None,
+            )
         )
-        news.fetched[one.outcome] += 1
+        news.fetched[answer.outcome] += 1
     if replies:
         store.add_replies(replies, then=lambda: None)  # type: ignore[arg-type]
         await store.wait_until_saved()

@@ -67,8 +67,8 @@ class Deferrals:
     @property
     def services(self) -> dict[str, BatchService]:
         """The batch endpoints of all models by the names of their batches."""
-        found = {name: find_service(model) for name, (model, _) in self._models.items()}
-        return {name: service for name, service in found.items() if service is not None}
+        services = {name: find_service(model) for name, (model, _) in self._models.items()}
+        return {name: service for name, service in services.items() if service is not None}
 
     async def put_down(self, key: str, dataset: str, name: str, call: ModelCall) -> None:
         """Put a request down, unless it waits already. `ModelError` if it cannot be part of a batch."""
@@ -127,9 +127,9 @@ class DeferringClient(CachedClient):
         return own
 
     async def answer(self, key: str, call: ModelCall, *, retry_failed: bool, retry_all: bool) -> tuple[Known, bool]:
-        known = None if retry_all else self._store.find_reply(key)
-        if known is not None and not (retry_failed and isinstance(known, Failure)):
-            return known, False
+        stored = None if retry_all else self._store.find_reply(key)
+        if stored is not None and not (retry_failed and isinstance(stored, Failure)):
+            return stored, False
         await self._deferrals.put_down(key, self._dataset, self._name, call)
         raise RequestDeferred
 

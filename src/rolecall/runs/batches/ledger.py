@@ -107,21 +107,21 @@ class BatchLedger:
     def state_of(self, fingerprint: str) -> str | None:
         """What became of a request: `waiting`, `answered`, `failed`, `expired`, `cancelled`; None if it is not here."""
         query = 'SELECT state FROM batch_requests WHERE fingerprint = ?'
-        found = self._db.execute(query, (fingerprint,)).fetchone()
-        return None if found is None else str(found[0])
+        entry = self._db.execute(query, (fingerprint,)).fetchone()
+        return None if entry is None else str(entry[0])
 
     def add(self, deferred: Iterable[Deferred]) -> None:
         """Note requests that are to go out with the next batch."""
-        found = list(deferred)
+        requests = list(deferred)
         with self._transaction():
             self._db.executemany(
                 'INSERT OR REPLACE INTO batch_requests (fingerprint, dataset, model, state, size)'
                 " VALUES (?, ?, ?, 'waiting', ?)",
-                ((one.fingerprint, one.dataset, one.model, len(one.entry)) for one in found),
+                ((request.fingerprint, request.dataset, request.model, len(request.entry)) for request in requests),
             )
             self._db.executemany(
                 'INSERT OR REPLACE INTO batch_bodies VALUES (?, ?, ?)',
-                ((one.fingerprint, one.request, zlib.compress(one.entry, 1)) for one in found),
+                ((request.fingerprint, request.request, zlib.compress(request.entry, 1)) for request in requests),
             )
 
     def pack(self, model: str, *, vendor: str, server: str, most_requests: int, most_bytes: int) -> int:
@@ -183,8 +183,8 @@ class BatchLedger:
         """How many of these fingerprints belong to a batch, whatever became of them."""
         marks = ','.join('?' * len(fingerprints))
         query = f'SELECT count(*) FROM batch_requests WHERE batch = ? AND fingerprint IN ({marks})'
-        found: int = self._db.execute(query, (batch.number, *fingerprints)).fetchone()[0]
-        return found
+        count: int = self._db.execute(query, (batch.number, *fingerprints)).fetchone()[0]
+        return count
 
     def settle(self, outcomes: Sequence[tuple[str, str, str, Any]]) -> None:
         """Note what became of requests: fingerprint, state, reason, and the tokens of the reply or None.
@@ -205,7 +205,9 @@ class BatchLedger:
                     for fingerprint, state, reason, usage in outcomes
                 ),
             )
-            self._db.executemany('DELETE FROM batch_bodies WHERE fingerprint = ?', ((one[0],) for one in outcomes))
+            self._db.executemany(
+                'DELETE FROM batch_bodies WHERE fingerprint = ?', ((outcome[0],) for outcome in outcomes)
+            )
 
     def settle_rest(self, batch: BatchRecord, state: str, reason: str) -> int:
         """Note the same of every request of a batch that has not come back; how many there are."""
@@ -235,7 +237,7 @@ class BatchLedger:
 
     def known_ids(self) -> set[str]:
         """The server's ids of all batches."""
-        return {one for (one,) in self._db.execute("SELECT remote_id FROM batches WHERE remote_id <> ''")}
+        return {remote_id for (remote_id,) in self._db.execute("SELECT remote_id FROM batches WHERE remote_id <> ''")}
 
     def update(self, batch: BatchRecord, **changes: str) -> BatchRecord:
         """Change a batch; gives it as it stands then."""
@@ -306,11 +308,11 @@ class BatchLedger:
 
     def take(self, table: str, entries: Iterable[tuple[Any, ...]]) -> int:
         """Take over entries of a table of another ledger; how many."""
-        found = list(entries)
+        rows = list(entries)
         with self._transaction():
-            for entry in found:
+            for entry in rows:
                 self._db.execute(f'INSERT OR IGNORE INTO {table} VALUES ({", ".join("?" * len(entry))})', entry)
-        return len(found)
+        return len(rows)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

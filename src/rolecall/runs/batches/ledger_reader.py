@@ -89,11 +89,11 @@ def read_batch_tokens(directory: str | Path) -> Mapping[tuple[str, str], BatchTo
 
 def copy_ledger(directory: str | Path, target: str | Path) -> int:
     """Copy what can be read of a run's batches into another run; how many entries."""
-    found = {table: entries for table in _TABLES if (entries := list(_read_rows(directory, table)))}
-    if not found:
+    tables = {table: entries for table in _TABLES if (entries := list(_read_rows(directory, table)))}
+    if not tables:
         return 0
     with closing(BatchLedger(Path(target))) as ledger:
-        return sum(ledger.take(table, entries) for table, entries in found.items())
+        return sum(ledger.take(table, entries) for table, entries in tables.items())
 
 
 def _read(directory: str | Path, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 def check_batchable(prepared: Prepared) -> None:
     """Refuse what cannot be asked by batch, all of it at once."""
-    problems = [problem for one in prepared.pairs for problem in _find_obstacles(one)]
+    problems = [problem for pair in prepared.pairs for problem in _find_obstacles(pair)]
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
 
 
-def _find_obstacles(one: PairRun) -> Iterator[Problem]:
-    name = one.model.name
-    if find_service(one.model) is None:
+def _find_obstacles(pair: PairRun) -> Iterator[Problem]:
+    name = pair.model.name
+    if find_service(pair.model) is None:
         what = f'--batch: model {name} has no batch endpoint.'
-        yield Problem(one.model_entry.where, what, 'Leave it out with --model, or run it without --batch.')
-    where = f'{one.pair.task.where} × {one.model_entry.where}'
-    if 'score' in one.inferencer.needs:
-        what = f'--batch: {one.pair.task.inferencer.name} needs prompt log-probabilities; batches return none.'
+        yield Problem(pair.model_entry.where, what, 'Leave it out with --model, or run it without --batch.')
+    where = f'{pair.pair.task.where} × {pair.model_entry.where}'
+    if 'score' in pair.inferencer.needs:
+        what = f'--batch: {pair.pair.task.inferencer.name} needs prompt log-probabilities; batches return none.'
         yield Problem(where, what, 'Run this dataset without --batch.')
-    if one.pair.task.inferencer.own is not None:
+    if pair.pair.task.inferencer.own is not None:
         what = '--batch: an inferencer of your own may need answers at once.'
         yield Problem(where, what, 'Run this dataset without --batch.')
 

@@ -38,20 +38,20 @@ def keep_snapshot(ledger: BatchLedger, prepared: Prepared) -> None:
     config = {
         **{name: value for name, value in prepared.experiment.config.items() if not name.endswith('datasets')},
         'datasets': [_without_rows({**task.entry, 'abbr': task.abbr}) for task in tasks],
-        'models': [{**one.entry, 'abbr': one.abbr} for one in prepared.experiment.all_models],
+        'models': [{**model.entry, 'abbr': model.abbr} for model in prepared.experiment.all_models],
     }
-    written = json.loads(format_config(hide_keys(config), style='json'))
+    record = json.loads(format_config(hide_keys(config), style='json'))
     for name in ('datasets', 'models'):  # what an earlier command submitted into the same run stays
-        own = {entry['abbr'] for entry in written[name]}
-        written[name] += [entry for entry in before.config.get(name, ()) if entry['abbr'] not in own]
-    ledger.note('config', json.dumps(written))
+        own = {entry['abbr'] for entry in record[name]}
+        record[name] += [entry for entry in before.config.get(name, ()) if entry['abbr'] not in own]
+    ledger.note('config', json.dumps(record))
     ledger.note('datasets', list(dict.fromkeys([*before.datasets, *(task.abbr for task in tasks)])))
-    ledger.note('models', list(dict.fromkeys([*before.models, *(one.abbr for one in prepared.experiment.models)])))
+    ledger.note('models', list(dict.fromkeys([*before.models, *(model.abbr for model in prepared.experiment.models)])))
     ledger.note('limit', _widest(limit, before.limit) if before.exists else limit)
     path = prepared.experiment.config.path if isinstance(prepared.experiment.config, Config) else None
     ledger.note('path', str(path.absolute()) if path is not None else None)
     ledger.note('digest', _digest(prepared.experiment.config))
-    for pair in {one.dataset: one.pair for one in prepared.pairs}.values():
+    for pair in {run.dataset: run.pair for run in prepared.pairs}.values():
         abbr = pair.task.abbr
         ledger.keep_rows(abbr, 'test', _encode_rows(pair.data.test, limit), total=len(pair.data.test))
         if type(pair.task.retriever).__name__ != 'ZeroRetriever':
@@ -91,11 +91,11 @@ class Snapshot:
 
     def has_rows_of(self, prepared: Prepared) -> bool:
         """Whether the rows of a prepared config are those that were submitted."""
-        tests = {one.dataset: one.pair.data.test for one in prepared.pairs}
+        tests = {pair.dataset: pair.pair.data.test for pair in prepared.pairs}
         return all(
-            kept is not None and now is not None and zlib.decompress(kept) == zlib.decompress(now[1])
+            before is not None and now is not None and zlib.decompress(before) == zlib.decompress(now[1])
             for name, rows in tests.items()
-            for kept, now in zip_longest(self._ledger.kept_rows(name, 'test'), _encode_rows(rows, self.limit))
+            for before, now in zip_longest(self._ledger.kept_rows(name, 'test'), _encode_rows(rows, self.limit))
         )
 
     def restore_config(self) -> dict[str, Any]:
@@ -121,22 +121,22 @@ def _refer_to_environment(value: Any) -> Any:
         return {
             name: 'ENV' if name in _KEYS and inner == _HIDDEN else _refer_to_environment(inner)
             for name, inner in value.items()
-            if not (isinstance(inner, Mapping) and inner and all(one == _HIDDEN for one in inner.values()))
+            if not (isinstance(inner, Mapping) and inner and all(part == _HIDDEN for part in inner.values()))
         }
     return [_refer_to_environment(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def _without_rows(entry: Mapping[str, Any]) -> dict[str, Any]:
     reader = entry.get('reader_cfg')
-    kept = {name: value for name, value in entry.items() if name not in (*_OF_FILES, 'type', 'reader_cfg')}
+    rest = {name: value for name, value in entry.items() if name not in (*_OF_FILES, 'type', 'reader_cfg')}
     if isinstance(reader, Mapping):
-        kept['reader_cfg'] = {name: value for name, value in reader.items() if name not in _APPLIED}
-    return kept
+        rest['reader_cfg'] = {name: value for name, value in reader.items() if name not in _APPLIED}
+    return rest
 
 
 def _digest(config: Mapping[str, Any]) -> str:
-    written = format_config(mask_config(dict(config)), style='json')
-    return hashlib.sha256(written.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
+    text = format_config(mask_config(dict(config)), style='json')
+    return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]
 
 
 def _encode_rows(rows: Rows, limit: int | None) -> Iterator[tuple[int, bytes]]:

@@ -71,11 +71,11 @@ async def _submit(ledger: BatchLedger, service: BatchService, batch: BatchRecord
     """Submit a batch, or find it at the server; `copied`: there may be copies of the run that have submitted it."""
     try:
         if batch.state == 'creating':
-            found = await find_created(ledger, service, batch)
+            created = await find_created(ledger, service, batch)
         else:
-            found = await _find_of_copy(ledger, service, batch) if copied else None
-        if found is not None:
-            return found
+            created = await _find_of_copy(ledger, service, batch) if copied else None
+        if created is not None:
+            return created
         with tempfile.TemporaryDirectory(prefix='rolecall-') as folder:
             file = Path(folder) / 'batch'
             with file.open('wb') as content:
@@ -92,12 +92,12 @@ async def _find_of_copy(ledger: BatchLedger, service: BatchService, batch: Batch
     if not service.keeps_token:
         return None
     try:
-        found = await retry_call(lambda: service.find(_describe(ledger, batch)), attempts=2)
+        created = await retry_call(lambda: service.find(_describe(ledger, batch)), attempts=2)
     except ModelError:
         return None
-    if found is None or (found.ended and found.status != 'completed'):
+    if created is None or (created.ended and created.status != 'completed'):
         return None
-    return ledger.update(batch, state='created', remote_id=found.id, note=COPIED)
+    return ledger.update(batch, state='created', remote_id=created.id, note=COPIED)
 
 
 async def _upload(ledger: BatchLedger, service: BatchService, batch: BatchRecord, file: Path) -> BatchRecord:
@@ -117,9 +117,9 @@ async def _create(ledger: BatchLedger, service: BatchService, batch: BatchRecord
         try:
             remote = await service.create(file, _describe(ledger, batch))
         except ModelError as error:
-            if error.status in _DEFINITE or (found := await find_created(ledger, service, batch)) is None:
+            if error.status in _DEFINITE or (created := await find_created(ledger, service, batch)) is None:
                 raise
-            return found
+            return created
         return ledger.mark_created(batch, remote.id)
 
     return await retry_call(create)
@@ -128,10 +128,10 @@ async def _create(ledger: BatchLedger, service: BatchService, batch: BatchRecord
 async def find_created(ledger: BatchLedger, service: BatchService, batch: BatchRecord) -> BatchRecord | None:
     """A batch whose creation was not confirmed, if the server has it. An error says nothing about its creation."""
     try:
-        found = await retry_call(lambda: service.find(_describe(ledger, batch)))
+        created = await retry_call(lambda: service.find(_describe(ledger, batch)))
     except ModelError as error:
         raise ModelError(f'the batches of the server cannot be listed: {error}', transient=error.transient) from error
-    return None if found is None else ledger.mark_found(batch, found.id)
+    return None if created is None else ledger.mark_found(batch, created.id)
 
 
 def _describe(ledger: BatchLedger, batch: BatchRecord) -> Submission:

@@ -82,8 +82,8 @@ class GatheringClient(ModelClient):
         try:
             await self._hand_out()
         except BaseException as error:
-            for one in self._pending:
-                one.fail(error)
+            for pending in self._pending:
+                pending.fail(error)
             self._pending = []
             if isinstance(error, asyncio.CancelledError):
                 raise
@@ -96,9 +96,9 @@ class GatheringClient(ModelClient):
 
     async def _gather_calls(self) -> None:
         """Let rows that are prepared put in their requests."""
-        seen = -1
-        while seen < len(self._pending) < self._enough:
-            seen = len(self._pending)
+        before = -1
+        while before < len(self._pending) < self._enough:
+            before = len(self._pending)
             for _ in range(3):
                 await asyncio.sleep(0)
 
@@ -130,17 +130,17 @@ class BatchClient(GatheringClient):
                 batch = self._next_batch()
                 await self._compute(batch)
         except BaseException as error:
-            for one in batch:
-                one.fail(error)
+            for pending in batch:
+                pending.fail(error)
             raise
 
     def _next_batch(self) -> list[PendingCall]:
-        self._pending = [one for one in self._pending if not one.answer.done()]
-        self._pending.sort(key=lambda one: (one.kind, one.text))
+        self._pending = [pending for pending in self._pending if not pending.answer.done()]
+        self._pending.sort(key=lambda pending: (pending.kind, pending.text))
         if not self._pending:
             return []
         first = self._pending[0].kind
-        size = next((i for i, one in enumerate(self._pending) if one.kind != first), len(self._pending))
+        size = next((i for i, pending in enumerate(self._pending) if pending.kind != first), len(self._pending))
         size = min(size, self._batch_size(self._pending[0].call))
         batch, self._pending = self._pending[:size], self._pending[size:]
         return batch
@@ -159,7 +159,7 @@ class BatchClient(GatheringClient):
         began = time.monotonic()
         self._computing = len(batch)
         try:
-            answers = await start_calls(self.model, [one.call for one in batch])
+            answers = await start_calls(self.model, [pending.call for pending in batch])
             seconds = time.monotonic() - began
             self.times[socket.gethostname()].add(len(batch), computing=seconds)
             answers = check_answers(self.model, answers, len(batch), seconds)
@@ -167,15 +167,15 @@ class BatchClient(GatheringClient):
             if len(batch) == 1:
                 batch[0].fail(error)
                 return
-            for one in batch:
-                await self._compute([one])
+            for pending in batch:
+                await self._compute([pending])
             return
         except RolecallError as error:
-            for one in batch:
-                one.fail(error)
+            for pending in batch:
+                pending.fail(error)
             return
         finally:
             self._computing = 0
-        for one, answer in zip(batch, answers, strict=True):
-            if not one.answer.done():
-                one.answer.set_result(answer)
+        for pending, answer in zip(batch, answers, strict=True):
+            if not pending.answer.done():
+                pending.answer.set_result(answer)

@@ -41,11 +41,11 @@ class RequestKeys:
         return hash((self._find_fingerprinter(sampling, sample).options, text))
 
     def _find_fingerprinter(self, sampling: Sampling | None, sample: int) -> Fingerprinter:
-        known = self._fingerprinters.get((id(sampling), sample))
-        if known is None:
-            known = sampling, self._make_fingerprinter(sampling, sample)
-            self._fingerprinters[id(sampling), sample] = known  # keeps the sampling, so that its id stays its own
-        return known[1]
+        entry = self._fingerprinters.get((id(sampling), sample))
+        if entry is None:
+            entry = sampling, self._make_fingerprinter(sampling, sample)
+            self._fingerprinters[id(sampling), sample] = entry  # keeps the sampling, so that its id stays its own
+        return entry[1]
 
     def _make_fingerprinter(self, sampling: Sampling | None, sample: int) -> Fingerprinter:
         if sampling is None:
@@ -75,28 +75,28 @@ class CachedClient:
         while key in self._in_flight:
             if (came := await asyncio.shield(self._in_flight[key])) is not None:
                 return came, False
-        known = None if retry_all else self._store.find_reply(key)
-        if known is not None and not isinstance(known, Failure):
+        stored = None if retry_all else self._store.find_reply(key)
+        if stored is not None and not isinstance(stored, Failure):
             self.client.trust()
-        if known is not None and not (retry_failed and isinstance(known, Failure)):
-            return known, False
+        if stored is not None and not (retry_failed and isinstance(stored, Failure)):
+            return stored, False
         future: asyncio.Future[Known | None] = asyncio.get_running_loop().create_future()
         self._in_flight[key] = future
         answer: Known
-        kept = True
+        is_stored = True
         try:
             answer = await self.client.send(call)
             if isinstance(answer, Scored):
                 answer = as_stored(answer)
         except ModelError as error:
-            answer, kept = Failure(error), is_row_failure(error, answered=self.client.answered)
+            answer, is_stored = Failure(error), is_row_failure(error, answered=self.client.answered)
         except BaseException as error:
             del self._in_flight[key]
             future.set_exception(error) if isinstance(error, Exception) else future.cancel()
             future.exception() if not future.cancelled() else None  # other rows need not be waiting for it
             raise
         future.set_result(answer)
-        if not kept:
+        if not is_stored:
             del self._in_flight[key]
             return answer, True
         if not isinstance(answer, Failure):
@@ -109,43 +109,43 @@ class CachedClient:
 
         None for those that another row has sent, or that have to be sent one by one.
         """
-        found = {key: (known, False) for key, known in self._store.find_replies(keys).items()}
-        if any(not isinstance(known, Failure) for known, _ in found.values()):
+        stored = {key: (known, False) for key, known in self._store.find_replies(keys).items()}
+        if any(not isinstance(reply, Failure) for reply, _ in stored.values()):
             self.client.trust()
         loop = asyncio.get_running_loop()
         fresh: dict[str, ModelCall] = {}
         for key, call in zip(keys, calls, strict=True):
-            if key not in found and key not in self._in_flight:
+            if key not in stored and key not in self._in_flight:
                 fresh[key] = call
                 self._in_flight[key] = loop.create_future()
         sent = await self._send_fresh(fresh) if fresh else {}
         # Of equal requests in the group, the first was sent.
-        return [sent.pop(key, None) if key in fresh else found.get(key) for key in keys]
+        return [sent.pop(key, None) if key in fresh else stored.get(key) for key in keys]
 
     async def _send_fresh(self, calls: dict[str, ModelCall]) -> dict[str, tuple[Known, bool]]:
         futures = {key: self._in_flight[key] for key in calls}
-        came: list[Answer | ModelError | None] = [None] * len(calls)
+        outcomes: list[Answer | ModelError | None] = [None] * len(calls)
         answers: dict[str, tuple[Known, bool]] = {}
-        kept: list[tuple[str, Request, Known]] = []
+        to_store: list[tuple[str, Request, Known]] = []
         try:
-            came = await self.client.send_group(list(calls.values()))
+            outcomes = await self.client.send_group(list(calls.values()))
         finally:
-            for (key, call), one in zip(calls.items(), came, strict=True):
-                if one is None:  # rows that wait for it send it themselves
+            for (key, call), outcome in zip(calls.items(), outcomes, strict=True):
+                if outcome is None:  # rows that wait for it send it themselves
                     del self._in_flight[key]
                     futures[key].set_result(None)
                     continue
-                answer = Failure(one) if isinstance(one, ModelError) else one
+                answer = Failure(outcome) if isinstance(outcome, ModelError) else outcome
                 answers[key] = answer, True
                 futures[key].set_result(answer)
-                if not isinstance(one, ModelError) or is_row_failure(one, answered=self.client.answered):
-                    kept.append((key, call.request, answer))
+                if not isinstance(outcome, ModelError) or is_row_failure(outcome, answered=self.client.answered):
+                    to_store.append((key, call.request, answer))
                 else:
                     del self._in_flight[key]
-        if any(not isinstance(answer, Failure) for _, _, answer in kept):
+        if any(not isinstance(answer, Failure) for _, _, answer in to_store):
             self._store.record_answering(self._model_key)
-        if kept:
-            self._store.add_replies(kept, then=lambda: [self._in_flight.pop(key, None) for key, _, _ in kept])
+        if to_store:
+            self._store.add_replies(to_store, then=lambda: [self._in_flight.pop(key, None) for key, _, _ in to_store])
         return answers
 
 
@@ -226,17 +226,17 @@ class RowClient:
         ]
         scored = []
         for answer, sent in await wait_for_all(calls):
-            if not isinstance(known := self._record(answer, sent), Scored):
-                raise ModelError(str(known))
-            scored.append(known)
+            if not isinstance(scores := self._record(answer, sent), Scored):
+                raise ModelError(str(scores))
+            scored.append(scores)
         return scored
 
     def _call_check(self) -> Callable[[Request], None] | None:
         """The check of a call, with the replies that come before it."""
         if self._check is None:
             return None
-        check, said = self._check, tuple(self.said)
-        return lambda request: check(request, said)
+        check, replies = self._check, tuple(self.said)
+        return lambda request: check(request, replies)
 
     def _new_key(self, request: Request, sampling: Sampling | None, sample: int) -> str:
         key = self._client.key(request, sampling, sample)

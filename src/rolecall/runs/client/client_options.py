@@ -32,11 +32,11 @@ def read_limits(entry: Mapping[str, Any]) -> Limits:
     """
     rates: list[Any] = [entry.get(key) for key in ('query_per_second', 'request_rate')]
     rate = min((float(value) for value in rates if is_number(value) and value > 0), default=None)
-    given: Any = entry.get('concurrency')
-    if is_whole(given, least=1):
-        return Limits(given, given, rate)
-    if given is not None:
-        start, most = given
+    concurrency: Any = entry.get('concurrency')
+    if is_whole(concurrency, least=1):
+        return Limits(concurrency, concurrency, rate)
+    if concurrency is not None:
+        start, most = concurrency
         return Limits(start, most, rate)
     bounds: list[Any] = [entry.get(key) for key in ('max_workers', 'batch_size')]
     bound = min((value for value in bounds if is_whole(value, least=1)), default=None)
@@ -62,9 +62,9 @@ def check_client_options(entry: Mapping[str, Any]) -> list[Problem]:
       Write a whole number, or (start, most): concurrency=(8, 128).
     """
     reader = OptionReader(entry)
-    given = entry.get('concurrency')
-    if given is not None and not is_whole(given, least=1) and not _is_start_and_most(given):
-        wrong = f'concurrency must be at least 1, got {given!r:.60}.'
+    concurrency = entry.get('concurrency')
+    if concurrency is not None and not is_whole(concurrency, least=1) and not _is_start_and_most(concurrency):
+        wrong = f'concurrency must be at least 1, got {concurrency!r:.60}.'
         reader.refuse('concurrency', wrong, 'Write a whole number, or (start, most): concurrency=(8, 128).')
     for name in ('query_per_second', 'request_rate'):
         reader.number(name, remedy='Write a number of requests per second; 0 means no limit.')
@@ -86,12 +86,12 @@ def _find_price_problems(price: object) -> Sequence[Problem]:
     return ()
 
 
-def _is_start_and_most(given: Any) -> bool:
+def _is_start_and_most(value: Any) -> bool:
     return (
-        isinstance(given, (list, tuple))
-        and len(given) == 2
-        and all(is_whole(one, least=1) for one in given)
-        and given[0] <= given[1]
+        isinstance(value, (list, tuple))
+        and len(value) == 2
+        and all(is_whole(bound, least=1) for bound in value)
+        and value[0] <= value[1]
     )
 
 
@@ -126,7 +126,9 @@ class Budgets:
         for model, entry in models:
             if (endpoint := _find_endpoint(model)) is not None:
                 limits.setdefault(endpoint, []).append(read_limits(entry))
-        self._budgets = {endpoint: Budget(_combine(found)) for endpoint, found in limits.items() if len(found) > 1}
+        self._budgets = {
+            endpoint: Budget(_combine(entries)) for endpoint, entries in limits.items() if len(entries) > 1
+        }
 
     def find(self, model: Model) -> Budget | None:
         """The budget that a model shares with others; None if it has its endpoint to itself."""
@@ -134,12 +136,12 @@ class Budgets:
 
 
 def _combine(limits: Iterable[Limits]) -> Limits:
-    found = list(limits)
-    rates = [one.per_second for one in found if one.per_second is not None]
+    every = list(limits)
+    rates = [limit.per_second for limit in every if limit.per_second is not None]
     return Limits(
-        max(one.start for one in found),
-        max(one.most for one in found),
-        max(rates) if len(rates) == len(found) else None,
+        max(limit.start for limit in every),
+        max(limit.most for limit in every),
+        max(rates) if len(rates) == len(every) else None,
     )
 
 

@@ -80,18 +80,18 @@ class ConcurrentClient(ModelClient):
         for call in calls:
             if call.check is not None:
                 call.check(call.request)
-        came = await self._send_group_once(calls)
-        if any(isinstance(one, Reply) for one in came):
+        outcomes = await self._send_group_once(calls)
+        if any(isinstance(outcome, Reply) for outcome in outcomes):
             self._retrier.succeed()
-        failed = [place for place, one in enumerate(came) if isinstance(one, ModelError)]
+        failed = [place for place, outcome in enumerate(outcomes) if isinstance(outcome, ModelError)]
         again = await asyncio.gather(
-            *(self.send(calls[place], failed=came[place]) for place in failed), return_exceptions=True
+            *(self.send(calls[place], failed=outcomes[place]) for place in failed), return_exceptions=True
         )
-        for place, one in zip(failed, again, strict=True):
-            if isinstance(one, BaseException) and not isinstance(one, ModelError):
-                raise one
-            came[place] = one
-        return came
+        for place, outcome in zip(failed, again, strict=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, ModelError):
+                raise outcome
+            outcomes[place] = outcome
+        return outcomes
 
     async def _send_group_once(self, calls: Sequence[ModelCall]) -> list[Any]:
         """Hand calls of one kind to a model that takes several quick ones; they count as one with the limiter."""
@@ -102,15 +102,15 @@ class ConcurrentClient(ModelClient):
             try:
                 with Timeout(retrier.policy.seconds):
                     requests = [call.request for call in calls]
-                    came: list[Any] = await self.model.generate_group(requests, calls[0].sampling)  # type: ignore[attr-defined]
+                    outcomes: list[Any] = await self.model.generate_group(requests, calls[0].sampling)  # type: ignore[attr-defined]
             except ModelError:
-                came = [None] * len(calls)
+                outcomes = [None] * len(calls)
             finally:
                 retrier.end()
         finally:
             limiter.release(slot, 'other')
-        self._tokens += sum(count_tokens(one) or 0 for one in came if isinstance(one, Reply))
-        return came
+        self._tokens += sum(count_tokens(outcome) or 0 for outcome in outcomes if isinstance(outcome, Reply))
+        return outcomes
 
     async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:
         async with self._places or _NO_BOUND:

@@ -72,10 +72,10 @@ class ConcurrencyController:
         self._time = 0.0
 
     def _judge(self, rate: float) -> None:
-        known = self._rates.get(self.limit)
+        before = self._rates.get(self.limit)
         if self.limit == self._home:
-            self._rates[self.limit] = rate if known is None else (known + rate) / 2
-            if known is not None and rate < _CHANGED * known:
+            self._rates[self.limit] = rate if before is None else (before + rate) / 2
+            if before is not None and rate < _CHANGED * before:
                 self._rest, self._pause = min(self._rest, 1), _FIRST_REST
             self._rest -= 1
             if self._rest <= 0:
@@ -259,8 +259,8 @@ class Limiter:
         for unit, limit in announced.items() if announced else ():
             call = slot.sent[unit]
             amount = tokens if unit == 'tokens' and tokens is not None else call.amount
-            heard = self._rates[unit].announced
-            heard.hear(limit, began=call.began, amount=amount, mark=call.mark, now=now)
+            announced_limit = self._rates[unit].announced
+            announced_limit.hear(limit, began=call.began, amount=amount, mark=call.mark, now=now)
         self._record(slot, outcome, now, tokens, refused)
         if outcome == 'refused' and retry_after is not None:
             self._hold_back(now, min(retry_after, _LONGEST_WAIT))

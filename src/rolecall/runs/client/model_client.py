@@ -107,7 +107,7 @@ class ModelClient(ABC):
                     note_retry(span, error, pause)
                     if self.on_retry is not None:
                         self.on_retry(error, pause)
-                    told = error.retry_after is not None
+                    is_stated = error.retry_after is not None
                 except ModelUnavailableError:
                     raise
                 except RolecallError as error:
@@ -120,7 +120,7 @@ class ModelClient(ABC):
                     self._tokens += count_tokens(answer) or 0
                     end_model_span(span, answer)
                     return answer
-                await retrier.wait(pause, told=told)  # the error itself is not kept: it holds this frame
+                await retrier.wait(pause, told=is_stated)  # the error itself is not kept: it holds this frame
         except BaseException as error:
             end_span(span, error=error)
             raise
@@ -155,13 +155,13 @@ def check_answers(model: Model, answers: Sequence[Answer], count: int, seconds: 
         raise ModelError(f'{model.name} gave {count_noun(len(answers), "answer")} to {count_noun(count, "request")}.')
     each = seconds / count
     return [
-        one if one.usage.seconds is not None else replace(one, usage=replace(one.usage, seconds=each))
-        for one in answers
+        answer if answer.usage.seconds is not None else replace(answer, usage=replace(answer.usage, seconds=each))
+        for answer in answers
     ]
 
 
-def read_token_count(told: object) -> int | None:
-    return told if isinstance(told, int) and 0 <= told < _SANE else None
+def read_token_count(tokens: object) -> int | None:
+    return tokens if isinstance(tokens, int) and 0 <= tokens < _SANE else None
 
 
 def count_tokens(answer: Answer) -> int | None:

@@ -153,9 +153,9 @@ class RateController:
         if call.exhausted and call.state != 'void':
             self.announced.settle(refused=call.state == 'refused')
         if call.state == 'refused':
-            took = now - call.began
-            known = took if self._refusal_seconds is None else self._refusal_seconds
-            self._refusal_seconds = known + 0.1 * (took - known)
+            seconds = now - call.began
+            mean = seconds if self._refusal_seconds is None else self._refusal_seconds
+            self._refusal_seconds = mean + 0.1 * (seconds - mean)
         elif call.state == 'accepted':
             self._accepted_since_open += call.amount
             self._learnt_while_answering = self._learnt

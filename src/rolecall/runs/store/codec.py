@@ -37,13 +37,13 @@ UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overf
 _UNREADABLE_BYTES = (*UNREADABLE, struct.error, zlib.error)
 
 
-def reads_entries(read: Callable[[Any], T]) -> Callable[[Any], T]:
+def reads_entries(decode: Callable[[Any], T]) -> Callable[[Any], T]:
     """Whatever reading runs into is damage: entries come from a file that may be broken, or made by someone else."""
 
-    @wraps(read)
+    @wraps(decode)
     def guarded(entry: Any) -> T:
         try:
-            return read(entry)
+            return decode(entry)
         except (*_UNREADABLE_BYTES, MemoryError) as error:
             raise DamagedError(f'{type(error).__name__}: {error}') from error
 
@@ -144,31 +144,31 @@ def write_reply(reply: Reply) -> str:
         seconds = reply.usage.seconds
         return f'[{dumps(reply.text)}]' if seconds is None else f'[{dumps(reply.text)},{dumps(seconds)}]'
     usage = {key: value for key in _USAGE_KEYS if (value := getattr(reply.usage, key)) is not None}
-    written: dict[str, Any] = {'text': reply.text}
+    record: dict[str, Any] = {'text': reply.text}
     if reply.reason:
-        written['reason'] = reply.reason
+        record['reason'] = reply.reason
     if usage:
-        written['usage'] = usage
+        record['usage'] = usage
     if reply.outcome != 'ok':
-        written['outcome'] = reply.outcome
+        record['outcome'] = reply.outcome
     if reply.reasoning:
-        written['reasoning'] = reply.reasoning
+        record['reasoning'] = reply.reasoning
     if reply.tool_calls:
-        written['tool_calls'] = reply.tool_calls
-    return dumps(written)
+        record['tool_calls'] = reply.tool_calls
+    return dumps(record)
 
 
 @reads_entries
 def read_reply(text: str) -> Reply:
     """A reply as it was written."""
-    read = json.loads(text)
-    if isinstance(read, list):
-        read = {'text': read[0], 'usage': {'seconds': read[1]} if len(read) > 1 else {}}
-    read['usage'] = Usage(**read.get('usage', {}))
-    read['tool_calls'] = tuple(read.get('tool_calls', ()))
-    if not isinstance(read['text'], str):
+    record = json.loads(text)
+    if isinstance(record, list):
+        record = {'text': record[0], 'usage': {'seconds': record[1]} if len(record) > 1 else {}}
+    record['usage'] = Usage(**record.get('usage', {}))
+    record['tool_calls'] = tuple(record.get('tool_calls', ()))
+    if not isinstance(record['text'], str):
         raise TypeError('the text of a reply is not text')
-    return Reply(**read)
+    return Reply(**record)
 
 
 def as_stored(scored: Scored) -> Scored:
@@ -183,7 +183,7 @@ def pack_scored(scored: Scored) -> bytes:
     """Scores in few bytes: ids, single-precision logprobs (none: NaN), places, usage and which tokens were greedy."""
     count, places = len(scored.ids), [place for offset in scored.offsets for place in offset]
     logprobs = [float('nan') if value is None else value for value in scored.logprobs]
-    greedy = [{'greedy': ''.join('1' if one else '0' for one in scored.greedy)}] if scored.greedy else []
+    greedy = [{'greedy': ''.join('1' if is_greedy else '0' for is_greedy in scored.greedy)}] if scored.greedy else []
     usage = dumps([*(getattr(scored.usage, key) for key in _USAGE_KEYS), *greedy]).encode()
     body = struct.pack(
         f'<III{count}i{count}f{len(places)}I', count, len(places), len(usage), *scored.ids, *logprobs, *places
@@ -205,14 +205,14 @@ def unpack_scored(packed: bytes) -> Scored:
     count, places, usage = struct.unpack_from('<III', body)
     numbers = struct.unpack_from(f'<{count}i{count}f{places}I', body, 12)
     offsets = numbers[2 * count :]
-    told = json.loads(body[len(body) - usage :])
-    greedy = told.pop()['greedy'] if isinstance(told[-1], dict) else ''
+    record = json.loads(body[len(body) - usage :])
+    greedy = record.pop()['greedy'] if isinstance(record[-1], dict) else ''
     return Scored(
         numbers[:count],
         tuple(None if value != value else value for value in numbers[count : 2 * count]),
         tuple(zip(offsets[::2], offsets[1::2], strict=True)),
-        Usage(*told),
-        tuple(one == '1' for one in greedy),
+        Usage(*record),
+        tuple(mark == '1' for mark in greedy),
     )
 
 

@@ -26,13 +26,13 @@ def check_files(directory: Path) -> None:
     """Refuse a directory whose files lead out of it: what is written must stay inside."""
     for name in _FILES:
         try:
-            found = os.lstat(directory / name)
+            status = os.lstat(directory / name)
         except OSError:
             continue
-        if not stat.S_ISREG(found.st_mode):
-            kind = 'a symbolic link' if stat.S_ISLNK(found.st_mode) else 'not a regular file'
+        if not stat.S_ISREG(status.st_mode):
+            kind = 'a symbolic link' if stat.S_ISLNK(status.st_mode) else 'not a regular file'
             raise RunError(f'{directory / name}: {kind}. Run directories hold only regular files; remove it.')
-        if found.st_nlink > 1:
+        if status.st_nlink > 1:
             raise RunError(f'{directory / name}: has another hard link. Copy the run directory instead of linking it.')
 
 
@@ -61,16 +61,16 @@ def is_running(directory: Path) -> bool | None:
     """Whether a process of this machine is running here; None if that cannot be told. Takes no lock itself."""
     lock = directory / _LOCK
     try:
-        holder, found = lock.read_text('utf-8', 'replace'), lock.stat()
+        holder, status = lock.read_text('utf-8', 'replace'), lock.stat()
         locks = [line.split() for line in _LOCKS.read_text('ascii', 'replace').splitlines()]
     except OSError:
         return None
-    if any(_holds(fields, holder, found) for fields in locks):
+    if any(_holds(fields, holder, status) for fields in locks):
         return True
     return False if holder.strip().endswith(f' on {socket.gethostname()}') else None
 
 
-def _holds(fields: list[str], holder: str, found: os.stat_result) -> bool:
+def _holds(fields: list[str], holder: str, status: os.stat_result) -> bool:
     """Whether a line of /proc/locks is the lock of a file, by inode and device.
 
     Some file systems (btrfs) report another device there; then the process must be the one named in the file.
@@ -78,8 +78,8 @@ def _holds(fields: list[str], holder: str, found: os.stat_result) -> bool:
     if len(fields) < 6 or fields[1] != 'FLOCK':
         return False
     process, (device, _, inode) = fields[4], fields[5].rpartition(':')
-    same_device = device == f'{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}'
-    return inode == str(found.st_ino) and (same_device or holder.startswith(f'process {process} '))
+    same_device = device == f'{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}'
+    return inode == str(status.st_ino) and (same_device or holder.startswith(f'process {process} '))
 
 
 class RunLock:

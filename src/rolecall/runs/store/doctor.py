@@ -59,8 +59,8 @@ def repair_run(directory: str | Path, target: str | Path) -> Checkup:
         raise RunError(f'{target}: there is a run already. Name a new directory.')
     with _open_damaged(Path(directory)) as reader:
         problems = _find_file_problems(reader)
-        found = next(chain(reader.results(), reader.entries()), None)
-        if found is None and (reader.damage or problems) and not has_batches(directory):
+        first = next(chain(reader.results(), reader.entries()), None)
+        if first is None and (reader.damage or problems) and not has_batches(directory):
             raise RunError(f'{Path(directory) / FILE}: {"; ".join(problems) or reader.damage}. {_NOTHING}')
         store = Store(target)
         try:

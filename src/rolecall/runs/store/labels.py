@@ -96,9 +96,9 @@ class Labels:
 
     def _read_line(self, line: str) -> None:
         try:
-            read = json.loads(line)
-            key = (str(read['dataset']), str(read['model']), int(read['row']))
-            label = read['label']
+            record = json.loads(line)
+            key = (str(record['dataset']), str(record['model']), int(record['row']))
+            label = record['label']
         except (ValueError, KeyError, TypeError, RecursionError):
             return
         if label in LABELS:
@@ -109,8 +109,8 @@ class Labels:
     def _refuse_others(self) -> None:
         """Refuse to write to anything but a regular file of this run: the directory may come from elsewhere."""
         try:
-            found = self._file.lstat()
+            status = self._file.lstat()
         except OSError:
             return
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             raise RunError(f'{self._file}: a link, or not a regular file. Run directories hold neither; remove it.')

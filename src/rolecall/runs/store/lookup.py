@@ -74,16 +74,16 @@ class StoreLookup:
         """The answers to those requests that are finished and whole."""
         if self._new is not None:
             fingerprints = list(filter(self._new.may_hold, fingerprints))
-        found: dict[str, Reply | Scored | Failure] = {}
+        replies: dict[str, Reply | Scored | Failure] = {}
         for start in range(0, len(fingerprints), _LOOKED_UP):
-            wanted = [self._key(one) for one in fingerprints[start : start + _LOOKED_UP]]
+            wanted = [self._key(fingerprint) for fingerprint in fingerprints[start : start + _LOOKED_UP]]
             marks = ','.join('?' * len(wanted))
             query = 'SELECT fingerprint, kind, outcome, request, reply, checksum FROM requests WHERE fingerprint IN'
             for key, *cells in self._read.execute(f'{query} ({marks})', wanted):
                 entry = (read_key(key), *cells)
                 if (reply := _read_answer(entry)) is not None:
-                    found[entry[0]] = reply
-        return found
+                    replies[entry[0]] = reply
+        return replies
 
     def _key(self, fingerprint: str) -> str | bytes:
         """The key of a request in this store."""
@@ -151,8 +151,8 @@ class StoreLookup:
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """A finished row."""
         query = f'SELECT {ROW_COLUMNS} FROM rows WHERE dataset = ? AND model = ? AND row = ?'
-        found = self._read.execute(query, (storable(dataset), storable(model), row)).fetchone()
-        return None if found is None else self._read_row(found)
+        entry = self._read.execute(query, (storable(dataset), storable(model), row)).fetchone()
+        return None if entry is None else self._read_row(entry)
 
     def results(self, dataset: str, model: str) -> Iterator[Result]:
         """The finished rows of a pair, in order, one at a time."""
@@ -185,13 +185,13 @@ class StoreLookup:
     def _read_some(self, dataset: str, model: str, numbers: Sequence[int]) -> dict[int, Result]:
         """The rows with these ascending numbers, as far as they are whole."""
         if len(numbers) < _FEW:
-            found = ((number, self.result(dataset, model, number)) for number in numbers)
-            return {number: result for number, result in found if result is not None}
+            pairs = ((number, self.result(dataset, model, number)) for number in numbers)
+            return {number: result for number, result in pairs if result is not None}
         wanted = set(numbers)
         query = f'SELECT {ROW_COLUMNS} FROM rows WHERE dataset = ? AND model = ? AND row BETWEEN ? AND ?'
         entries = self._read.execute(query, (storable(dataset), storable(model), numbers[0], numbers[-1]))
-        read = (self._read_row(entry) for entry in entries if entry[2] in wanted)
-        return {result.row: result for result in read if result is not None}
+        results = (self._read_row(entry) for entry in entries if entry[2] in wanted)
+        return {result.row: result for result in results if result is not None}
 
     def _pages(self, dataset: str, model: str) -> Iterator[tuple[Any, ...]]:
         """The entries of a pair's rows."""
@@ -218,8 +218,8 @@ class StoreLookup:
     def recipe(self, dataset: str, model: str) -> tuple[str | None, str | None]:
         """How the rows of a pair were asked and scored, as far as all of them are known to have been so."""
         query = 'SELECT asking, scoring FROM recipes WHERE dataset = ? AND model = ?'
-        found = self._read.execute(query, (storable(dataset), storable(model))).fetchone()
-        return (None, None) if found is None else (found[0], found[1])
+        entry = self._read.execute(query, (storable(dataset), storable(model))).fetchone()
+        return (None, None) if entry is None else (entry[0], entry[1])
 
     def _reply_text(self, fingerprint: str) -> str | None:
         reply = self.find_reply(fingerprint)

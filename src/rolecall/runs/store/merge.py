@@ -58,9 +58,9 @@ class Merged:
         """The merge for people."""
         for run, rows in self.rows.items():
             yield f'{run}: {count_noun(rows, "row")}'
-        known = f'; {count_noun(self.known, "request")} known already' if self.known else ''
+        repeated = f'; {count_noun(self.known, "request")} known already' if self.known else ''
         added = f'{count_noun(self.rows.total(), "row")} and {count_noun(self.requests, "request")}'
-        yield f'{added} added to {self.out}{known}'
+        yield f'{added} added to {self.out}{repeated}'
         if self.conflicts:
             yield f'{count_noun(self.conflicts, "conflict")}, in which the first run was kept:'
             yield from (f'  {what}' for what in self.named)
@@ -135,9 +135,9 @@ def _pick_entries(
     store: Store, entries: Sequence[tuple[Any, ...]], run: Path, merged: Merged
 ) -> Iterator[tuple[Any, ...]]:
     """Those that the store lacks, or has only as a failure."""
-    known = store.find_replies([entry[0] for entry in entries])
+    stored = store.find_replies([entry[0] for entry in entries])
     for entry in entries:
-        ours = known.get(entry[0])
+        ours = stored.get(entry[0])
         if ours is None:
             merged.requests += 1
             yield entry

@@ -172,12 +172,12 @@ def _encode_plain(result: Result, is_stored: Callable[[str, str], bool], numbers
     if isinstance(key, str) or _lacks_column(result, numbers):
         return None
     short = binascii.b2a_base64(key, newline=False)[:_KEY_LENGTH].decode()
-    kept = len(reply) < LONG_REPLY or not is_stored(result.fingerprint, reply)
+    is_kept = len(reply) < LONG_REPLY or not is_stored(result.fingerprint, reply)
     try:
-        told = f'{dumps(result.extracted)},{dumps(result.gold)}'
+        values = f'{dumps(result.extracted)},{dumps(result.gold)}'
     except UNREADABLE:
         return None
-    return f'[{told},"{short}",{dumps(reply if kept else None)}]'
+    return f'[{values},"{short}",{dumps(reply if is_kept else None)}]'
 
 
 _read_uncolumned = attrgetter(*_UNCOLUMNED)
@@ -187,20 +187,20 @@ _read_further = attrgetter('reason', 'reasoning', 'judged', 'details', 'shots', 
 
 def _lacks_column(result: Result, numbers: Sequence[Any]) -> bool:
     """Whether a number of the row is in none of its columns."""
-    score, _, sent, said, seconds, microseconds, _ = numbers
+    score, _, sent, received, seconds, microseconds, _ = numbers
     return (
         (score is None and result.score is not None)
         or (sent is None and result.input_tokens is not None)
-        or (said is None and result.output_tokens is not None)
+        or (received is None and result.output_tokens is not None)
         or (seconds is None and microseconds is None and result.seconds is not None)
     )
 
 
-def _read_plain(read: Sequence[Any]) -> dict[str, Any]:
-    extracted, gold, key, reply = read
+def _read_plain(record: Sequence[Any]) -> dict[str, Any]:
+    extracted, gold, key, reply = record
     call = [binascii.a2b_base64(f'{key}==').hex(), reply]
-    told = {'extracted': extracted, 'gold': gold, _ONE_CALL: call}
-    return {name: value for name, value in told.items() if value is not None}
+    values = {'extracted': extracted, 'gold': gold, _ONE_CALL: call}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _encodable_or_note(value: Any) -> Any:
@@ -224,37 +224,37 @@ def decode_result(entry: tuple[Any, ...], find_reply: Callable[[str], str | None
 
 
 @reads_entries
-def _decode_result(given: tuple[tuple[Any, ...], Callable[[str], str | None]]) -> Result:
-    (dataset, model, row, outcome, text, *numbers), find_reply = given
-    read = json.loads(text)
-    if isinstance(read, list):
-        read = _read_plain(read)
-    if _ONE_CALL in read:
-        fingerprint, reply = read.pop(_ONE_CALL)
-        read |= {'fingerprints': [fingerprint], 'replies': [reply], 'prediction': _SAME_AS_REPLY}
+def _decode_result(parts: tuple[tuple[Any, ...], Callable[[str], str | None]]) -> Result:
+    (dataset, model, row, outcome, text, *numbers), find_reply = parts
+    record = json.loads(text)
+    if isinstance(record, list):
+        record = _read_plain(record)
+    if _ONE_CALL in record:
+        fingerprint, reply = record.pop(_ONE_CALL)
+        record |= {'fingerprints': [fingerprint], 'replies': [reply], 'prediction': _SAME_AS_REPLY}
     for key, kind in _KINDS.items():
-        if key in read and not isinstance(read[key], kind):
-            raise TypeError(f'{key} is a {type(read[key]).__name__}')
+        if key in record and not isinstance(record[key], kind):
+            raise TypeError(f'{key} is a {type(record[key]).__name__}')
     if not isinstance(row, int) or not all(isinstance(one, str) for one in (dataset, model, outcome)):
         raise TypeError('a column has the wrong type')
-    known: dict[str, Any] = {
-        key: tuple(read[key]) if key in _TUPLES else read[key] for key, _ in _RESULT_DEFAULTS if key in read
+    values: dict[str, Any] = {
+        key: tuple(record[key]) if key in _TUPLES else record[key] for key, _ in _RESULT_DEFAULTS if key in record
     }
-    if None in known.get('replies', ()):
-        known['replies'] = tuple(
+    if None in values.get('replies', ()):
+        values['replies'] = tuple(
             find_reply(fingerprint) if reply is None else reply
-            for fingerprint, reply in zip(known['fingerprints'], known['replies'], strict=True)
+            for fingerprint, reply in zip(values['fingerprints'], values['replies'], strict=True)
         )
-        if None in known['replies']:
+        if None in values['replies']:
             raise ValueError('a reply is missing')
-    if known.get('prediction') == _SAME_AS_REPLY:
-        [known['prediction']] = known['replies']
-    if len(known.get('fingerprints', ())) == 1:
-        known.setdefault('fingerprint', known['fingerprints'][0])
+    if values.get('prediction') == _SAME_AS_REPLY:
+        [values['prediction']] = values['replies']
+    if len(values.get('fingerprints', ())) == 1:
+        values.setdefault('fingerprint', values['fingerprints'][0])
     for name, number in zip(ROW_NUMBERS, numbers, strict=False):
         if number is not None:
-            known |= _read_number(name, number)
-    return Result(dataset, model, row, outcome, **known)  # outcomes of later versions stay
+            values |= _read_number(name, number)
+    return Result(dataset, model, row, outcome, **values)  # outcomes of later versions stay
 
 
 def _read_number(name: str, number: Any) -> dict[str, Any]:

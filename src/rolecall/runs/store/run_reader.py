@@ -99,18 +99,18 @@ class RunReader:
     @property
     def created(self) -> str:
         """When the run was first started."""
-        found = self._db.read_table('SELECT started FROM starts ORDER BY id LIMIT 1', 'start', 'the list of starts')
-        return str(found[0][0]) if found else ''
+        starts = self._db.read_table('SELECT started FROM starts ORDER BY id LIMIT 1', 'start', 'the list of starts')
+        return str(starts[0][0]) if starts else ''
 
     def pairs(self) -> list[tuple[str, str]]:
         """Every dataset × model that has results, found by one index look-up each, however many rows there are."""
         try:
-            found = list(self._find_pairs())
+            pairs = list(self._find_pairs())
         except sqlite3.Error as error:
             self.damage.add('row', 'the list of pairs', error)
-            pairs = [pair for pair in self.manifest().get('pairs', ()) if isinstance(pair, dict)]
-            found = [(pair.get('dataset'), pair.get('model')) for pair in pairs]
-        return [(dataset, model) for dataset, model in found if isinstance(dataset, str) and isinstance(model, str)]
+            entries = [pair for pair in self.manifest().get('pairs', ()) if isinstance(pair, dict)]
+            pairs = [(pair.get('dataset'), pair.get('model')) for pair in entries]
+        return [(dataset, model) for dataset, model in pairs if isinstance(dataset, str) and isinstance(model, str)]
 
     def _find_pairs(self) -> Iterator[tuple[Any, Any]]:
         pair = self._db.execute(_NEXT_DATASET, ('',)).fetchone()
@@ -183,14 +183,14 @@ class RunReader:
 
     def last_row(self, dataset: str, model: str) -> int | None:
         """The number of the last finished row of a pair."""
-        found = self._db.fetch_one('SELECT MAX(row) FROM rows WHERE dataset = ? AND model = ?', (dataset, model))
-        return found[0] if found and isinstance(found[0], int) else None
+        entry = self._db.fetch_one('SELECT MAX(row) FROM rows WHERE dataset = ? AND model = ?', (dataset, model))
+        return entry[0] if entry and isinstance(entry[0], int) else None
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row."""
         query = f'SELECT {self._row} FROM rows WHERE dataset = ? AND model = ? AND row = ?'
-        found = self._db.fetch_one(query, (dataset, model, row))
-        return self._decode(found) if found else None
+        entry = self._db.fetch_one(query, (dataset, model, row))
+        return self._decode(entry) if entry else None
 
     def whole_result(self, dataset: str, model: str, row: Any) -> Result | None:
         """One finished row; where its page is damaged, None, and it is counted as such."""
@@ -222,8 +222,8 @@ class RunReader:
         query = 'SELECT dataset, row, fields, checksum FROM data WHERE dataset = ? AND row = ?'
         name = f'{dataset}, row {row} of the data'
         try:
-            found = self._db.execute(query, (dataset, row)).fetchone() if self._has_fields else None
-            fields = unpack_request(found[2]) if found and self._db.is_whole(found, 'data row', name) else {}
+            entry = self._db.execute(query, (dataset, row)).fetchone() if self._has_fields else None
+            fields = unpack_request(entry[2]) if entry and self._db.is_whole(entry, 'data row', name) else {}
         except (sqlite3.Error, DamagedError) as error:
             self.damage.add('data row', name, error)
             return {}
@@ -239,21 +239,21 @@ class RunReader:
 
     def request(self, fingerprint: str) -> Any:
         """What was sent; None if there is no such request."""
-        found = self._entry(fingerprint)
-        if found is None:
+        entry = self._entry(fingerprint)
+        if entry is None:
             return None
         try:
-            return unpack_request(found[3])
+            return unpack_request(entry[3])
         except DamagedError as error:
             self.damage.add('request', f'request {fingerprint}', error)
             return None
 
     def reply(self, fingerprint: str) -> Reply | Scored | str | None:
         """What came back: a reply, scores, or why it failed; None if it was never finished."""
-        found = self._entry(fingerprint)
-        if found is None:
+        entry = self._entry(fingerprint)
+        if entry is None:
             return None
-        _, kind, _, _, reply, _ = found
+        _, kind, _, _, reply, _ = entry
         if kind == 'failure':
             return str(reply)
         try:
@@ -273,8 +273,8 @@ class RunReader:
 
     def failed(self, fingerprint: str) -> bool:
         """Whether a request is finished, and failed."""
-        found = self._db.fetch_one('SELECT kind FROM requests WHERE fingerprint = ?', (self._key(fingerprint),))
-        return found is not None and found[0] == 'failure'
+        entry = self._db.fetch_one('SELECT kind FROM requests WHERE fingerprint = ?', (self._key(fingerprint),))
+        return entry is not None and entry[0] == 'failure'
 
     def fingerprints(self) -> set[str]:
         """Every request that is finished."""
@@ -295,8 +295,8 @@ class RunReader:
     def starts(self) -> list[tuple[Any, ...]]:
         """Every start of the run that can be read: when, manifest, config."""
         query = 'SELECT id, started, manifest, config FROM starts'
-        found = [entry for _, entry in self._db.salvage(query, 'id', (), 'starts', 'start')]
-        return [entry for entry in found if all(self._is_json(text, f'start {entry[0]}') for text in entry[2:])]
+        starts = [entry for _, entry in self._db.salvage(query, 'id', (), 'starts', 'start')]
+        return [entry for entry in starts if all(self._is_json(text, f'start {entry[0]}') for text in entry[2:])]
 
     def times(self) -> list[NodeTimes]:
         """Where the rows of each model were computed, if in other processes."""
@@ -310,11 +310,11 @@ class RunReader:
 
     def recipe(self, dataset: str, model: str) -> tuple[str | None, str | None]:
         """How all rows of a pair were asked and scored, as digests; None where that is not known."""
-        found = None
+        entry = None
         with suppress(sqlite3.Error):  # an older run has none
             query = 'SELECT asking, scoring FROM recipes WHERE dataset = ? AND model = ?'
-            found = self._db.execute(query, (dataset, model)).fetchone()
-        return (None, None) if found is None else (found[0], found[1])
+            entry = self._db.execute(query, (dataset, model)).fetchone()
+        return (None, None) if entry is None else (entry[0], entry[1])
 
     def answering(self) -> list[str]:
         """The models that have answered, by the fingerprint of their identity."""
@@ -338,10 +338,10 @@ class RunReader:
     def integrity_problems(self) -> list[str]:
         """What SQLite itself finds wrong with the file."""
         try:
-            found = [str(line) for (line,) in self._db.execute('PRAGMA integrity_check(20)')]
+            problems = [str(line) for (line,) in self._db.execute('PRAGMA integrity_check(20)')]
         except sqlite3.Error as error:
             return [str(error)]
-        return [] if found == ['ok'] else found
+        return [] if problems == ['ok'] else problems
 
     def _results_of(self, dataset: str, model: str, *, after: int = -1) -> Iterator[Result]:
         query = f'SELECT row, {self._row} FROM rows WHERE dataset = ? AND model = ?'
@@ -371,22 +371,22 @@ class RunReader:
     def _entry(self, fingerprint: str) -> tuple[Any, ...] | None:
         query = f'SELECT fingerprint, kind, outcome, request, reply, {self._sum} FROM requests WHERE fingerprint = ?'
         try:
-            found = self._db.execute(query, (self._key(fingerprint),)).fetchone()
+            entry = self._db.execute(query, (self._key(fingerprint),)).fetchone()
         except sqlite3.Error as error:
             self.damage.add('request', f'request {fingerprint}', error)
             return None
-        found = found and (fingerprint, *found[1:])
-        return found if found is not None and self._db.is_whole(found, 'request', f'request {fingerprint}') else None
+        entry = entry and (fingerprint, *entry[1:])
+        return entry if entry is not None and self._db.is_whole(entry, 'request', f'request {fingerprint}') else None
 
     def _read_last(self, column: str) -> Mapping[str, Any]:
         query = f'SELECT {column} FROM starts ORDER BY id DESC LIMIT 1'
-        found = self._db.read_table(query, 'start', 'the list of starts')
+        starts = self._db.read_table(query, 'start', 'the list of starts')
         try:
-            read = json.loads(found[0][0]) if found else {}
+            manifest = json.loads(starts[0][0]) if starts else {}
         except (ValueError, TypeError, RecursionError) as error:
             self.damage.add('start', f'{column} of the last start', error)
             return {}
-        return read if isinstance(read, Mapping) else {}
+        return manifest if isinstance(manifest, Mapping) else {}
 
     def refuse_if_nothing_is_whole(self) -> None:
         """Raise if the file is damaged so that not a single row or score can be read."""

@@ -38,8 +38,8 @@ class Damage:
             self.named.setdefault(name, str(why))
 
     def __str__(self) -> str:
-        found = ', '.join(count_noun(count, kind) for kind, count in self.counts.items())
-        return f'damaged and left out: {found}. `rolecall doctor` says which and repairs the rest.'
+        counts = ', '.join(count_noun(count, kind) for kind, count in self.counts.items())
+        return f'damaged and left out: {counts}. `rolecall doctor` says which and repairs the rest.'
 
 
 class TolerantDatabase:
@@ -84,12 +84,12 @@ class TolerantDatabase:
         misses = 0
         while misses < _MOST_MISSES:
             last += 1
-            found = None
+            entry = None
             with suppress(sqlite3.Error):
-                found = self.execute(f'{query} {glue} {key} = ?', (*values, last)).fetchone()
-            misses = 0 if found else misses + 1
-            if found:
-                yield last, tuple(found[1:])
+                entry = self.execute(f'{query} {glue} {key} = ?', (*values, last)).fetchone()
+            misses = 0 if entry else misses + 1
+            if entry:
+                yield last, tuple(entry[1:])
 
     def read_table(self, query: str, kind: str, name: str) -> list[Any]:
         """What a query finds; nothing where the table is damaged, which hides no other table."""

@@ -61,7 +61,7 @@ def open_for_writing(file: Path) -> sqlite3.Connection:
         file, check_same_thread=False, isolation_level=None, timeout=30, cached_statements=_KEPT_STATEMENTS
     )
     try:
-        if (found := check_format(db, file)) and 'requests' not in found:
+        if (tables := check_format(db, file)) and 'requests' not in tables:
             raise RunError(f'{file}: not a rolecall run: this SQLite file was created by another program.')
         db.execute('PRAGMA journal_mode=WAL')
         db.execute('PRAGMA synchronous=FULL')
@@ -81,9 +81,9 @@ def _add_columns(db: sqlite3.Connection) -> None:
     """Give an older store the columns it lacks. Their entries stay empty: nothing is checked or added up by them."""
     added = {'requests': ('checksum',), 'rows': ('checksum', *ROW_NUMBERS), 'times': ('wording', 'writing')}
     for table, columns in added.items():
-        known = {name for _, name, *_ in db.execute(f'PRAGMA table_info({table})')}
+        present = {name for _, name, *_ in db.execute(f'PRAGMA table_info({table})')}
         for column in columns:
-            if column not in known:
+            if column not in present:
                 db.execute(f'ALTER TABLE {table} ADD COLUMN {column}')
 
 
@@ -220,14 +220,13 @@ def _word_values(put: str, entries: int, width: int) -> str:
 
 def describe_error(error: Exception, directory: Path) -> str:
     """An error of SQLite or the disk, with the remedy."""
-    said = str(error) or type(error).__name__
-    kept = 'Finished rows are kept; run the same command again to continue.'
-    if any(word in said for word in ('malformed', 'not a database', 'decode')):
-        return (
-            f'cannot be used: {said}.\n`rolecall doctor {directory} --repair NEW` saves what is whole, if anything is.'
-        )
-    if 'full' in said:
-        return f'cannot be written: {said}.\n{kept}'
-    if 'readonly' in said or 'unable to open' in said:
-        return f'cannot be written: the directory is read-only or not reachable ({said}).\n{kept}'
-    return f'cannot be used: {said}.\n{kept}'
+    message = str(error) or type(error).__name__
+    resume = 'Finished rows are kept; run the same command again to continue.'
+    if any(word in message for word in ('malformed', 'not a database', 'decode')):
+        repair = f'`rolecall doctor {directory} --repair NEW` saves what is whole, if anything is.'
+        return f'cannot be used: {message}.\n{repair}'
+    if 'full' in message:
+        return f'cannot be written: {message}.\n{resume}'
+    if 'readonly' in message or 'unable to open' in message:
+        return f'cannot be written: the directory is read-only or not reachable ({message}).\n{resume}'
+    return f'cannot be used: {message}.\n{resume}'

@@ -144,23 +144,23 @@ class Store(StoreLookup):
         self, answers: Sequence[tuple[str, Request, Reply | Scored | Failure]], *, then: Callable[[], object]
     ) -> None:
         """Store the answers to requests; `then` is called once they are safe."""
-        for fingerprint, request, came in answers:
-            self._add_reply(fingerprint, request, came)
+        for fingerprint, request, answer in answers:
+            self._add_reply(fingerprint, request, answer)
         self._gathered.waiting.append(then)
         self._start_flushing()
 
-    def _add_reply(self, fingerprint: str, request: Request, came: Reply | Scored | Failure) -> None:
+    def _add_reply(self, fingerprint: str, request: Request, answer: Reply | Scored | Failure) -> None:
         body: str | bytes
-        if isinstance(came, Failure):
-            kind, outcome, body = 'failure', 'failed', storable(str(came))
-        elif isinstance(came, Scored):
-            kind, outcome, body = 'score', 'ok', pack_scored(came)
+        if isinstance(answer, Failure):
+            kind, outcome, body = 'failure', 'failed', storable(str(answer))
+        elif isinstance(answer, Scored):
+            kind, outcome, body = 'score', 'ok', pack_scored(answer)
         else:
-            kind, outcome, body = 'generate', came.outcome, write_reply(came)
+            kind, outcome, body = 'generate', answer.outcome, write_reply(answer)
         if self._new is not None:
             self._new.add(fingerprint)
-        if isinstance(came, Reply) and len(came.text) >= LONG_REPLY:
-            self._recent[fingerprint] = came.text
+        if isinstance(answer, Reply) and len(answer.text) >= LONG_REPLY:
+            self._recent[fingerprint] = answer.text
             if len(self._recent) > _RECENT:
                 del self._recent[next(iter(self._recent))]
         packed = pack_request(request)
@@ -200,8 +200,8 @@ class Store(StoreLookup):
 
     def _is_stored(self, fingerprint: str, text: str) -> bool:
         """Whether this reply is, or will be, stored with its request."""
-        known = self._recent.get(fingerprint)
-        return (self._reply_text(fingerprint) if known is None else known) == text
+        recent = self._recent.get(fingerprint)
+        return (self._reply_text(fingerprint) if recent is None else recent) == text
 
     def _start_flushing(self) -> None:
         """Have what has gathered written soon; at once, where no event loop is running."""
@@ -296,12 +296,12 @@ class Store(StoreLookup):
 
     def last_manifest(self) -> Mapping[str, Any]:
         """How the run was started the last time; empty before its first start, or where that cannot be read."""
-        found = self._read.execute('SELECT manifest FROM starts ORDER BY id DESC LIMIT 1').fetchone()
+        start = self._read.execute('SELECT manifest FROM starts ORDER BY id DESC LIMIT 1').fetchone()
         try:
-            read = json.loads(found[0]) if found else {}
+            manifest = json.loads(start[0]) if start else {}
         except (TypeError, ValueError):
             return {}
-        return read if isinstance(read, dict) else {}
+        return manifest if isinstance(manifest, dict) else {}
 
     def drop_rows_from(self, dataset: str, model: str, row: int) -> None:
         """Rows from this number on are no longer part of the run. (Their requests stay.)"""
@@ -332,8 +332,19 @@ class Store(StoreLookup):
         """Add up where the rows of a model were computed: by machine, requests and seconds computing and waiting."""
         self._transactions.execute(
             *(
-                (_ADD_TIMES, (storable(model), storable(node), one.requests, one.computing, one.waiting, None, None))
-                for node, one in times.items()
+                (
+                    _ADD_TIMES,
+                    (
+                        storable(model),
+                        storable(node),
+                        computed.requests,
+                        computed.computing,
+                        computed.waiting,
+                        None,
+                        None,
+                    ),
+                )
+                for node, computed in times.items()
             )
         )
 

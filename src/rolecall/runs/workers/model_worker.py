@@ -80,10 +80,10 @@ class ModelWorker:
             if kind == 'score':
                 answers += await self._model.score(requests)
             elif hasattr(self._model, 'generate_group'):
-                found = await self._model.generate_group(requests, sampling)
+                outcomes = await self._model.generate_group(requests, sampling)
                 return [
-                    (await self._answer_one(kind, request, sampling)) if one is None else one
-                    for request, one in zip(requests, found, strict=True)
+                    (await self._answer_one(kind, request, sampling)) if outcome is None else outcome
+                    for request, outcome in zip(requests, outcomes, strict=True)
                 ]
             else:
                 answers += await self._model.generate(requests, sampling)

@@ -169,12 +169,12 @@ class PoolClient(GatheringClient):
         self._ready.signal()
 
     def _next_batch(self) -> list[PendingCall]:
-        self._pending = [one for one in self._pending if not one.answer.done()]
-        self._pending.sort(key=lambda one: (one.kind, one.text[:_PREFIX], len(one.text), one.text))
-        same = [one for one in self._pending if one.kind == self._pending[0].kind]
+        self._pending = [pending for pending in self._pending if not pending.answer.done()]
+        self._pending.sort(key=lambda pending: (pending.kind, pending.text[:_PREFIX], len(pending.text), pending.text))
+        same = [pending for pending in self._pending if pending.kind == self._pending[0].kind]
         batch = same[: _size_batch(len(same), self._ready.expected, self._batch)]
         taken = set(map(id, batch))
-        self._pending = [one for one in self._pending if id(one) not in taken]
+        self._pending = [pending for pending in self._pending if id(pending) not in taken]
         return batch
 
     async def _compute(self, batch: Sequence[PendingCall], worker: int | None = None, *, deaths: int = 0) -> None:
@@ -190,16 +190,16 @@ class PoolClient(GatheringClient):
             self._tell(f'{self.model.name}: a worker was lost ({error}); {rows} to be computed again')
             self._compute_again(batch, deaths + 1, error)
         except BaseException as error:
-            for one in batch:
-                one.fail(error)
+            for pending in batch:
+                pending.fail(error)
             if isinstance(error, asyncio.CancelledError):
                 raise
 
     def _compute_again(self, batch: Sequence[PendingCall], deaths: int, error: WorkerLostError) -> None:
         """Ask again elsewhere in smaller parts, until one request is left."""
         if len(batch) == 1 and deaths >= _MOST_DEATHS:
-            told = f'{self.model.name}: {count_noun(deaths, "worker")} died while computing this request: {error}'
-            batch[0].fail(ModelError(told))
+            message = f'{self.model.name}: {count_noun(deaths, "worker")} died while computing this request: {error}'
+            batch[0].fail(ModelError(message))
             return
         size = -(-len(batch) // _PARTS)
         for start in range(0, len(batch), size):
@@ -207,13 +207,15 @@ class PoolClient(GatheringClient):
 
     async def _answer(self, worker: int, batch: Sequence[PendingCall], *, alone: bool) -> None:
         call = batch[0].call
-        for one in batch:
-            if one.call.check is not None:
-                one.call.check(one.call.request)
+        for pending in batch:
+            if pending.call.check is not None:
+                pending.call.check(pending.call.request)
         began = time.monotonic()
         self._computing += len(batch)
         try:
-            reply = await self._pool.answer(worker, call.kind, [one.call.request for one in batch], call.sampling)
+            reply = await self._pool.answer(
+                worker, call.kind, [pending.call.request for pending in batch], call.sampling
+            )
         except WorkerLostError:
             self._lost += worker in self._ready.workers  # once for all its batches
             self._ready.lose(worker)
@@ -224,8 +226,8 @@ class PoolClient(GatheringClient):
         waiting = time.monotonic() - began - reply.computing
         self.times[reply.node].add(len(batch), computing=reply.computing, waiting=waiting)
         each = reply.computing / len(batch)
-        for one, answer in zip(batch, reply.answers, strict=True):
-            _settle(one, answer, each)
+        for pending, answer in zip(batch, reply.answers, strict=True):
+            _settle(pending, answer, each)
 
 
 def _size_batch(pending: int, workers: int, usual: int) -> int:

@@ -87,8 +87,8 @@ def _stay_on(node: str) -> Any:
 
 
 def _read_needs(entry: Mapping[str, Any]) -> dict[str, float]:
-    given = entry.get('run_cfg')
-    run = given if isinstance(given, Mapping) else {}
+    run_cfg = entry.get('run_cfg')
+    run = run_cfg if isinstance(run_cfg, Mapping) else {}
     gpus = run.get('num_gpus') or 0
     return {'CPU': float(run.get('num_cpus') or 1), **({'GPU': float(gpus)} if gpus else {})}
 
