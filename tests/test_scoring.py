@@ -430,9 +430,9 @@ GRADES = [
 
 
 @in_one
-@pytest.mark.parametrize(('opinion', 'right'), GRADES)
-def test_a_judge_s_words_become_right_or_wrong(opinion: str, right: bool) -> None:
-    run = scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: opinion)
+@pytest.mark.parametrize(('judge_reply', 'right'), GRADES)
+def test_a_judge_s_words_become_right_or_wrong(judge_reply: str, right: bool) -> None:
+    run = scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: judge_reply)
     assert (run.verdicts[0].correct, run.value) == (right, 100.0 * right)
 
 
@@ -449,13 +449,13 @@ UNCLEAR += ['The first step is right but the result is wrong.', 'It may be CORRE
 
 
 @in_one
-@pytest.mark.parametrize('opinion', UNCLEAR)
-def test_words_that_do_not_decide_are_no_verdict(opinion: str) -> None:
-    said = {'4': opinion, '5': 'A'}
+@pytest.mark.parametrize('judge_reply', UNCLEAR)
+def test_words_that_do_not_decide_are_no_verdict(judge_reply: str) -> None:
+    said = {'4': judge_reply, '5': 'A'}
     run = scored('GenericLLMEvaluator', ('4', '4'), ('5', '5'), judge=lambda values: said[values['prediction']])
     assert (run.value, run.scored, run.details['excluded']) == (100.0, 1, {'unmarked': 1})
     with pytest.raises(RolecallError, match="no verdict in the judge's reply"):
-        scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: opinion)
+        scored('GenericLLMEvaluator', ('4', '4'), judge=lambda values: judge_reply)
 
 
 @in_one

@@ -17,7 +17,7 @@ from rolecall.compat.opencompass.package_judging import _describe_gold, package_
 from rolecall.registry import Part
 from rolecall.scoring.accumulate import MarkAccumulator
 from rolecall.scoring.answers import AnswerReader, Scorable
-from rolecall.scoring.blame import NoOpinionError
+from rolecall.scoring.blame import NoVerdictError
 from rolecall.scoring.bradley_terry import rate_models
 from rolecall.scoring.code import sandbox
 from rolecall.scoring.code.benchmark_programs import bigcodebench, contest
@@ -122,9 +122,9 @@ def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result:
     metric = package_judge_metric(Part('their_judge', lambda output, output_path: result, ''), unit='')
     assert not metric.needs_gold
     assert metric.mark(Answer('x', None, {})) is None
-    judged = Answer('x', None, {}, opinion='A')
+    judged = Answer('x', None, {}, judge_reply='A')
     if score is None:
-        with pytest.raises(NoOpinionError, match='their_judge found no verdict'):
+        with pytest.raises(NoVerdictError, match='their_judge found no verdict'):
             metric.mark(judged)
     else:
         found = metric.mark(judged)
@@ -207,7 +207,7 @@ def test_only_rows_shown_in_both_orders_tell_what_the_order_changes(
 def test_a_rival_on_which_the_judge_is_silent_leaves_the_verdicts_on_the_others() -> None:
     def mark(answer: Answer) -> Mark:
         if answer.rival is None or answer.rival.name == 'silent':
-            raise NoOpinionError('no verdict')
+            raise NoVerdictError('no verdict')
         return Mark(1.0, correct=True, rival=answer.rival)
 
     metric = Metric('win_rate', mark, WinRate(), needs_gold=False)

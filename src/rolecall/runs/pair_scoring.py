@@ -25,7 +25,7 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import DatasetScorer
 from rolecall.scoring.metrics.metric import Rival
 from rolecall.scoring.scorecard import JudgeAgreement, Judging, Scorecard, Verdict
-from rolecall.scoring.session import Opinions, ScoringSession
+from rolecall.scoring.session import JudgeReplies, ScoringSession
 from rolecall.scoring.statistics import AgreementCounter
 from rolecall.sources.datasets.rows import Rows
 
@@ -115,11 +115,11 @@ class PairScorer:
         scorable = [self._make_scorable(result, find_row(result.row)) for result in results]
         judges = self._judges if scorer.needs_judge else ()
         replies = await asyncio.gather(*(scorer.ask_judge(scorable, judge) for judge in judges))
-        opinions = replies[0] if replies else {}
+        judge_replies = replies[0] if replies else {}
         if metric is not None and metric.prepare is not None:  # programs have to run first
-            verdicts = await asyncio.to_thread(self._session.add, scorable, opinions=opinions)
+            verdicts = await asyncio.to_thread(self._session.add, scorable, judge_replies=judge_replies)
         else:
-            verdicts = self._session.add(scorable, opinions=opinions)
+            verdicts = self._session.add(scorable, judge_replies=judge_replies)
         self._others.add(scorable, replies[1:], verdicts)
         whole = metric is not None and metric.whole is not None  # marked when all were seen
         return [
@@ -164,11 +164,11 @@ class _OtherJudges:
     sessions: Sequence[ScoringSession]
     agreement: AgreementCounter = field(default_factory=AgreementCounter)
 
-    def add(self, rows: Sequence[Scorable], opinions: Sequence[Opinions], first: Sequence[Verdict]) -> None:
+    def add(self, rows: Sequence[Scorable], judge_replies: Sequence[JudgeReplies], first: Sequence[Verdict]) -> None:
         """Score some rows by each judge's replies; `first` has the verdicts of the first judge."""
         marked = [first]
-        for session, replies in zip(self.sessions, opinions, strict=False):
-            marked.append(session.add(rows, opinions=replies))
+        for session, replies in zip(self.sessions, judge_replies, strict=False):
+            marked.append(session.add(rows, judge_replies=replies))
         for verdicts in zip(*marked, strict=True):
             self.agreement.add([verdict.score for verdict in verdicts])
 

@@ -73,10 +73,10 @@ class AnswerReader:
 
     def read(self, row: Scorable) -> ReadRow:
         """The row's answers; an empty one where there is none. With rivals, one for each of them."""
-        read = self._read(row)
-        if self.by_prompt and read.outcome == 'ok':
-            read = _add_prompts(read)
-        return _add_rivals(read, row.rivals) if row.rivals and read.outcome == 'ok' else read
+        answered = self._read(row)
+        if self.by_prompt and answered.outcome == 'ok':
+            answered = _add_prompts(answered)
+        return _add_rivals(answered, row.rivals) if row.rivals and answered.outcome == 'ok' else answered
 
     def _read(self, row: Scorable) -> ReadRow:
         gold = self._read_gold(row)
@@ -87,26 +87,26 @@ class AnswerReader:
         if choices:
             prediction, gold = _pick_likeliest(prediction, choices), _resolve_choice(gold, choices)
         if isinstance(prediction, str) and not self.by_turn:
-            found, reason, reading = self._try_extract(prediction, row.values)
-            outcome: Outcome = 'unparsed' if self.extract and is_empty(found) else 'ok'
-            answer = Answer(self._or_empty(found), gold, row.values, calls=_calls(row))
-            return ReadRow(row, outcome, found, gold, (answer,), reason, (reading,))
-        several = isinstance(prediction, (list, tuple)) and all(isinstance(one, str) for one in prediction)
-        tries = [self._try_extract(one, row.values) for one in (prediction if several else [prediction])]
-        found = [one for one, _, _ in tries] if several else tries[0][0]
-        empty = bool(self.extract) and all(is_empty(one) for one, _, _ in tries)
+            extracted, reason, reading = self._try_extract(prediction, row.values)
+            outcome: Outcome = 'unparsed' if self.extract and is_empty(extracted) else 'ok'
+            answer = Answer(self._or_empty(extracted), gold, row.values, calls=_calls(row))
+            return ReadRow(row, outcome, extracted, gold, (answer,), reason, (reading,))
+        several = isinstance(prediction, (list, tuple)) and all(isinstance(reply, str) for reply in prediction)
+        tries = [self._try_extract(reply, row.values) for reply in (prediction if several else [prediction])]
+        extracted = [answer for answer, _, _ in tries] if several else tries[0][0]
+        empty = bool(self.extract) and all(is_empty(answer) for answer, _, _ in tries)
         reason = next((reason for _, reason, _ in tries if reason), '')
         readings = tuple(reading for _, _, reading in tries)
         if several and self.whole_dialogue and not empty:
-            replies = [self._or_empty(one) for one in found]
+            replies = [self._or_empty(reply) for reply in extracted]
             answer = Answer(replies, gold, row.values, turns=_describe_turns(row.values, replies))
-            return ReadRow(row, 'ok', found, gold, (answer,), reason, readings)
+            return ReadRow(row, 'ok', extracted, gold, (answer,), reason, readings)
         return ReadRow(
             row,
             'unparsed' if empty else 'ok',
-            found,
+            extracted,
             gold,
-            self._answers(row, found if several or self.by_turn else [found], gold),
+            self._answers(row, extracted if several or self.by_turn else [extracted], gold),
             reason,
             readings,
         )
@@ -136,61 +136,65 @@ class AnswerReader:
         if self.extract_gold is None or gold is None:
             return gold
         with blame_errors_on(f'the gold answer of row {row.row}:'):
-            return [self._gold_of(one) for one in gold] if isinstance(gold, (list, tuple)) else self._gold_of(gold)
+            if isinstance(gold, (list, tuple)):
+                return [self._gold_of(answer) for answer in gold]
+            return self._gold_of(gold)
 
     def _gold_of(self, gold: Any) -> Any:
-        found = None if self.extract_gold is None else self.extract_gold(gold)
-        return gold if is_empty(found) else found
+        extracted = None if self.extract_gold is None else self.extract_gold(gold)
+        return gold if is_empty(extracted) else extracted
 
-    def _answers(self, row: Scorable, found: Any, gold: Any) -> tuple[Answer, ...]:
+    def _answers(self, row: Scorable, extracted: Any, gold: Any) -> tuple[Answer, ...]:
         if self.by_turn:
-            return tuple(self._read_turns(row, found, gold))
-        return tuple(Answer(self._or_empty(one), gold, row.values) for one in found)
+            return tuple(self._read_turns(row, extracted, gold))
+        return tuple(Answer(self._or_empty(reply), gold, row.values) for reply in extracted)
 
-    def _read_turns(self, row: Scorable, found: Any, gold: Any) -> list[Answer]:
+    def _read_turns(self, row: Scorable, extracted: Any, gold: Any) -> list[Answer]:
         """Pair each turn with its own gold answer; a single reply to a dialogue with the last one."""
         golds = list(gold) if isinstance(gold, (list, tuple)) else [gold]
-        if not isinstance(found, (list, tuple)):
-            return [Answer(self._or_empty(found), golds[-1] if golds else None, row.values)]
-        turns = max(len(found), len(golds)) if gold is not None else len(found)
-        said = [*found, *[''] * (turns - len(found))]
+        if not isinstance(extracted, (list, tuple)):
+            return [Answer(self._or_empty(extracted), golds[-1] if golds else None, row.values)]
+        turns = max(len(extracted), len(golds)) if gold is not None else len(extracted)
+        padded = [*extracted, *[''] * (turns - len(extracted))]
         right = [*golds, *[None] * (turns - len(golds))]
-        replies = row.prediction if isinstance(row.prediction, (list, tuple)) else found
+        replies = row.prediction if isinstance(row.prediction, (list, tuple)) else extracted
         values = [_values_of_turn(row.values, turn, turns) for turn in range(turns)]
         history = _describe_turns(row.values, replies, turns)
         return [
-            Answer(self._or_empty(said[turn]), right[turn], values[turn], history=history[:turn])
+            Answer(self._or_empty(padded[turn]), right[turn], values[turn], history=history[:turn])
             for turn in range(turns)
             if right[turn] is not None or not self.needs_gold
         ]
 
-    def _or_empty(self, found: Any) -> Any:
-        return '' if found is None and self.extract else found
+    def _or_empty(self, extracted: Any) -> Any:
+        return '' if extracted is None and self.extract else extracted
 
 
-def _add_prompts(read: ReadRow) -> ReadRow:
+def _add_prompts(row: ReadRow) -> ReadRow:
     """The row with its answers once for each of its judge's templates, as the column `judge_prompt`."""
-    values = read.row.values
+    values = row.row.values
     nested = values.get('judge')
     prompts = values.get('judge_prompt_list') or (
         nested.get('judge_prompt_list') if isinstance(nested, Mapping) else None
     )
     if not isinstance(prompts, (list, tuple)) or not all(isinstance(prompt, str) for prompt in prompts):
         reason = "the row has no list of judge's templates in the column 'judge_prompt_list'."
-        return replace(read, outcome='failed', answers=(), reason=reason)
+        return replace(row, outcome='failed', answers=(), reason=reason)
     answers = [
-        replace(one, values={**one.values, 'judge_prompt': prompt}) for one in read.answers for prompt in prompts
+        replace(answer, values={**answer.values, 'judge_prompt': prompt})
+        for answer in row.answers
+        for prompt in prompts
     ]
-    return replace(read, answers=tuple(answers))
+    return replace(row, answers=tuple(answers))
 
 
-def _add_rivals(read: ReadRow, rivals: Sequence[Rival]) -> ReadRow:
+def _add_rivals(row: ReadRow, rivals: Sequence[Rival]) -> ReadRow:
     """The row with its answers once for each rival that has an answer, too; failed if none has."""
     present = [rival for rival in rivals if not rival.reason]
     if not present:
-        return replace(read, outcome='failed', answers=(), reason=rivals[0].reason)
-    answers = tuple(replace(answer, rival=rival) for answer in read.answers for rival in present)
-    return replace(read, answers=answers)
+        return replace(row, outcome='failed', answers=(), reason=rivals[0].reason)
+    answers = tuple(replace(answer, rival=rival) for answer in row.answers for rival in present)
+    return replace(row, answers=answers)
 
 
 def _describe_turns(
@@ -234,9 +238,9 @@ def _choices(row: Scorable) -> Sequence[str]:
     weighed = row.details.get('choices')
     if not isinstance(weighed, (list, tuple)) or not isinstance(row.prediction, (list, tuple)):
         return ()
-    numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in row.prediction)
-    fits = numbers and len(weighed) == len(row.prediction) and all(isinstance(one, Mapping) for one in weighed)
-    return [text_of(one.get('choice')) for one in weighed] if fits else ()
+    numbers = all(isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in row.prediction)
+    fits = numbers and len(weighed) == len(row.prediction) and all(isinstance(weight, Mapping) for weight in weighed)
+    return [text_of(entry.get('choice')) for entry in weighed] if fits else ()
 
 
 def _pick_likeliest(shares: Sequence[float], choices: Sequence[str]) -> str:
@@ -247,7 +251,7 @@ def _resolve_choice(gold: Any, choices: Sequence[str]) -> Any:
     """A gold answer that is the index of a choice, as that choice. One that equals a choice is kept."""
     if isinstance(gold, (list, tuple, bool)) or gold is None:
         return gold
-    written, known = text_of(gold).strip(), [choice.strip() for choice in choices]
-    if written in known or not written.isdecimal() or int(written) >= len(choices):
+    text, stripped = text_of(gold).strip(), [choice.strip() for choice in choices]
+    if text in stripped or not text.isdecimal() or int(text) >= len(choices):
         return gold
-    return choices[int(written)]
+    return choices[int(text)]

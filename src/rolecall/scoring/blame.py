@@ -14,7 +14,7 @@ class ScoringError(RolecallError):
     """The rows of one dataset × model cannot be scored. Requests and replies are kept."""
 
 
-class NoOpinionError(ScoringError):
+class NoVerdictError(ScoringError):
     """A judge's reply could not be read, so one answer has no mark."""
 
 
@@ -43,7 +43,7 @@ class _Blame:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None or isinstance(error, (MissingExtraError, NoOpinionError)):
+        if error is None or isinstance(error, (MissingExtraError, NoVerdictError)):
             return
         if isinstance(error, ScoringError):
             raise ScoringError(f'{self._who} {error}') from error

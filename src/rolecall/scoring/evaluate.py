@@ -28,7 +28,7 @@ from rolecall.scoring.metrics.several import turn_mean
 from rolecall.scoring.postprocess.freeform import extract_role
 from rolecall.scoring.postprocessors import Extractor, read_postprocessor
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.session import Opinions, Policy, ScoringSession, name_evaluator
+from rolecall.scoring.session import JudgeReplies, Policy, ScoringSession, name_evaluator
 
 _POLICIES: tuple[Policy, ...] = ('exclude', 'wrong')
 _EXTRACTING = ('model_postprocessor', 'pred_postprocessor')
@@ -56,9 +56,9 @@ class DatasetScorer:
         return self.metric is not None and self.metric.needs_judge is not None
 
     def score(
-        self, rows: Sequence[Scorable], *, opinions: Opinions | None = None, dataset: str = '', model: str = ''
+        self, rows: Sequence[Scorable], *, judge_replies: JudgeReplies | None = None, dataset: str = '', model: str = ''
     ) -> Scorecard:
-        """The score, with every row's verdict. `opinions` are the judge's replies, by row and sample.
+        """The score, with every row's verdict. `judge_replies` holds replies by row and sample.
 
         >>> scorer = build_scorer({'evaluator': 'AccEvaluator', 'pred_postprocessor': 'first-capital'})
         >>> rows = [Scorable(0, 'ok', 'B.', 'B'), Scorable(1, 'ok', 'c', 'C'), Scorable(2, 'failed', None)]
@@ -66,10 +66,10 @@ class DatasetScorer:
         >>> card.value, card.scored, card.total, dict(card.outcomes)
         (50.0, 2, 3, {'ok': 1, 'unparsed': 1, 'failed': 1})
         """
-        if self.needs_judge and opinions is None:
+        if self.needs_judge and judge_replies is None:
             return replace(_score_synchronously(self, rows), dataset=dataset, model=model)
         session = self.start()
-        verdicts = session.add(rows, opinions=opinions)
+        verdicts = session.add(rows, judge_replies=judge_replies)
         card = session.finish(dataset, model)
         return replace(card, verdicts=card.verdicts or tuple(verdicts))
 
@@ -81,9 +81,9 @@ class DatasetScorer:
 
     async def score_with_judge(self, rows: Sequence[Scorable]) -> Scorecard:
         """Ask the judge concurrently about every row that needs it, then score."""
-        return self.score(rows, opinions=await self.ask_judge(rows))
+        return self.score(rows, judge_replies=await self.ask_judge(rows))
 
-    async def ask_judge(self, rows: Sequence[Scorable], judge: Judge | None = None) -> Opinions:
+    async def ask_judge(self, rows: Sequence[Scorable], judge: Judge | None = None) -> JudgeReplies:
         """The judge's replies by row and sample; None where there is no reply."""
         judge = judge or self.judge
         answered = [row for row in map(self._reader.read, rows) if row.outcome == 'ok']

@@ -106,10 +106,10 @@ def _refuse_unsupported(kind: Any, where: str) -> None:
 def _extract_then_mark(extract: Extractor, metric: Metric) -> Metric:
     def mark(answer: Answer) -> Mark | None:
         try:
-            found = extract(answer.prediction)
+            extracted = extract(answer.prediction)
         except ScoringError:
-            found = ''
-        return metric.mark(replace(answer, prediction=found))
+            extracted = ''
+        return metric.mark(replace(answer, prediction=extracted))
 
     return replace(metric, mark=mark)
 

@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 from rolecall.scoring.accumulate import MarkAccumulator, MarkedRow
 from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
-from rolecall.scoring.blame import NoOpinionError, ScoringError, blame_errors_on
+from rolecall.scoring.blame import NoVerdictError, ScoringError, blame_errors_on
 from rolecall.scoring.metrics.comparing import drop_half_comparisons
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric
 from rolecall.scoring.scorecard import ExtractorScore, Judging, ReplyCount, Scorecard, Verdict
 from rolecall.scoring.summary import summarise_whole
 
 Policy = Literal['exclude', 'wrong']
-Opinions = Mapping[int, Sequence[str | None]]
+JudgeReplies = Mapping[int, Sequence[str | None]]
 
 
 @dataclass(slots=True)
@@ -65,12 +65,12 @@ class ScoringSession:
         self._first = next(iter(self._columns.values()))
         self._plain = self.is_plain
 
-    def add(self, rows: Sequence[Scorable], *, opinions: Opinions | None = None) -> list[Verdict]:
-        """Score some rows. `opinions` are the judge's replies, by row and sample."""
+    def add(self, rows: Sequence[Scorable], *, judge_replies: JudgeReplies | None = None) -> list[Verdict]:
+        """Score some rows. `judge_replies` holds replies by row and sample."""
         _, *others = self._columns.values()
         read_rows = [self._read(self._first.reader, row) for row in rows]
         self._prepare(read_rows)
-        replies = opinions or {}
+        replies = judge_replies or {}
         verdicts = [self._add_row(row, replies.get(row.row.row, ())) for row in read_rows]
         for column in others:
             read_rows = [self._read(column.reader, row) for row in rows]
@@ -152,10 +152,10 @@ class ScoringSession:
             with blame_errors_on(name_evaluator(self.metric)):
                 self.metric.prepare([answer for row in rows if row.outcome == 'ok' for answer in row.answers])
 
-    def _add_row(self, row: ReadRow, opinions: Sequence[str | None]) -> Verdict:
+    def _add_row(self, row: ReadRow, judge_replies: Sequence[str | None]) -> Verdict:
         if row.outcome == 'failed' and row.row.outcome != 'failed':
             self._note_trouble(row.reason)
-        marked, row, reason = self._mark_first(row, opinions)
+        marked, row, reason = self._mark_first(row, judge_replies)
         if self.adds_up:
             self._count_row(row, marked)
         if self.metric is not None and self.metric.whole is not None:
@@ -177,8 +177,8 @@ class ScoringSession:
             self._readable = True
         self._first.unparsed += row.outcome == 'unparsed'
 
-    def _mark_first(self, row: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, ReadRow, str]:
-        marked, reason, failed = self._mark_row(row, opinions)
+    def _mark_first(self, row: ReadRow, judge_replies: Sequence[str | None]) -> tuple[MarkedRow, ReadRow, str]:
+        marked, reason, failed = self._mark_row(row, judge_replies)
         if reason:
             self._note_trouble(reason)
         if reason and not failed:
@@ -187,11 +187,11 @@ class ScoringSession:
             row = replace(row, outcome='failed', reason=reason)
         return marked, row, reason
 
-    def _mark_row(self, row: ReadRow, opinions: Sequence[str | None]) -> tuple[MarkedRow, str, bool]:
+    def _mark_row(self, row: ReadRow, judge_replies: Sequence[str | None]) -> tuple[MarkedRow, str, bool]:
         """The marked row, the reason if it has no marks, and whether the evaluator failed."""
         cut = _is_cut(row.row)
-        if opinions:
-            row = replace(row, answers=_add_opinions(row.answers, opinions))
+        if judge_replies:
+            row = replace(row, answers=_add_judge_replies(row.answers, judge_replies))
         try:
             marks, reason = self._marks(row)
         except ScoringError as error:
@@ -212,12 +212,12 @@ class ScoringSession:
             counts = policy == 'wrong' and not metric.lower_is_better
             return (_mark_missing_answer(metric, row) if counts else ()), ''
         if metric.whole is not None:
-            unheard = metric.needs_judge is not None and any(answer.opinion is None for answer in row.answers)
+            unheard = metric.needs_judge is not None and any(answer.judge_reply is None for answer in row.answers)
             return () if unheard else (Mark(0.0),) * len(row.answers), ''
         if len(row.answers) == 1:
             try:
                 mark = _mark(metric, row.answers[0], row)
-            except NoOpinionError as error:
+            except NoVerdictError as error:
                 return (), str(error)
             return (() if mark is None else (mark,)), ''
         marks: list[Mark | None] = []
@@ -225,7 +225,7 @@ class ScoringSession:
         for answer in row.answers:
             try:
                 marks.append(_mark(metric, answer, row))
-            except NoOpinionError as error:
+            except NoVerdictError as error:
                 marks.append(None)
                 reason = reason or str(error)
         if metric.by_turn and None in marks:
@@ -278,10 +278,10 @@ def name_evaluator(metric: Metric) -> str:
     return f'the evaluator {metric.name}'
 
 
-def _add_opinions(answers: tuple[Answer, ...], opinions: Sequence[str | None]) -> tuple[Answer, ...]:
+def _add_judge_replies(answers: tuple[Answer, ...], judge_replies: Sequence[str | None]) -> tuple[Answer, ...]:
     """The answers with the judge's replies about them."""
-    padded = [*opinions, *([None] * len(answers))]
-    return tuple(replace(answer, opinion=words) for answer, words in zip(answers, padded, strict=False))
+    padded = [*judge_replies, *([None] * len(answers))]
+    return tuple(replace(answer, judge_reply=words) for answer, words in zip(answers, padded, strict=False))
 
 
 def _mark(metric: Metric, answer: Any, row: ReadRow) -> Mark | None:

@@ -60,9 +60,9 @@ def gaokao_cloze(prediction: str, gold: Any) -> Mark:
     wanted = [blank for answer in alternatives(gold) for blank in _split_blanks(str(answer))]
     filled = _split_blanks(prediction.rpartition(_ANSWER)[2])
     if len(wanted) == 1:
-        right = [any(_fills(answer, wanted[0]) for answer in (' '.join(filled), expression_in(prediction)))]
+        right = [any(_fills(text, wanted[0]) for text in (' '.join(filled), expression_in(prediction)))]
     else:
-        right = [_fills(ours, answer) for ours, answer in zip(filled, wanted, strict=False)]
+        right = [_fills(ours, blank) for ours, blank in zip(filled, wanted, strict=False)]
         right = right if len(filled) == len(wanted) else []
     share = sum(right) / len(wanted) if wanted else 0.0
     return Mark(share, correct=share == 1 if len(wanted) == 1 else None, tally=(sum(right), len(wanted)))

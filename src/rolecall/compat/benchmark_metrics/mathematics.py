@@ -60,10 +60,8 @@ def olympiad_answers(prediction: str, gold: Any, version: str = 'v1') -> bool:
     facts = gold if isinstance(gold, Mapping) else {'final_answer': gold}
     ours = expression_in(prediction) or prediction
     tolerance = number_of(strip_text(facts.get('error') or '')) or 0.0
-    return any(
-        equal_expressions(ours, answer) or _within(ours, answer, tolerance)
-        for answer in alternatives(facts.get('final_answer'))
-    )
+    golds = alternatives(facts.get('final_answer'))
+    return any(equal_expressions(ours, answer) or _within(ours, answer, tolerance) for answer in golds)
 
 
 @row_comparison('accuracy')

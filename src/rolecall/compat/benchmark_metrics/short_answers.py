@@ -109,11 +109,11 @@ def option_or_its_text(answer: Answer) -> Mark:
     options = answer.values.get('options')
     if not letter and isinstance(options, Sequence):
         last = reply.rpartition('\n')[2]
-        named = [place for place, item in enumerate(map(strip_text, options)) if item and item in last]
+        named = [place for place, text in enumerate(map(strip_text, options)) if text and text in last]
         letter = _LETTERS[named[0]] if len(named) == 1 else ''
     right = bool(letter) and letter == strip_text(answer.gold)
     columns = ('discipline', 'difficulty')
-    parts = {f'category/{answer.values[item]}': float(right) for item in columns if answer.values.get(item)}
+    parts = {f'category/{answer.values[column]}': float(right) for column in columns if answer.values.get(column)}
     return Mark(float(right), correct=right, parts=parts)
 
 
@@ -243,8 +243,8 @@ def read_bracketed_letter(text: str) -> str:
     ('B', 'unclear')
     """
     rest = text.partition('answer is ')[2] or text
-    match = re.search(r'\(([A-Z])\)', rest)
-    return match[1] if match else option_in(rest, _LETTERS) or rest.strip()
+    letter = re.search(r'\(([A-Z])\)', rest)
+    return letter[1] if letter else option_in(rest, _LETTERS) or rest.strip()
 
 
 def read_labelled_letter(text: str) -> str:

@@ -81,7 +81,7 @@ def _drop_graded_details(result: Any) -> Any:
         return result
     details = result['details']
     each = details.values() if isinstance(details, Mapping) else details
-    verdicts = [detail.get('correct') for detail in each if isinstance(detail, Mapping) and 'correct' in detail]
-    if all(unwrap_verdict(detail) in (True, False) for detail in verdicts):
+    verdicts = [entry.get('correct') for entry in each if isinstance(entry, Mapping) and 'correct' in entry]
+    if all(unwrap_verdict(verdict) in (True, False) for verdict in verdicts):
         return result
     return {name: value for name, value in result.items() if name != 'details'}

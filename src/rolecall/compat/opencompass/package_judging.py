@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rolecall.registry import Part
-from rolecall.scoring.blame import NoOpinionError, describe_error
+from rolecall.scoring.blame import NoVerdictError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole
 from rolecall.scoring.summary import unwrap_verdict
 from rolecall.sources.datasets.arrow import as_hub_dataset
@@ -24,7 +24,7 @@ def package_judge_metric(part: Part[Any], *, unit: str) -> Metric:
 
     def whole(answers: Sequence[Answer]) -> Mapping[str, Any]:
         output = {
-            str(number): {'origin_prompt': '', 'prediction': answer.opinion, 'gold': _describe_gold(answer)}
+            str(number): {'origin_prompt': '', 'prediction': answer.judge_reply, 'gold': _describe_gold(answer)}
             for number, answer in enumerate(answers)
         }
         dataset = {'dataset': _as_judged_dataset(answers)} if takes_dataset else {}
@@ -34,15 +34,15 @@ def package_judge_metric(part: Part[Any], *, unit: str) -> Metric:
 
     def mark(answer: Answer) -> Mark | None:
         """The mark of one answer, where a rule has marked the others."""
-        if answer.opinion is None:
+        if answer.judge_reply is None:
             return None
         try:
             result = whole([answer])
             numbers = [value for value in result.values() if isinstance(value, int | float)] or _verdicts(result)
         except Exception as error:  # the package's code may raise anything; this answer has no mark
-            raise NoOpinionError(f"{part.name} raised {describe_error(error)} on the judge's reply.") from error
+            raise NoVerdictError(f"{part.name} raised {describe_error(error)} on the judge's reply.") from error
         if not numbers:
-            raise NoOpinionError(f"{part.name} found no verdict in the judge's reply.")
+            raise NoVerdictError(f"{part.name} found no verdict in the judge's reply.")
         right = numbers[0] > 0
         return Mark(float(right), correct=right)
 

@@ -15,7 +15,7 @@ from typing import Any
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError
 from rolecall.registry import Registry
-from rolecall.scoring.blame import NoOpinionError, describe_error
+from rolecall.scoring.blame import NoVerdictError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
@@ -89,19 +89,19 @@ def read_rating(reply: str, answer: Answer) -> float | None:
     >>> [read_rating(reply, Answer('')) for reply in ('Style: [[8]]. Facts: [[2]]', 'Style: [[8]]. Overall: [[3]]')]
     [None, 3.0]
     """
-    said = extract_non_reasoning_content(reply)
+    answer_text = extract_non_reasoning_content(reply)
     for pattern in _RATINGS:
-        found = list(pattern.finditer(said))
-        if len({_points_of(one) for one in found}) > 1:
-            found = [
-                one
-                for one in found
-                if _RATING_OF_ALL.search(one[0][:20])
-                or _RATING_OF_ALL.search(said, max(0, one.start() - 40), one.start())
+        ratings = list(pattern.finditer(answer_text))
+        if len({_points_of(rating) for rating in ratings}) > 1:
+            ratings = [
+                rating
+                for rating in ratings
+                if _RATING_OF_ALL.search(rating[0][:20])
+                or _RATING_OF_ALL.search(answer_text, max(0, rating.start() - 40), rating.start())
             ]
-            return _points_of(found[-1]) if found else None
-        if found:
-            return _points_of(found[-1])
+            return _points_of(ratings[-1]) if ratings else None
+        if ratings:
+            return _points_of(ratings[-1])
     return None
 
 
@@ -115,11 +115,11 @@ def read_attempt(reply: str, answer: Answer) -> Mark | None:
     >>> read_attempt('C', Answer('')).parts
     {'correct': 0.0, 'attempted': 0.0}
     """
-    said = extract_non_reasoning_content(reply)
+    text = extract_non_reasoning_content(reply)
     declined = (
-        re.match(r'\W*C\b(?!\s+[a-z])', said)
-        or re.search(r'(?:\A|[:：]|\b[Ss]o)[\s"*(\[]{0,4}C\W*\Z', said)
-        or (re.search(r'\bC\b|(?i:NOT[ _]ATTEMPTED)|未尝试|未作答', said) and not re.search(r'\b[AB]\b', said))
+        re.match(r'\W*C\b(?!\s+[a-z])', text)
+        or re.search(r'(?:\A|[:：]|\b[Ss]o)[\s"*(\[]{0,4}C\W*\Z', text)
+        or (re.search(r'\bC\b|(?i:NOT[ _]ATTEMPTED)|未尝试|未作答', text) and not re.search(r'\b[AB]\b', text))
     )
     attempted = not declined
     right = verdict_in(reply, 'A', 'B') if attempted else False
@@ -134,8 +134,8 @@ def read_tagged_number(reply: str, answer: Answer) -> float:
     >>> read_tagged_number('<NUMBER>0.5</NUMBER>', Answer('')), read_tagged_number('none', Answer(''))
     (0.5, 0.0)
     """
-    found = list(_TAGGED_NUMBER.finditer(reply))
-    return float(found[-1]['points']) / (100 if found[-1]['percent'] else 1) if found else 0.0
+    numbers = list(_TAGGED_NUMBER.finditer(reply))
+    return float(numbers[-1]['points']) / (100 if numbers[-1]['percent'] else 1) if numbers else 0.0
 
 
 def read_error_of_number(reply: str, answer: Answer) -> float | None:
@@ -144,18 +144,18 @@ def read_error_of_number(reply: str, answer: Answer) -> float | None:
     >>> read_error_of_number('about 3.5 eV', Answer('', gold=3))
     0.5
     """
-    said, gold = first_number(reply), number_of(text_of(answer.gold))
-    return None if said is None or gold is None else abs(said - gold)
+    number, gold = first_number(reply), number_of(text_of(answer.gold))
+    return None if number is None or gold is None else abs(number - gold)
 
 
 def read_format_check(reply: str, answer: Answer) -> Mark | None:
     """Whether `format_correctness` is 1 in the judge's JSON, also by domain and by general format."""
-    found = re.search(r'["\']format_correctness["\']\s*:\s*["\']?([01]|true|false)\b', reply, re.IGNORECASE)
-    if found is None:
+    field = re.search(r'["\']format_correctness["\']\s*:\s*["\']?([01]|true|false)\b', reply, re.IGNORECASE)
+    if field is None:
         return None
     facts = _facts_of(answer)
     names = [facts.get('domain'), facts.get('format') if facts.get('format_type') == 'general' else None]
-    return _mark_by_category(found[1].lower() in ('1', 'true'), names)
+    return _mark_by_category(field[1].lower() in ('1', 'true'), names)
 
 
 def read_dimensions(reply: str, answer: Answer, judge_type: str = 'general') -> Mark | None:
@@ -166,7 +166,8 @@ def read_dimensions(reply: str, answer: Answer, judge_type: str = 'general') -> 
     (7.0, {'清晰度': 9.0, 'category/数学计算': 7.0})
     """
     braces = re.findall(r'\{([^{}]*)\}', reply)
-    scores = {found['name']: float(found['score']) for found in _DIMENSION.finditer(braces[-1] if braces else '')}
+    fields = _DIMENSION.finditer(braces[-1] if braces else '')
+    scores = {field['name']: float(field['score']) for field in fields}
     overall = next((scores[name] for name in _OVERALL if name in scores), None)
     if overall is None or not all(0 <= score <= 10 for score in scores.values()):
         return None
@@ -206,20 +207,21 @@ def read_preference(
     Without `count_ties`, a tie is no verdict. `summary_type` and `check_pos_bias` are OpenCompass' and change nothing:
     a tie is half a win, and the effect of the order is always reported.
     """
-    found = preference_in(reply)
-    return _mark_preference(found if count_ties or found is None or found.side != 'tie' else None, answer)
+    preference = preference_in(reply)
+    ignored = preference is not None and preference.side == 'tie' and not count_ties
+    return _mark_preference(None if ignored else preference, answer)
 
 
-def _mark_preference(found: Preference | None, answer: Answer) -> Mark | None:
+def _mark_preference(preference: Preference | None, answer: Answer) -> Mark | None:
     rival = answer.rival
-    if found is None or rival is None:
+    if preference is None or rival is None:
         return None
-    won = 1 - found.share if rival.stands_first else found.share
+    won = 1 - preference.share if rival.stands_first else preference.share
     facts = _facts_of(answer)
     named = [facts[column] for column in ('capability', 'category', 'primary_tag') if facts.get(column)]
     parts = {f'vs {rival.name}': won, **{f'category/{name}': won for name in named}}
-    if found.margin is not None:
-        parts['margin'] = -found.margin if rival.stands_first else found.margin
+    if preference.margin is not None:
+        parts['margin'] = -preference.margin if rival.stands_first else preference.margin
     return Mark(won, correct=None if won == 0.5 else won == 1.0, parts=parts, rival=rival)
 
 
@@ -229,9 +231,9 @@ def read_dialogue_rating(reply: str, answer: Answer) -> float | None:
     >>> read_dialogue_rating('Good. Score: [[8]]', Answer('')), read_dialogue_rating('I give [8].', Answer(''))
     (8.0, 8.0)
     """
-    said = extract_non_reasoning_content(reply)
-    found = re.findall(r'\[\s*(\d+(?:\.\d+)?)\s*\]', said)
-    return float(found[-1]) if found else read_rating(said, answer)
+    text = extract_non_reasoning_content(reply)
+    ratings = re.findall(r'\[\s*(\d+(?:\.\d+)?)\s*\]', text)
+    return float(ratings[-1]) if ratings else read_rating(text, answer)
 
 
 def read_rating_by_domain(reply: str, answer: Answer) -> Mark | None:
@@ -267,18 +269,18 @@ def _find_weakest_turns(marked: Sequence[tuple[Answer, Mark]]) -> Mapping[str, f
 
 def _derive_attempts(means: Mapping[str, float]) -> Mapping[str, float]:
     correct, attempted = means['correct'], means['attempted']
-    given = correct / attempted if attempted else 0.0
-    f1 = 2 * given * correct / (given + correct) if correct else 0.0
-    return {'accuracy_given_attempted': given, 'f1': f1}
+    precision = correct / attempted if attempted else 0.0
+    f1 = 2 * precision * correct / (precision + correct) if correct else 0.0
+    return {'accuracy_given_attempted': precision, 'f1': f1}
 
 
 def _derive_alignbench(means: Mapping[str, float]) -> Mapping[str, float]:
     """AlignBench's totals: the mean of a category's capabilities, and the mean of both categories."""
     totals = {}
     for category, capabilities in _ALIGNBENCH.items():
-        found = [means[name] for name in (f'category/{one}' for one in capabilities) if name in means]
-        if found:
-            totals[f'{category}总分'] = sum(found) / len(found)
+        scores = [means[name] for name in (f'category/{capability}' for capability in capabilities) if name in means]
+        if scores:
+            totals[f'{category}总分'] = sum(scores) / len(scores)
     return {**totals, '总分': sum(totals.values()) / len(totals)} if totals else {}
 
 
@@ -341,11 +343,11 @@ def read_dict_postprocessor(entry: Any, *, compares: bool = False) -> Reading:
             about = (reply, answer) if part.builtin else (reply,)
             result = reading.read(*about, **options)
         except Exception as error:  # user code may raise anything; this answer has no mark, with the reason
-            raise NoOpinionError(f"{part.name} raised {describe_error(error)} on the judge's reply.") from error
+            raise NoVerdictError(f"{part.name} raised {describe_error(error)} on the judge's reply.") from error
         if compares and not isinstance(result, Mark):
             result = _mark_preference(preference_in(text_of(result)) if result else None, answer)
         if result is None:
-            raise NoOpinionError(f"no verdict in the judge's reply: {' '.join(reply.split())!r:.60}.")
+            raise NoVerdictError(f"no verdict in the judge's reply: {' '.join(reply.split())!r:.60}.")
         return result if isinstance(result, Mark) else make_mark(result)
 
     name = str(options.get('metric_name') or reading.metric)

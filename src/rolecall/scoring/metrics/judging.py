@@ -113,7 +113,7 @@ def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str, compares: bo
     reading = read_dict_postprocessor(dict_postprocessor, compares=compares)
 
     def mark(answer: Answer) -> Mark | None:
-        return None if answer.opinion is None else reading.read(answer.opinion, answer)
+        return None if answer.judge_reply is None else reading.read(answer.judge_reply, answer)
 
     return Metric(
         reading.metric or name,

@@ -78,16 +78,16 @@ def whole_match(ignore_case: bool = True) -> Metric:
     """
 
     def same(prediction: Any, gold: Any) -> bool:
-        said = after_reasoning(strip_text(prediction)).strip()
-        replies = {said, _unwrap(said), ending_phrase(said)}
+        ours = after_reasoning(strip_text(prediction)).strip()
+        replies = {ours, _unwrap(ours), ending_phrase(ours)}
         golds = list(map(strip_text, alternatives(gold)))
         longest = _ROOM + 4 * max(map(len, golds), default=0)
         beginnings = {
             tuple(_plain_words(reply[:end], ignore_case)) for reply in replies for end in _phrase_ends(reply, longest)
         }
-        for one in golds:
-            words = tuple(_plain_words(one, ignore_case))
-            if words in beginnings if words else one in replies:
+        for answer in golds:
+            words = tuple(_plain_words(answer, ignore_case))
+            if words in beginnings if words else answer in replies:
                 return True
         return False
 
@@ -203,8 +203,8 @@ def _equal(prediction: Any, gold: Any) -> bool:
 def _gold_number(gold: Any) -> float | None:
     """A gold answer as a number, also `1/2`, `5 million`, `$18 per day` and `12 apples`; but not `A2`."""
     value = number_of(gold)
-    written = '' if value is not None else strip_text(gold)
-    return number_of(number_in(written)) if _AMOUNT.match(written) else value
+    text = '' if value is not None else strip_text(gold)
+    return number_of(number_in(text)) if _AMOUNT.match(text) else value
 
 
 def _phrase(value: Any, ignore_case: bool) -> str:

@@ -41,7 +41,7 @@ class Answer:
     gold: Any = None
     values: Mapping[str, Any] = field(default_factory=dict)
     """The row of the dataset."""
-    opinion: str | None = None
+    judge_reply: str | None = None
     """The judge's reply, if there is one."""
     history: tuple[Mapping[str, Any], ...] = ()
     """The turns before this one: their columns, and the reply as `prediction`."""

@@ -91,15 +91,15 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
     if len(plainly) > _MOST:
         plainly = f'{plainly[:_PIECE]}\n{plainly[-_MOST:]}'
     plainly = re.sub(r'</?[a-z_]{1,20}>', ' ', plainly)
-    for found in (
+    for verdict in (
         _find_field(plainly, true_tag, false_tag),
         _find_standalone(plainly, true_tag, false_tag),
         _find_chinese(plainly, true_tag, false_tag),
         _find_last_tag(plainly, true_tag, false_tag),
         _find_agreement(_find_statements(plainly, _WORD)),
     ):
-        if found is not None:
-            return found
+        if verdict is not None:
+            return verdict
     if _WORD.search(plainly):
         return None
     if (like := _find_agreement(_find_statements(plainly, _LIKENESS))) is not None:
@@ -113,30 +113,30 @@ def _find_field(text: str, true_tag: str, false_tag: str) -> bool | None:
     """The verdict in a field of a JSON object; the last one counts."""
     words = {**dict.fromkeys(_GOOD, True), **dict.fromkeys(_BAD, False), 'c': False}
     words |= {false_tag.lower(): False, true_tag.lower(): True}
-    said = [words[value] for found in _FIELD.finditer(text) if (value := found['value'].lower()) in words]
-    return said[-1] if said else None
+    verdicts = [words[value] for field in _FIELD.finditer(text) if (value := field['value'].lower()) in words]
+    return verdicts[-1] if verdicts else None
 
 
 def _find_standalone(text: str, true_tag: str, false_tag: str) -> bool | None:
     """The verdict on a line or in a sentence of its own: the last one, or else the first."""
     words = {'CORRECT': True, 'INCORRECT': False, **dict.fromkeys(_NEITHER, False), false_tag: False, true_tag: True}
     tags = '|'.join(map(re.escape, sorted(words, key=len, reverse=True)))
-    one = rf'{_EDGE}(?:{_LABEL})?{_EDGE}(?-i:(?P<x>{tags}))(?:{_EDGE}(?-i:(?P<again>{tags})|not[ _]attempted))?'
-    if found := re.fullmatch(rf'\W*(?:answer|我?选择?)\W*(?P<x>{tags})\W*', text, re.IGNORECASE):
-        return words.get(found['x'].upper())
+    grade = rf'{_EDGE}(?:{_LABEL})?{_EDGE}(?-i:(?P<x>{tags}))(?:{_EDGE}(?-i:(?P<again>{tags})|not[ _]attempted))?'
+    if match := re.fullmatch(rf'\W*(?:answer|我?选择?)\W*(?P<x>{tags})\W*', text, re.IGNORECASE):
+        return words.get(match['x'].upper())
     line = _capitalise_lone_tag(_trim_to_word(text)).rpartition('\n')[2][-_PIECE:]
     concluded = re.findall(r'\b(?:so|therefore|thus|hence)\b.{0,60}\Z', line, re.IGNORECASE)
     for ending in (line, re.split(r'[.!?]\s+', line)[-1], *concluded):
-        if found := re.fullmatch(one, ending, re.IGNORECASE):
-            return _agree(found, words)
-    found = re.match(rf'{one}(?:[*_`"\')\]]*\s*(?:\n|[.:;,)]|\s[-–—]|\Z))', text[:_PIECE], re.IGNORECASE)
-    return _agree(found, words) if found else None
+        if match := re.fullmatch(grade, ending, re.IGNORECASE):
+            return _agree(match, words)
+    match = re.match(rf'{grade}(?:[*_`"\')\]]*\s*(?:\n|[.:;,)]|\s[-–—]|\Z))', text[:_PIECE], re.IGNORECASE)
+    return _agree(match, words) if match else None
 
 
-def _agree(found: re.Match[str], words: Mapping[str, bool]) -> bool | None:
+def _agree(match: re.Match[str], words: Mapping[str, bool]) -> bool | None:
     """The verdict of `A (CORRECT)`; `A/B` is none."""
-    said = words[found['x']]
-    return said if found['again'] is None or words[found['again']] is said else None
+    verdict = words[match['x']]
+    return verdict if match['again'] is None or words[match['again']] is verdict else None
 
 
 def _trim_to_word(text: str) -> str:
@@ -159,8 +159,8 @@ def _find_chinese(text: str, true_tag: str, false_tag: str) -> bool | None:
     )
     if assigned:
         return bool(assigned[-1] == true_tag)
-    said = {found['wrong'] is None for found in _CHINESE.finditer(text)}
-    return said.pop() if len(said) == 1 else None
+    verdicts = {phrase['wrong'] is None for phrase in _CHINESE.finditer(text)}
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
 def _find_last_tag(text: str, true_tag: str, false_tag: str) -> bool | None:
@@ -184,18 +184,18 @@ def _find_statements(text: str, word: re.Pattern[str]) -> Iterator[tuple[bool, b
     for sentence in _SENTENCE.findall(text):
         if sentence.rstrip().endswith(('?', '？')):
             continue
-        for found in word.finditer(sentence):
-            before, after = sentence[max(0, found.start() - _CONTEXT) : found.start()], sentence[found.end() :]
+        for match in word.finditer(sentence):
+            before, after = sentence[max(0, match.start() - _CONTEXT) : match.start()], sentence[match.end() :]
             if _PARTLY.search(before) or _BUT.match(after) or (_A_THING.match(after) and not _IS_ONE.search(before)):
                 continue
-            right = found['word'].lower() not in ('incorrect', 'incorrectly', 'wrong')
+            right = match['word'].lower() not in ('incorrect', 'incorrectly', 'wrong')
             yield right != bool(_NEGATION.search(before)), bool(_CONCLUDING.search(before))
 
 
 def _find_agreement(statements: Iterator[tuple[bool, bool]]) -> bool | None:
     """What all statements say, or else what all conclusions say."""
-    told = list(statements)
-    for said in ({right for right, _ in told}, {right for right, concluded in told if concluded}):
-        if len(said) == 1:
-            return said.pop()
+    stated = list(statements)
+    for verdicts in ({right for right, _ in stated}, {right for right, concluded in stated if concluded}):
+        if len(verdicts) == 1:
+            return verdicts.pop()
     return None

@@ -19,7 +19,7 @@ def general_postprocess(text: str) -> str:
     >>> [general_postprocess(text) for text in ('The Eiffel Tower, in Paris.', 'U.S.A.', '-3.14', 'Dr. J. K. Who.')]
     ['Eiffel Tower', 'USA', '-3.14', 'Dr JK Who']
     """
-    named = _INITIALS.sub(lambda found: re.sub(r'[.\s]', '', found[0]) + ' ', _TITLE.sub(r'\1', text.strip()))
+    named = _INITIALS.sub(lambda initials: re.sub(r'[.\s]', '', initials[0]) + ' ', _TITLE.sub(r'\1', text.strip()))
     phrase = re.split(r'[\n。！？，]|[.,!?](?=\s|$)', named, maxsplit=1)[0]
     bare = re.sub(r'(?<=\d),(?=\d)|(?<!\d)\.|\.(?!\d)|(?!(?<!\w)-\d|(?<=\d)[-/:]\d)[^\w\s.]', '', phrase)
     return ' '.join(re.sub(r'\b(?:a|an|the)\b(?=\s+\w)', ' ', bare, flags=re.IGNORECASE).split())
@@ -41,8 +41,8 @@ def bbh_freeform_postprocess(text: str) -> str:
     ('valid', 'No')
     """
     text = cut_next_problem(after_reasoning(text))
-    said = list(_STATED.finditer(text))
-    rest = text[said[-1].end() :] if said else text.strip()
+    statements = list(_STATED.finditer(text))
+    rest = text[statements[-1].end() :] if statements else text.strip()
     if boxed := last_boxed(rest):
         return boxed
     phrase = re.split(r'\n|(?<!\b[A-Z])\.(?=\s|\*|$)', rest, maxsplit=1)[0].replace('**', '').strip()
@@ -76,8 +76,8 @@ def first_capital_postprocess_multi(text: str) -> str:
     >>> first_capital_postprocess_multi('正确选项：ACD')
     'ACD'
     """
-    found = re.search('[A-D]+', text)
-    return found[0] if found else ''
+    letters = re.search('[A-D]+', text)
+    return letters[0] if letters else ''
 
 
 def multiple_select_postprocess(text: str) -> str:
@@ -104,8 +104,8 @@ def think_pred_postprocess(text: str, re_pattern: str) -> str:
     >>> think_pred_postprocess('<think>hm</think> 42 ', re_pattern='</think>(.*)')
     '42'
     """
-    found = re.search(re_pattern, text)
-    return _group(found).strip() if found else text
+    match = re.search(re_pattern, text)
+    return _group(match).strip() if match else text
 
 
 def xml_tag_postprocessor(text: str, tag: str) -> str:
@@ -115,8 +115,8 @@ def xml_tag_postprocessor(text: str, tag: str) -> str:
     'yes'
     """
     name = re.escape(tag.strip('<>/ '))
-    found = re.findall(rf'<{name}>((?:(?!<{name}>).)*?)</{name}>', text, re.DOTALL)
-    return found[-1].strip() if found else ''
+    contents = re.findall(rf'<{name}>((?:(?!<{name}>).)*?)</{name}>', text, re.DOTALL)
+    return contents[-1].strip() if contents else ''
 
 
 def extract_non_reasoning_content(
@@ -128,16 +128,16 @@ def extract_non_reasoning_content(
     >>> [extract_non_reasoning_content(reply) for reply in replies]
     ['42', '', '']
     """
-    depth, said = 0, ''
+    depth, outside = 0, ''
     for piece in re.split(f'({re.escape(think_start_token)}|{re.escape(think_end_token)})', text):
         if piece == think_start_token:
             depth += 1
         elif piece == think_end_token:
-            said = said if depth else ''
+            outside = outside if depth else ''
             depth = max(depth - 1, 0)
         elif depth == 0:
-            said += piece
-    return said.strip()
+            outside += piece
+    return outside.strip()
 
 
 def extract_role(text: str, *, begin: str = '', end: str = '') -> str:
@@ -158,7 +158,7 @@ def _after_stripped(text: str, begin: str) -> str:
     return trimmed.removeprefix(begin).lstrip() if trimmed.startswith(begin) else text
 
 
-def _group(found: re.Match[str] | None) -> str:
-    if found is None:
+def _group(match: re.Match[str] | None) -> str:
+    if match is None:
         return ''
-    return (found[1] if found.re.groups else found[0]) or ''
+    return (match[1] if match.re.groups else match[0]) or ''
