@@ -526,7 +526,7 @@ def test_the_interval_of_a_group_of_two_datasets_says_something(folder: Path) ->
     rolecall.run_config('grouped.py', out='out')
     with RunReader('out') as run:
         cards = {card.dataset: card for card in run.scorecards()}
-    assert (round(cards['arts'].low), round(cards['arts'].high)) == (18, 57)
+    assert (round(cards['arts'].low), round(cards['arts'].high)) == (21, 60)
     assert cards['arts'].details['between'] == [0.0, 100.0]
 
 

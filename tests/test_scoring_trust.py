@@ -394,6 +394,15 @@ def test_a_group_s_interval_is_of_its_rows_and_tells_that_of_datasets_as_a_sampl
     assert one.details['clusters'] == 21
 
 
+@pytest.mark.parametrize(('right', 'value'), [(0, 0.0), (4, 100.0)])
+def test_a_group_of_datasets_without_a_wrong_or_right_row_is_not_surer_than_its_rows(right: int, value: float) -> None:
+    low, high = (100 * end for end in wilson(right, 4))
+    cards = [Scorecard(name, 'm', 'accuracy', value, low, high, scored=4, total=4) for name in 'ab']
+    [both] = summarise_groups(read_groups({'groups': {'all': ['a', 'b']}}), cards)
+    together = wilson(2 * right, 8)
+    assert both.high - both.low == pytest.approx(100 * (together[1] - together[0]), abs=3)
+
+
 def test_a_group_of_one_keeps_its_interval_and_shares_stay_within_their_scale() -> None:
     alone, apart = summarise_groups(
         read_groups({'groups': {'alone': ['physics'], 'apart': ['x', 'y']}}), [*CARDS, card('x', 2.0), card('y', 99.0)]

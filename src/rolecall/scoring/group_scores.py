@@ -308,13 +308,17 @@ def _interval_between(leaves: Sequence[_Leaf], mean: float) -> tuple[float | Non
 
 
 def _interval_within(leaves: Sequence[_Leaf], mean: float) -> Interval | None:
-    """The interval with the datasets as given: their own intervals, added up as independent errors."""
-    errors = 0.0
+    """The interval with the datasets as given: the arms of their own intervals, added up as independent errors.
+
+    Sides are kept apart (the method of variance estimates recovery): shares near 0 and 100 keep their long arm.
+    """
+    below = above = 0.0
     for leaf in leaves:
-        if leaf.card.low is None or leaf.card.high is None:
+        if leaf.card.value is None or leaf.card.low is None or leaf.card.high is None:
             return None
-        errors += (leaf.weight * (leaf.card.high - leaf.card.low) / 2) ** 2
-    return _keep_in_scale(leaves, mean - math.sqrt(errors), mean + math.sqrt(errors))
+        below += (leaf.weight * (leaf.card.value - leaf.card.low)) ** 2
+        above += (leaf.weight * (leaf.card.high - leaf.card.value)) ** 2
+    return _keep_in_scale(leaves, mean - math.sqrt(below), mean + math.sqrt(above))
 
 
 def _keep_in_scale(leaves: Sequence[_Leaf], low: float, high: float) -> Interval:
