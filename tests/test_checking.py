@@ -91,7 +91,7 @@ def test_readers_can_share_one_list_of_problems() -> None:
     problems = Problems()
     OptionReader({'a': 1}, 'first', problems=problems).text('a')
     OptionReader({'b': 1}, 'second', problems=problems).flag('b')
-    assert [problem.where for problem in problems.found] == ['first.a', 'second.b']
+    assert [problem.where for problem in problems.items] == ['first.a', 'second.b']
 
 
 def test_a_collector_places_what_a_part_raises_and_carries_on() -> None:
@@ -101,7 +101,7 @@ def test_a_collector_places_what_a_part_raises_and_carries_on() -> None:
     assert problems.mapping('models', 5) == {}
     problems.unknown_keys('infer_cfg', {'retriver': 1}, ('retriever',))
     problems.misspelt_keys('infer_cfg', {'retriver': 1, 'other': 1}, ('retriever',))
-    assert [problem.where for problem in problems.found] == [
+    assert [problem.where for problem in problems.items] == [
         'datasets[0].reader_cfg',
         'datasets[0][1]',
         'models',

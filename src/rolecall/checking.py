@@ -101,10 +101,10 @@ class Problems:
     """
 
     def __init__(self) -> None:
-        self.found: list[Problem] = []
+        self.items: list[Problem] = []
 
     def add(self, where: str, what: str, remedy: str = '') -> None:
-        self.found.append(Problem(where, what, remedy))
+        self.items.append(Problem(where, what, remedy))
 
     @contextmanager
     def inside(self, where: str) -> Iterator[None]:
@@ -112,7 +112,7 @@ class Problems:
         try:
             yield
         except ConfigError as error:
-            self.found += [problem.inside(where) for problem in error.problems]
+            self.items += [problem.inside(where) for problem in error.problems]
 
     def mapping(self, where: str, value: object) -> Mapping[str, Any]:
         """The value if it is a mapping; otherwise a problem, and an empty mapping."""
@@ -134,8 +134,8 @@ class Problems:
 
     def raise_all(self) -> None:
         """Raise a ConfigError with everything found, if anything was."""
-        if self.found:
-            raise ConfigError(self.found)
+        if self.items:
+            raise ConfigError(self.items)
 
 
 class OptionReader:
@@ -171,7 +171,7 @@ class OptionReader:
     @property
     def problems(self) -> list[Problem]:
         """What is wrong so far."""
-        return self._collected.found
+        return self._collected.items
 
     def raise_problems(self) -> None:
         """Raise a ConfigError with everything found, if anything was."""

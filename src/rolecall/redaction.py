@@ -186,14 +186,14 @@ class Redactor:
         return f'<redactor of {len(self.secrets)} secrets>'
 
     @cached_property
-    def _written(self) -> tuple[str, ...]:
+    def _all_spellings(self) -> tuple[str, ...]:
         """Every way to write one of the secrets, the longest first."""
         spellings = {spelling for secret in self.secrets for spelling in _spellings(secret)}
         return tuple(sorted(spellings, key=len, reverse=True))
 
     @cached_property
     def _beginnings(self) -> frozenset[str]:
-        return frozenset(spelling[:length] for spelling in self._written for length in range(1, len(spelling)))
+        return frozenset(spelling[:length] for spelling in self._all_spellings for length in range(1, len(spelling)))
 
     def redact(self, text: str) -> str:
         """The text with every secret replaced by `[key]`."""
@@ -210,7 +210,7 @@ class Redactor:
         >>> Redactor(['sk-123']).safe_length('The key is sk-1')
         11
         """
-        longest = len(self._written[0]) if self._written else 0
+        longest = len(self._all_spellings[0]) if self._all_spellings else 0
         lengths = range(min(len(text), longest - 1), 0, -1)
         cut = len(text) - next((length for length in lengths if text[-length:] in self._beginnings), 0)
         pattern = self._find_hits(text)
@@ -220,7 +220,7 @@ class Redactor:
         return cut
 
     def _find_hits(self, text: str) -> re.Pattern[str] | None:
-        hits = [spelling for spelling in self._written if spelling in text]
+        hits = [spelling for spelling in self._all_spellings if spelling in text]
         return re.compile('|'.join(map(re.escape, hits))) if hits else None
 
     def redact_value(self, value: Any) -> Any:
@@ -248,19 +248,19 @@ class StreamRedactor:
     def __init__(self, redactor: Redactor, show: Callable[[str], None]) -> None:
         self._redactor = redactor
         self._show = show
-        self._held = ''
+        self._pending = ''
 
     def take(self, piece: str) -> None:
         """The next piece."""
-        self._held += piece
-        self._release(self._redactor.safe_length(self._held))
+        self._pending += piece
+        self._release(self._redactor.safe_length(self._pending))
 
     def finish(self) -> None:
         """The text is complete."""
-        self._release(len(self._held))
+        self._release(len(self._pending))
 
     def _release(self, length: int) -> None:
-        safe, self._held = self._held[:length], self._held[length:]
+        safe, self._pending = self._pending[:length], self._pending[length:]
         if safe:
             self._show(self._redactor.redact(safe))
 

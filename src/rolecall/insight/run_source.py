@@ -140,7 +140,7 @@ def find_batched(run: RunSource) -> Mapping[tuple[str, str], BatchTokens]:
     return run.batched if isinstance(run, StoredRun) else {}
 
 
-def _find_known_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None) -> Price | None:
+def _find_valid_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None) -> Price | None:
     """The price of a stored entry; None if it is invalid today, so that it does not stop a report."""
     try:
         return find_price(entry, overrides)
@@ -201,7 +201,7 @@ class StoredRun:
         config = self._archive.config()
         entries = [*_find_judges(config.get('datasets')), *(config.get('models') or [])]
         models = [entry for entry in entries if isinstance(entry, Mapping)]
-        return {str(entry.get('abbr', '')): _find_known_price(entry, overrides) for entry in models}
+        return {str(entry.get('abbr', '')): _find_valid_price(entry, overrides) for entry in models}
 
     def scorecards(self) -> list[Scorecard]:
         """The score of every dataset × model, in the order of the config; what it does not have comes last."""
@@ -331,14 +331,14 @@ class PairRows:
         self.pair = pair
         self._limit = limit
         self._coming = pair.rows(limit, strict=False)
-        self._read: list[tuple[int, Row, Picked]] = []
+        self._rows: list[tuple[int, Row, Picked]] = []
 
     def find(self, row: int) -> tuple[int, Row, Picked] | None:
         """A row with its number and examples; None if there is no such row. One far ahead is looked up."""
-        if row - len(self._read) > _FAR and self.pair.task.retriever.fixed:
+        if row - len(self._rows) > _FAR and self.pair.task.retriever.fixed:
             return next(self.pair.rows(self._limit, strict=False, only=[row]), None)
-        self._read += islice(self._coming, max(0, row + 1 - len(self._read)))
-        return self._read[row] if 0 <= row < len(self._read) else None
+        self._rows += islice(self._coming, max(0, row + 1 - len(self._rows)))
+        return self._rows[row] if 0 <= row < len(self._rows) else None
 
     def previews(self, row: int, *, replies: Sequence[str] | None = None) -> list[Preview]:
         """The requests of a row; none if there is no such row, or if it cannot be worded."""

@@ -55,7 +55,7 @@ def read_benchmark_options(names: str, values: Mapping[str, Any], folder: str | 
         remedy = did_you_mean(style, STYLES)
         raise ConfigError(Problem('emulate', f'unknown catalogue {style!r:.60}.', remedy))
     for_tasks = [name for name in chosen if name not in ('emulate', 'hub')]
-    if for_tasks and not is_asked_as_task(names, style):
+    if for_tasks and not uses_task_wording(names, style):
         what = f'{", ".join(for_tasks)}: only for wordings of lm-eval; this one is asked in another.'
         raise ConfigError(Problem(names, what, "Ask lm-eval's wording: emulate='lm-eval' (--as lm-eval)."))
     task = read_options({name: value for name, value in chosen.items() if (name, value) != ('emulate', 'opencompass')})
@@ -65,11 +65,11 @@ def read_benchmark_options(names: str, values: Mapping[str, Any], folder: str | 
     return BenchmarkOptions(style=style, folder=place, hub=bool(chosen.get('hub')), task=task)
 
 
-def is_asked_as_task(names: str, style: str | None) -> bool:
+def uses_task_wording(names: str, style: str | None) -> bool:
     """Whether all these benchmarks use lm-eval's wording, so that its options apply.
 
-    >>> is_asked_as_task('gsm8k', 'lm-eval'), is_asked_as_task('gsm8k', None), is_asked_as_task('gsm8k', 'opencompass')
-    (True, False, False)
+    >>> [uses_task_wording('gsm8k', style) for style in ('lm-eval', None, 'opencompass')]
+    [True, False, False]
     """
     if ':' in names:
         return False

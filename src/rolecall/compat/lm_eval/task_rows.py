@@ -46,7 +46,7 @@ class LmRows:
             train = self._shot_pool(base, data) if task.num_fewshot else EMPTY
             if not task.num_fewshot and task.options.emulate:
                 self._draw_for_pool(base, data)
-            if task.num_fewshot and self._pool_is_asked_about:
+            if task.num_fewshot and self._pool_is_test_split:
                 test = train
             else:
                 test = self._process(self._split(task.eval_split, base, data), task.get('process_docs'))
@@ -55,14 +55,14 @@ class LmRows:
         return Dataset(train, test, reader, task.name)
 
     @property
-    def _pool_is_asked_about(self) -> bool:
+    def _pool_is_test_split(self) -> bool:
         """Whether examples come from the test rows, processed by the same function: then they are processed once."""
         config = self.task.fewshot_config
         return self.task.shot_split == self.task.eval_split and config['process_docs'] == self.task.get('process_docs')
 
     def _draw_for_pool(self, base: Path | None, data: Mapping[str, Any] | None) -> None:
         """Run the function of the examples for its random draws, as lm-eval does even without examples."""
-        if self.task.fewshot_config['process_docs'] is not None and not self._pool_is_asked_about:
+        if self.task.fewshot_config['process_docs'] is not None and not self._pool_is_test_split:
             with suppress(RolecallError):  # rows that are not needed may be missing
                 self._shot_pool(base, data)
 

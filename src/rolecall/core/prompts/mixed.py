@@ -73,7 +73,7 @@ class MixedParts:
         """Replace each piece. Bound values stay; a hidden column can no longer replace a field."""
         if self.bound_to is not None:
             return self._spread(lambda piece: (piece,) if isinstance(piece, Field) else change(piece))
-        return self._spread(change).limited_to(lambda column: _is_kept(column, change))
+        return self._spread(change).limited_to(lambda column: _keeps_column(column, change))
 
     def _spread(self, change: Change) -> MixedParts:
         return replace(self, entries=tuple(entry.spread(change) for entry in self.entries))
@@ -95,7 +95,7 @@ class MixedParts:
         return _RowWriter(self, row if self.bound_to is None else self.bound_to).write()
 
 
-def _is_kept(column: str, change: Change) -> bool:
+def _keeps_column(column: str, change: Change) -> bool:
     field = Field(column, f'{{{column}}}', Origin('field', column))
     return tuple(change(field)) == (field,)
 

@@ -87,7 +87,7 @@ class PromptTemplate:
         problems = ProblemCollector()
         _check_tokens(ice_token, sep_token, column_token_map, problems)
         tokens = {token: column for column, token in (column_token_map or {}).items() if isinstance(token, str)}
-        self._read = _reader(ice_token, sep_token, tokens)
+        self._parse_text = _reader(ice_token, sep_token, tokens)
         self._scripts = self._read_all(template, problems)
         problems.refuse()
 
@@ -105,11 +105,11 @@ class PromptTemplate:
 
     def _read_one(self, prompt: object, problems: ProblemCollector, where: str) -> Script:
         if isinstance(prompt, str):
-            return Script((BareText(self._read(problems.text(where, prompt)), 'round'),), plain=True)
+            return Script((BareText(self._parse_text(problems.text(where, prompt)), 'round'),), plain=True)
         if isinstance(prompt, (list, tuple)):
             prompt = {'round': prompt}
         if isinstance(prompt, Mapping) and is_dialogue(prompt):
-            return Script(read_dialogue(prompt, self._read, problems, where, media=self._takes_media))
+            return Script(read_dialogue(prompt, self._parse_text, problems, where, media=self._takes_media))
         problems.add(
             where,
             f'expected a string or a dialogue, got {describe_value(prompt)}.',
@@ -193,7 +193,7 @@ class RawPromptTemplate:
         self.ice_token = ice_token
         problems = ProblemCollector()
         _check_tokens(ice_token, None, None, problems)
-        parse_text = _reader(ice_token, None, {}) if format_variables else _as_written
+        parse_text = _reader(ice_token, None, {}) if format_variables else _as_text
         if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence) or not messages:
             problems.add('messages', f'expected a list of messages, got {messages!r:.60}.')
             messages = ()
@@ -352,7 +352,7 @@ def _reader(ice_token: str | None, sep_token: str | None, tokens: Mapping[str, s
     return read
 
 
-def _as_written(text: str) -> Pieces:
+def _as_text(text: str) -> Pieces:
     return (Text(text, Origin('text')),)
 
 

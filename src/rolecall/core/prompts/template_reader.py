@@ -25,10 +25,10 @@ class ProblemCollector:
     """Collects the problems of one template, with their places."""
 
     def __init__(self) -> None:
-        self.found: list[Problem] = []
+        self.items: list[Problem] = []
 
     def add(self, where: str, what: str, remedy: str = '') -> None:
-        self.found.append(Problem(where, what, remedy))
+        self.items.append(Problem(where, what, remedy))
 
     def unknown_keys(self, where: str, keys: Iterable[object], allowed: Sequence[str]) -> None:
         """Add a problem for each unknown key."""
@@ -51,8 +51,8 @@ class ProblemCollector:
 
     def refuse(self) -> None:
         """Raise a TemplateError if there are problems."""
-        if self.found:
-            raise TemplateError(self.found)
+        if self.items:
+            raise TemplateError(self.items)
 
 
 def is_dialogue(template: object) -> bool:

@@ -35,21 +35,21 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     ['demo']
     """
     problems = Problems()
-    problems.found += misspelt_lists(config)
+    problems.items += misspelt_lists(config)
     tasks: list[TaskEntry] = []
     judges = _find_default_judges(config, problems)
     for key in dataset_keys(config):
         tasks += collect(_add_judges(config[key], judges), key, problems, build_task)
     model_entries = collect(config.get('models'), 'models', problems, build_model_entry, resolve=_resolve_name)
-    if not tasks and not problems.found:
+    if not tasks and not problems.items:
         problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
     for task in tasks:
         for model_entry in model_entries:
             with problems.inside(f'{task.where} × {model_entry.where}'):
                 _check_pair(task, model_entry)
-    problems.found = [add_line(problem, config) for problem in problems.found]
+    problems.items = [add_line(problem, config) for problem in problems.items]
     if skipped is not None:
-        skipped += problems.found
+        skipped += problems.items
     else:
         problems.raise_all()
     return tuple(tasks), tuple(model_entries)

@@ -126,7 +126,7 @@ _NOT_BUILT = (ConfigError, MissingExtraError, DataError)
 
 def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) -> ModelEntry | None:
     """Understand one model entry; None if it has problems (which are taken down)."""
-    before = len(problems.found)
+    before = len(problems.items)
     abbr, entry = model_abbr(entry), with_default_path(entry)
     problems.misspelt_keys(where, entry, ('meta_template', 'chat_template', 'max_out_len', 'max_seq_len', *_OTHERS))
     meta = None
@@ -149,7 +149,7 @@ def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) 
         renderer = ApiRenderer(meta or API_ROLES)
     else:
         renderer = TextRenderer(meta)
-    if len(problems.found) > before:
+    if len(problems.items) > before:
         return None
     return ModelEntry(abbr, entry, where, kind, renderer, meta, uses_own_template=own is not None)
 

@@ -84,11 +84,11 @@ class Overrides:
         if self.silence:
             lint = config.get('lint') or {}
             changed['lint'] = {**lint, 'silence': [*lint.get('silence', ()), *self.silence]}
-        problems.found += self._ineffective(changed)
+        problems.items += self._ineffective(changed)
         for path, value in self.settings:
             with problems.inside(''):
                 changed = set_value(changed, path, value)
-        problems.found = _merge_repeated(problems.found)
+        problems.items = _merge_repeated(problems.items)
         problems.raise_all()
         return changed
 

@@ -178,7 +178,7 @@ def dataset_for_rows(
     if options.answer is not None and columns and options.answer not in columns:
         what = f'no row has the column {options.answer!r}.'
         problems.add('--answer', what, did_you_mean(options.answer, columns))
-    if not problems.found:
+    if not problems.items:
         _check_choices(known, options, problems)
     template = _template(options, columns, problems, where, dialogue=dialogue, perplexity=perplexity)
     evaluation = _evaluation(options, perplexity, problems)

@@ -118,8 +118,8 @@ def check_sampling(*places: Mapping[str, Any]) -> list[Problem]:
                     reader.whole(key, remedy=f'Write {key}={KEYS[key].least} or more, or leave it out.')
                 else:
                     reader.number(key, remedy=f'Write {key}=0.5, for instance, or leave it out.')
-            problems.found.extend(_find_misspelt(where, home) if where else ())
-    return problems.found
+            problems.items.extend(_find_misspelt(where, home) if where else ())
+    return problems.items
 
 
 def _find_misspelt(where: str, home: Mapping[str, Any]) -> Iterator[Problem]:

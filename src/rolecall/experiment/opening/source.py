@@ -230,9 +230,9 @@ def _is_asked_as_task(source: Source, options: SourceOptions) -> bool:
     """Whether the options of lm-eval's tasks apply: to task files, and to benchmarks in lm-eval's wording."""
     if source.kind != 'benchmark':
         return source.kind == 'task'
-    from rolecall.compat.benchmarks.load_benchmarks import is_asked_as_task
+    from rolecall.compat.benchmarks.load_benchmarks import uses_task_wording
 
-    return is_asked_as_task(source.value, options.task.get('emulate'))
+    return uses_task_wording(source.value, options.task.get('emulate'))
 
 
 def _describe_differences(datasets: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -89,7 +89,7 @@ class TaskEntry:
 
 def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> TaskEntry | None:
     """Understand one dataset entry; None if it has problems (which are taken down)."""
-    before = len(problems.found)
+    before = len(problems.items)
     problems.misspelt_keys(where, entry, ('reader_cfg', 'infer_cfg', 'eval_cfg'))
     reader = Reader()
     if 'reader_cfg' in entry:
@@ -110,7 +110,7 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
         with problems.inside(f'{at}.retriever'):
             retriever = build_retriever(infer['retriever'])
     inferencer = _build_inferencer(infer.get('inferencer', {'type': 'GenInferencer'}), f'{at}.inferencer', problems)
-    if len(problems.found) > before or inferencer is None:
+    if len(problems.items) > before or inferencer is None:
         return None
     if inferencer.asks_each_wording:
         prompt = _build_wordings(inferencer, prompt or ice, at, problems)
@@ -120,7 +120,7 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
     wording = Wording(prompt, ice, reader.output_column, inferencer.replacement, joints, reader.input_columns)
     task = TaskEntry(dataset_abbr(entry), entry, where, reader, wording, retriever, inferencer)
     _check_task(task, at, problems)
-    return task if len(problems.found) == before else None
+    return task if len(problems.items) == before else None
 
 
 def _build_wordings(asks: InferencerEntry, template: Template | None, at: str, problems: Problems) -> Template | None:

@@ -104,10 +104,10 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     path = reader.text('path') or ('smollm2' if part_name(entry.get('type', '')) != 'LlamaCpp' else None)
     if path is None:
         reader.refuse(
-            'path', 'missing: give a .gguf file or the name of a packaged model.', f'Known: {_known_models()}.'
+            'path', 'missing: give a .gguf file or the name of a packaged model.', f'Known: {_list_models()}.'
         )
     elif path not in PACKAGED and not path.endswith('.gguf'):
-        reader.refuse('path', f'{path!r} is neither a .gguf file nor a packaged model.', f'Known: {_known_models()}.')
+        reader.refuse('path', f'{path!r} is neither a .gguf file nor a packaged model.', f'Known: {_list_models()}.')
     elif path not in PACKAGED and not Path(os.path.expanduser(path)).is_file():
         reader.refuse('path', f'there is no file {path}.')
     seed, least = entry.get('seed'), entry.get('min_out_len')
@@ -143,7 +143,7 @@ class LlamaModel(RedactingModel):
         self._worker = WorkerThread(name)
         self._streams: Streams | None = None
         self._reading = Lock()
-        self._read: LlamaVocabulary | None = None
+        self._loaded_vocabulary: LlamaVocabulary | None = None
 
     @property
     def batch(self) -> int:
@@ -215,7 +215,7 @@ class LlamaModel(RedactingModel):
         return await self._in_thread(lambda streams: self._score(streams, requests))
 
     def count(self, request: Request) -> int | None:
-        if self._read is None and cached_path(self._settings.path) is None:
+        if self._loaded_vocabulary is None and cached_path(self._settings.path) is None:
             return None
         text: list[int | str] = [request] if isinstance(request, str) else []
         return len(self._encode_prompt(text or request).ids)  # of a list, no ranges are computed
@@ -287,9 +287,9 @@ class LlamaModel(RedactingModel):
         from rolecall.models.llama.vocabulary import load_vocabulary
 
         with self._reading:
-            if self._read is None:
-                self._read = load_vocabulary(model_path(self._settings.path))
-            return self._read
+            if self._loaded_vocabulary is None:
+                self._loaded_vocabulary = load_vocabulary(model_path(self._settings.path))
+            return self._loaded_vocabulary
 
     @property
     def _limit(self) -> int:
@@ -336,7 +336,7 @@ def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _known_models() -> str:
+def _list_models() -> str:
     return ', '.join(map(repr, PACKAGED))
 
 

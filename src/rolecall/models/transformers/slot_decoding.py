@@ -158,7 +158,7 @@ class _Decoder:
         whole = {'dtype': torch.long, 'device': loaded.device}
         self._token = torch.zeros(slots.rows, **whole)
         self._column = torch.zeros(slots.rows, **whole)
-        self._made = torch.zeros(slots.rows, **whole)
+        self._lengths = torch.zeros(slots.rows, **whole)
         self._out = torch.zeros((slots.rows, width + 1), **whole)
         self._every = torch.arange(slots.rows, device=loaded.device)
 
@@ -187,7 +187,7 @@ class _Decoder:
                 samplers |= {row: _row_sampler(jobs[place].ids, decoding, self._loaded) for row, place in taken.items()}
             for _ in range(_STEPS):
                 self._advance(samplers, active)
-            lengths, out = self._made.tolist(), self._out.tolist()
+            lengths, out = self._lengths.tolist(), self._out.tolist()
             for row, place in [*active.items()]:
                 ids = out[row][: min(lengths[row], jobs[place].room)]
                 if end.is_reached(place, ids, new=_STEPS) or len(ids) >= jobs[place].room:
@@ -205,7 +205,7 @@ class _Decoder:
         rows = torch.tensor([*taken], device=device)
         self._token[rows] = torch.tensor([ids[-1] for ids in taken.values()], device=device)
         self._column[rows] = torch.tensor([len(ids) - start - 1 for ids in taken.values()], device=device)
-        self._made[rows] = 0
+        self._lengths[rows] = 0
 
     def _advance(self, samplers: dict[int, RowSampler], active: dict[int, int]) -> None:
         if self._graphs and self._graph is None:
@@ -224,14 +224,14 @@ class _Decoder:
             self._choose(self._logits.argmax(-1))
 
     def _choose(self, chosen: Any) -> None:
-        self._out[self._every, self._made] = chosen
+        self._out[self._every, self._lengths] = chosen
         self._token.copy_(chosen)
         self._column.add_(1).clamp_(max=self.slots.columns - 1)
-        self._made.add_(1).clamp_(max=self.width)
+        self._lengths.add_(1).clamp_(max=self.width)
 
     def _try_to_capture(self) -> None:
         """Capture a step where the model's layers allow it; the rows are put back as they were in any case."""
-        state = (self._token, self._column, self._made, self._out)
+        state = (self._token, self._column, self._lengths, self._out)
         before = [tensor.clone() for tensor in state]
         try:
             self._capture()

@@ -66,7 +66,7 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, stream: IO[bytes], packed: int) -> None:
         self._stream = stream
         self._packed = packed
-        self._read = 0
+        self._unpacked = 0
 
     def readable(self) -> bool:
         return True
@@ -74,10 +74,10 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         block = self._stream.read(len(buffer))
         buffer[: len(block)] = block
-        self._read += len(block)
-        if self._read > max(_ALWAYS_FINE, _LARGEST_RATIO * self._packed):
+        self._unpacked += len(block)
+        if self._unpacked > max(_ALWAYS_FINE, _LARGEST_RATIO * self._packed):
             raise OSError(
-                f'it unpacks to more than {self._read >> 20:,} MB from {max(self._packed >> 20, 1):,} MB, like a '
+                f'it unpacks to more than {self._unpacked >> 20:,} MB from {max(self._packed >> 20, 1):,} MB, like a '
                 'decompression bomb. If the data is right, unpack the file first'
             )
         return len(block)

@@ -88,7 +88,7 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
     except ConfigError as error:
         raise ConfigError(problem.inside('reader_cfg') for problem in error.problems) from None
     inline = bool(data) or _is_inline(entry)
-    splits = _open_given_files(data, entry) if data else _open_splits(entry, base)
+    splits = _open_data_files(data, entry) if data else _open_splits(entry, base)
     splits = _convert_rows(splits, entry, reader)
     train_is_needed = 'train_split' in reader_cfg and not inline
     name = _dataset_name(entry)
@@ -215,7 +215,7 @@ def _read_file_options(entry: Entry) -> FileOptions:
     return FileOptions(**{**options, 'columns': tuple(columns) or None})
 
 
-def _open_given_files(data: Mapping[str, str | Path], entry: Entry) -> Splits:
+def _open_data_files(data: Mapping[str, str | Path], entry: Entry) -> Splits:
     options = _read_file_options({key: entry[key] for key in ('encoding', 'on_error') if key in entry})
     return {name: _open_rows_at([path], None, options) for name, path in data.items()}
 

@@ -184,13 +184,13 @@ class MappedRows:
 class FilteredRows:
     """The rows for which `keep(row)` holds. Iterating streams; counting or indexing looks at every row once."""
 
-    __slots__ = ('_keep', '_kept', '_rows', '_where')
+    __slots__ = ('_keep', '_passing', '_rows', '_where')
 
     def __init__(self, rows: Rows, keep: Callable[[Row], bool], where: str) -> None:
         self._rows = rows
         self._keep = keep
         self._where = where
-        self._kept: array[int] | None = None
+        self._passing: array[int] | None = None
 
     @property
     def skipped(self) -> int:
@@ -206,9 +206,9 @@ class FilteredRows:
         return (row for index, row in enumerate(self._rows) if self._passes(row, index))
 
     def _passing_indexes(self) -> array[int]:
-        if self._kept is None:
-            self._kept = array('Q', (index for index, row in enumerate(self._rows) if self._passes(row, index)))
-        return self._kept
+        if self._passing is None:
+            self._passing = array('Q', (index for index, row in enumerate(self._rows) if self._passes(row, index)))
+        return self._passing
 
     def _passes(self, row: Row, index: int) -> bool:
         try:

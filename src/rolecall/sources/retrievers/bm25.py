@@ -15,7 +15,6 @@ from typing import Any
 from rolecall.errors import Problem
 from rolecall.sources.datasets.rows import Row, Rows
 from rolecall.sources.retrievers.pool import Pool, search_text
-from rolecall.sources.retrievers.ranking import top_indexes
 from rolecall.sources.retrievers.retriever import (
     ColumnReader,
     Picked,
@@ -26,6 +25,7 @@ from rolecall.sources.retrievers.retriever import (
     pick_nothing,
 )
 from rolecall.sources.retrievers.terms import words
+from rolecall.sources.retrievers.top_scores import top_indexes
 
 
 @dataclass(frozen=True, slots=True)

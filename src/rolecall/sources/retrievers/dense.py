@@ -13,7 +13,6 @@ from rolecall.errors import Problem
 from rolecall.sources.datasets.rows import Row, Rows
 from rolecall.sources.retrievers.encoders import Encoder, SentenceEncoder, encode
 from rolecall.sources.retrievers.pool import Pool, search_text
-from rolecall.sources.retrievers.ranking import numpy, top_indexes
 from rolecall.sources.retrievers.retriever import (
     ColumnReader,
     Picked,
@@ -22,6 +21,7 @@ from rolecall.sources.retrievers.retriever import (
     RetrieverSettings,
     pick_nothing,
 )
+from rolecall.sources.retrievers.top_scores import numpy, top_indexes
 
 Embedding: TypeAlias = Callable[[Iterable[str]], Iterator[Any]]
 

@@ -11,8 +11,8 @@ from rolecall.errors import Problem
 from rolecall.sources.datasets.rows import Row, Rows
 from rolecall.sources.retrievers.dense import DenseSettings, candidates_for, too_few_candidates, unit_length
 from rolecall.sources.retrievers.pool import Pool
-from rolecall.sources.retrievers.ranking import numpy
 from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress, ProgressCounter, pick_nothing
+from rolecall.sources.retrievers.top_scores import numpy
 
 NOTHING = 1e-10
 

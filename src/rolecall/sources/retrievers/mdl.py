@@ -11,8 +11,8 @@ from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.sources.datasets.rows import Row, Rows
 from rolecall.sources.retrievers.dense import DenseSettings, candidates_for, too_few_candidates
 from rolecall.sources.retrievers.pool import Pool
-from rolecall.sources.retrievers.ranking import numpy
 from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress, ProgressCounter, pick_nothing
+from rolecall.sources.retrievers.top_scores import numpy
 
 Score: TypeAlias = Callable[[Row, Sequence[Row], 'Sequence[Any] | None'], Sequence[float]]
 """Given the test row, the shots and the labels, how probable each label is (any positive numbers in proportion)."""

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from rolecall.sources.datasets.rows import Row, Rows
 from rolecall.sources.retrievers.dense import DenseSettings, best_exactly, block_size, training_vectors, unit_length
 from rolecall.sources.retrievers.pool import Pool
-from rolecall.sources.retrievers.ranking import numpy
 from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress, ProgressCounter, pick_nothing
+from rolecall.sources.retrievers.top_scores import numpy
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def add_selection_options(parser: argparse.ArgumentParser, further: argparse._Ar
 def add_source_options(parser: argparse.ArgumentParser, *, asks_models: bool = False) -> None:
     """The options for files of rows, overrides of a config, and task files."""
     rows = _add_rows_options(parser)
-    _add_shown_models(rows, asks_models=asks_models)
+    _add_preview_models(rows, asks_models=asks_models)
     _add_override_options(parser)
     _add_task_options(parser)
 
@@ -142,7 +142,7 @@ def declare_replaced(parser: Any, option: str, instead: str) -> None:
     parser.add_argument(option, nargs='?', action=_Replaced, const=const, default=None, help=argparse.SUPPRESS)
 
 
-def _add_shown_models(rows: argparse._ArgumentGroup, *, asks_models: bool) -> None:
+def _add_preview_models(rows: argparse._ArgumentGroup, *, asks_models: bool) -> None:
     """Model families to show prompts for. Commands that send requests refuse them."""
     if asks_models:
         for option, default in (('--meta-template', None), ('--api', False)):

@@ -146,19 +146,19 @@ def show_previews(
                 shape.show(preview, counted)
         except RolecallError as error:
             complaints(str(error))
-    return not complaints.seen
+    return not complaints.reported
 
 
 class _Complaints:
     """Passes each complaint on once: a problem of a dataset or a model recurs in every pair it belongs to."""
 
     def __init__(self, complain: Complain) -> None:
-        self.seen: set[str] = set()
+        self.reported: set[str] = set()
         self._complain = complain
 
     def __call__(self, complaint: str) -> None:
-        if complaint not in self.seen:
-            self.seen.add(complaint)
+        if complaint not in self.reported:
+            self.reported.add(complaint)
             self._complain(complaint)
 
 
@@ -199,13 +199,13 @@ class _Tokenizers:
 
     def __init__(self, named: str | None) -> None:
         self._named = named
-        self._read: dict[str, Tokenizer] = {}
+        self._loaded: dict[str, Tokenizer] = {}
 
     def find(self, pair: Pair) -> Tokenizer:
         key = pair.model_entry.where if pair.model_entry and self._named is None else ''
-        if key not in self._read:
-            self._read[key] = _load_tokenizer(pair.model_entry, self._named)
-        return self._read[key]
+        if key not in self._loaded:
+            self._loaded[key] = _load_tokenizer(pair.model_entry, self._named)
+        return self._loaded[key]
 
 
 def _load_tokenizer(model_entry: ModelEntry | None, named: str | None) -> Tokenizer:

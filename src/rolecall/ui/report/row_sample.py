@@ -65,12 +65,12 @@ class _Spread:
     def __init__(self, most: int) -> None:
         self._most = most
         self._step = 1
-        self._seen = 0
+        self._count = 0
         self.rows: list[int] = []
 
     def see(self, rows: Sequence[int]) -> None:
-        self.rows += rows[-self._seen % self._step :: self._step]
-        self._seen += len(rows)
+        self.rows += rows[-self._count % self._step :: self._step]
+        self._count += len(rows)
         while len(self.rows) > self._most:
             self.rows = self.rows[::2]
             self._step *= 2

@@ -31,7 +31,7 @@ class UsageLine:
         return f'{self.model} (judge)' if self.as_judge else self.model
 
     @property
-    def known(self) -> bool:
+    def has_tokens(self) -> bool:
         """Whether any tokens were reported."""
         return bool(self.used.input_tokens or self.used.output_tokens)
 
@@ -62,7 +62,7 @@ class UsageTable:
 def usage_table(counts: RunCounts, prices: Mapping[str, Price | None]) -> UsageTable | None:
     """Tokens and money as a table; None if no tokens were reported."""
     lines = list(usage_lines(counts, prices))
-    if not any(line.known for line in lines):
+    if not any(line.has_tokens for line in lines):
         return None
     cells = [line.cells for line in lines]
     columns = [place for place in range(len(_HEADS)) if any(texts[place] != _UNKNOWN for texts in cells)]

@@ -58,7 +58,7 @@ class _Edited:
         self._experiment = document.experiment
         self.task, self.model_entry = document.task(dataset), document.model_entry(model)
         entry = self.model_entry.entry if self.model_entry else {}
-        self.written: dict[str, Any] = {'dataset': _copy(self.task.entry), 'model': _copy(entry)}
+        self.entries: dict[str, Any] = {'dataset': _copy(self.task.entry), 'model': _copy(entry)}
         self.replaced: set[str] = set()
         """Parts that were replaced as a whole."""
         self._edits_model = any(path[:1] == ('model',) for path, _ in edits)
@@ -67,14 +67,14 @@ class _Edited:
 
     def build(self) -> Experiment:
         """The entries, understood. A model without edits keeps its tokenizer, and what else it has read."""
-        model_entry = self.written['model'] if self._edits_model else None
+        model_entry = self.entries['model'] if self._edits_model else None
         return self._experiment.edit(
-            self.task, self.model_entry, dataset_entry=self.written['dataset'], model_entry=model_entry
+            self.task, self.model_entry, dataset_entry=self.entries['dataset'], model_entry=model_entry
         )
 
     def part(self, name: str) -> Any:
         """The current source of a part; None if there is none."""
-        value: Any = self.written
+        value: Any = self.entries
         for step in _PARTS[name]:
             value = value.get(step) if isinstance(value, Mapping) else None
         return value
@@ -100,7 +100,7 @@ class _Edited:
 
     def _replace(self, name: str, value: Any) -> None:
         *outer, last = _PARTS[name]
-        place = self.written
+        place = self.entries
         for step in outer:
             place = place[step]
         if value is None:

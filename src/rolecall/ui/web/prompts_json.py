@@ -88,11 +88,11 @@ class _Places:
         infer = pair.task.entry['infer_cfg']
         self._infer = f'{pair.task.where}.infer_cfg'
         self._judge = pair.judge.where if isinstance(pair, JudgePair) else ''
-        self._written = {
+        self._texts = {
             part: [(f'{self._infer}.{part}{write_path(path)}', text) for path, _, text in texts_of(infer.get(part))]
             for part in ('prompt_template', 'ice_template')
         }
-        self._found: dict[tuple[str, str], str] = {}
+        self._paths: dict[tuple[str, str], str] = {}
 
     def find(self, span: Span) -> str:
         """The path of the value that wrote a span; of a template's text, the very line where it is the only one."""
@@ -105,17 +105,17 @@ class _Places:
             return self._judge
         if origin.kind == 'joint':
             return f'{self._infer}.retriever'
-        has_own = bool(self._written['ice_template']) and origin.shot is not None
+        has_own = bool(self._texts['ice_template']) and origin.shot is not None
         part = 'ice_template' if has_own else 'prompt_template'
         if origin.kind != 'text' or not str(span.text).strip():
             wanted = f'{{{origin.name}}}' if origin.kind in ('field', 'masked', 'unfilled') and origin.name else ''
         else:
             wanted = str(span.text)
         key = (part, wanted)
-        if key not in self._found:
-            paths = [path for path, text in self._written[part] if wanted and wanted in text]
-            self._found[key] = paths[0] if len(paths) == 1 else f'{self._infer}.{part}'
-        return self._found[key]
+        if key not in self._paths:
+            paths = [path for path, text in self._texts[part] if wanted and wanted in text]
+            self._paths[key] = paths[0] if len(paths) == 1 else f'{self._infer}.{part}'
+        return self._paths[key]
 
 
 def span_as_json(span: Span, places: _Places | None = None) -> dict[str, Any]:
