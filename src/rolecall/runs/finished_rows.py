@@ -110,6 +110,7 @@ def _make_result(pair: PairRun, finished: FinishedRow, scorable: Scorable, verdi
         cached_tokens=ask.cached_tokens,
         reasoning_tokens=ask.reasoning_tokens,
         cache_written_tokens=ask.cache_written_tokens,
+        read_from=verdict.read_from,
         settled=verdict.settled,
     )
 

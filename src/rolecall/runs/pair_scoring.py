@@ -235,6 +235,7 @@ def _mark_result(result: Result, verdict: Verdict) -> Result:
         extracted=verdict.extracted,
         score=verdict.score,
         correct=verdict.correct,
+        read_from=verdict.read_from,
         settled=verdict.settled,
     )
 

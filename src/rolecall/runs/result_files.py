@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -128,7 +128,18 @@ def _order_keys(result: Result, archive: RunReader | None = None) -> dict[str, A
             None if reply is None else {'request': archive.request(reply['fingerprint']), **reply}
             for reply in result.judged
         ]
+    values['read_from'] = [place and describe_place(place) for place in result.read_from]
     return {key: values.pop(key) for key in _FIRST} | values
+
+
+def describe_place(place: Sequence[Any]) -> dict[str, Any]:
+    """Where an answer was read, by names.
+
+    >>> describe_place([14, 15, 'statement', 'stated'])
+    {'start': 14, 'end': 15, 'rule': 'statement', 'certainty': 'stated', 'rivals': []}
+    """
+    start, end, rule, certainty, *rivals = place
+    return {'start': start, 'end': end, 'rule': rule, 'certainty': certainty, 'rivals': rivals[0] if rivals else []}
 
 
 def _json_line(values: Any) -> str:

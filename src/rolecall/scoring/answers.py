@@ -52,6 +52,11 @@ class ReadRow:
     readings: tuple[Reading | None, ...] = ()
     """What each answer was read from, where a reader of ours read it."""
 
+    @property
+    def places(self) -> tuple[Any, ...]:
+        """Where the answers stand in their replies; nothing if no reader of ours read them."""
+        return tuple(reading and reading.place for reading in self.readings) if any(self.readings) else ()
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerReader:

@@ -22,6 +22,8 @@ _WARN_FROM = 0.05
 """Warn where more than this share of the replies was cut off or empty."""
 _WARN_ORDER = 0.25
 """Warn where a judge's verdict changed with the order of the answers in more than this share of the rows."""
+_WARN_ADDS = 1.0
+"""Warn where answers that were merely inferred would add at least this much."""
 _NAMED = 3
 
 
@@ -40,6 +42,8 @@ class Verdict:
     """What a postprocessor or the evaluator raised, or why a judge's reply gives no verdict."""
     settled: bool = False
     """Whether `add_settled` with score and verdict does the same as adding the row."""
+    read_from: tuple[Any, ...] = ()
+    """Where each answer stands in its reply, as `Reading.place` writes it; None where no reader of ours read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,15 @@ class ReplyCount:
     def __str__(self) -> str:
         worst = ', '.join(f'{dataset} {_percent(share)}' for dataset, share in (self.worst or {}).items())
         return f'{self.rows:,} of {self.of:,}' + (f'; most in {worst}' if worst else '')
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """Rows whose reply neither states nor concludes an answer, so that the inferred one got no credit."""
+
+    rows: int
+    adds: float
+    """What these answers would add to the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +204,7 @@ class Scorecard:
     """Replies that `max_out_len` cut off."""
     empty: ReplyCount | None = None
     """Replies without a word."""
+    inferred: Inferred | None = None
     extractors: Mapping[str, ExtractorScore] | None = None
     judging: Judging | None = field(default=None, metadata={'inline': True})
     groups: tuple[tuple[int, ...], ...] | None = None
@@ -284,7 +298,7 @@ class Scorecard:
                 yield Scorecard(**{**headline, **changes})
 
     def describe_replies(self, digits: int = 1) -> str:
-        """How many replies were cut off or empty, with the score of the finished ones; empty if none was.
+        """How many replies were cut off, empty, or without a stated answer, and what that does to the score.
 
         >>> Scorecard('d', 'm', 'accuracy', 41.2, cut=ReplyCount(12, 100, finished=46.8)).describe_replies()
         '12 % cut; 41.2 of all, 46.8 of finished'
@@ -297,6 +311,8 @@ class Scorecard:
             parts.append(f'{_percent(self.cut.share)} cut{scores}')
         if self.empty and self.empty.share:
             parts.append(f'{_percent(self.empty.share)} empty')
+        if self.inferred:
+            parts.append(f'{self.inferred.rows:,} inferred, would add {self.inferred.adds:,.{digits}f}')
         return '; '.join(parts)
 
     def warnings(self) -> tuple[str, ...]:
@@ -319,6 +335,11 @@ class Scorecard:
             )
         if self.empty and self.empty.share > _WARN_FROM:
             messages.append(f'{name}: {_percent(self.empty.share)} of the replies are empty ({self.empty}).')
+        if self.inferred and self.inferred.adds >= _WARN_ADDS:
+            messages.append(
+                f'{name}: {count_noun(self.inferred.rows, "answer")} merely inferred, without credit; they would add '
+                f'{self.inferred.adds:,.1f}. See them: rolecall score RUN --inferred.'
+            )
         for opponent, comparisons in (self.compared or {}).items():
             changed, both = comparisons.order_changed or 0, comparisons.both_orders or 0
             if changed > _WARN_ORDER * both:

@@ -12,7 +12,7 @@ from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
 from rolecall.scoring.blame import NoVerdictError, ScoringError, blame_errors_on
 from rolecall.scoring.metrics.comparing import drop_half_comparisons
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric
-from rolecall.scoring.scorecard import ExtractorScore, Judging, ReplyCount, Scorecard, Verdict
+from rolecall.scoring.scorecard import ExtractorScore, Inferred, Judging, ReplyCount, Scorecard, Verdict
 from rolecall.scoring.summary import summarise_whole
 
 Policy = Literal['exclude', 'wrong']
@@ -53,6 +53,8 @@ class ScoringSession:
     _troubles: int = field(init=False, default=0)
     _unread: Counter[str] = field(init=False, default_factory=Counter)
     """Rows whose judge replied without a verdict, under the reason of the first."""
+    _inferred: list[float] = field(init=False, default_factory=list)
+    """What rows without a stated answer would score by the inferred one."""
     _readable: bool = field(init=False, default=False)
     _plain: bool = field(init=False, default=False)
 
@@ -131,6 +133,7 @@ class ScoringSession:
             outcomes=Counter(self._outcomes),
             cut=self._count_replies('cut', finished),
             empty=self._count_replies('empty'),
+            inferred=self._describe_inferred(card),
             extractors={name: self._score_column(column) for name, column in self._columns.items()}
             if several
             else None,
@@ -175,7 +178,9 @@ class ScoringSession:
             self._excluded[self._why_excluded(row)] += 1
         elif row.outcome == 'ok':
             self._readable = True
-        self._first.unparsed += row.outcome == 'unparsed'
+        if row.outcome == 'unparsed':
+            self._first.unparsed += 1
+            self._note_inferred(row)
 
     def _mark_first(self, row: ReadRow, judge_replies: Sequence[str | None]) -> tuple[MarkedRow, ReadRow, str]:
         marked, reason, failed = self._mark_row(row, judge_replies)
@@ -247,6 +252,18 @@ class ScoringSession:
         if name is not None:
             self._groups[name].append(row)
 
+    def _note_inferred(self, row: ReadRow) -> None:
+        """Remember what the inferred answers of a row would score."""
+        values = [reading.value for reading in row.readings if reading and reading.certainty == 'inferred']
+        metric = self.metric
+        if metric is None or metric.needs_judge is not None or metric.whole is not None or not any(values):
+            return
+        answers = zip(row.answers, values, strict=False)
+        marks = [
+            _mark(metric, replace(answer, prediction=value), row) for answer, value in answers if value is not None
+        ]
+        self._inferred.append(sum(mark.score for mark in marks if mark) / max(len(row.answers), 1))
+
     def _note_trouble(self, reason: str) -> None:
         self._troubles += 1
         if not self._trouble:
@@ -267,6 +284,12 @@ class ScoringSession:
     def _count_replies(self, kind: str, finished: float | None = None) -> ReplyCount | None:
         rows = self._notices[kind]
         return ReplyCount(rows, self._notices['replies'], finished) if rows else None
+
+    def _describe_inferred(self, card: Scorecard) -> Inferred | None:
+        if not self._inferred or not card.scored:
+            return None
+        scored = card.scored if self.unparsed == 'wrong' else card.scored + len(self._inferred)
+        return Inferred(len(self._inferred), sum(self._inferred) / scored * (100 if card.is_percent else 1))
 
     def _score_column(self, column: _Column) -> ExtractorScore:
         card, finished = self._summarise(column)
@@ -332,7 +355,9 @@ def _says_all(marked: MarkedRow, row: ReadRow, reason: str) -> bool:
 
 def _make_verdict(row: ReadRow, marks: tuple[Mark, ...], reason: str, *, settled: bool = False) -> Verdict:
     if not marks:
-        return Verdict(row.row.row, row.extracted, outcome=row.outcome, gold=row.gold, reason=reason)
+        return Verdict(
+            row.row.row, row.extracted, outcome=row.outcome, gold=row.gold, reason=reason, read_from=row.places
+        )
     if len(marks) == 1:
         mark = marks[0]
         score, correct, note = mark.score, mark.correct, '' if mark.correct else mark.note
@@ -340,4 +365,5 @@ def _make_verdict(row: ReadRow, marks: tuple[Mark, ...], reason: str, *, settled
         verdicts = {mark.correct for mark in marks}
         score, correct = sum(mark.score for mark in marks) / len(marks), verdicts.pop() if len(verdicts) == 1 else None
         note = next((mark.note for mark in marks if mark.note and not mark.correct), '')
-    return Verdict(row.row.row, row.extracted, score, correct, row.outcome, row.gold, reason or note, settled)
+    why = reason or note
+    return Verdict(row.row.row, row.extracted, score, correct, row.outcome, row.gold, why, settled, row.places)

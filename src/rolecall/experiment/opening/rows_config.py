@@ -13,17 +13,18 @@ from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.experiment.opening.templates import as_dialogue, unescape
 from rolecall.registry import LocalPath
+from rolecall.scoring.readers.golds import kind_of_golds
 from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, PASSAGES, flatten, read_options, spread_choices
 from rolecall.sources.datasets.formats import FileOptions, open_file
 from rolecall.sources.datasets.lines import OnError
 from rolecall.strings import count_noun
 
 METRIC_NAMES: Mapping[str, tuple[str, str | None]] = {
-    'exact': ('WholeMatchEvaluator', None),
+    'exact': ('WholeMatchEvaluator', 'stated_text_postprocess'),
     'accuracy': ('AccEvaluator', None),
     'contains': ('TriviaQAEvaluator', None),
     'number': ('Gsm8kEvaluator', 'stated_number_postprocess'),
-    'math': ('MATHVerifyEvaluator', 'math_postprocess_v2'),
+    'math': ('MATHVerifyEvaluator', 'stated_expression_postprocess'),
     'f1': ('SquadEvaluator', None),
     'rouge': ('RougeEvaluator', None),
     'bleu': ('BleuEvaluator', None),
@@ -156,8 +157,8 @@ def dataset_for_rows(
 
     >>> rows = [{'question': '1+1=?', 'answer': '2'}]
     >>> entry = dataset_for_rows(rows, RowsOptions(answer='answer'), dialogue=False, perplexity=False)
-    >>> entry['infer_cfg']['prompt_template']['template'], entry['eval_cfg']
-    ('{question}\\n{answer}', {'evaluator': {'type': 'WholeMatchEvaluator'}})
+    >>> entry['infer_cfg']['prompt_template']['template'], entry['eval_cfg']['pred_postprocessor']
+    ('{question}\\n{answer}', 'stated_number_postprocess')
     """
     known = read_first_rows(rows, options)
     columns = columns_of(known)
@@ -181,7 +182,9 @@ def dataset_for_rows(
     if not problems.items:
         _check_choices(known, options, problems)
     template = _template(options, columns, problems, where, dialogue=dialogue, perplexity=perplexity)
-    evaluation = _evaluation(options, perplexity, problems)
+    answer = options.answer or ''
+    golds = [row[answer] for row in known if row.get(answer) not in (None, '')]
+    evaluation = _evaluation(options, perplexity, problems, golds, [] if notes is None else notes)
     problems.raise_all()
     used = [*_FIELD.findall(str(template)), template.get('messages', [{}])[0].get('expand_column')]
     fields = [column for column in columns if column in used and column != options.answer]
@@ -341,14 +344,22 @@ def _check_choices(rows: Sequence[Mapping[str, Any]], options: RowsOptions, prob
         problems.add('--choices', what, remedy)
 
 
-def _evaluation(options: RowsOptions, perplexity: bool, problems: Problems) -> dict[str, Any]:
+def _evaluation(
+    options: RowsOptions, perplexity: bool, problems: Problems, golds: Sequence[Any], notes: list[str]
+) -> dict[str, Any]:
+    """How replies are read and compared: as asked for, or as suits the answers of the first rows."""
     if options.answer is None:
         if options.metric is not None:
             problems.add('--metric', 'the column of the answer is not given.', 'Name it: --answer COLUMN.')
         return {}
     from rolecall.scoring.evaluators import METRICS  # only here: it brings every metric
 
-    metric = options.metric or ('accuracy' if options.choices else 'exact')
+    metric, choices = options.metric, options.choices
+    if metric is None and options.extract is None and not choices:
+        kind = kind_of_golds(golds)
+        metric, choices = kind.metric, kind.choices
+        notes.append(f'the answers are {kind.name}: scored by --metric {metric}{_describe_choices(choices)}.')
+    metric = metric or ('accuracy' if choices else 'exact')
     evaluator: Any = metric
     extract: Any = options.extract
     if isinstance(metric, str) and metric in METRIC_NAMES:
@@ -364,8 +375,12 @@ def _evaluation(options: RowsOptions, perplexity: bool, problems: Problems) -> d
                 else f'Known: {", ".join(METRIC_NAMES)}; `rolecall config list metrics`.'
             )
             problems.add('--metric', f'unknown metric {metric!r}.', remedy)
-    if options.choices and not perplexity and extract is None:
-        extract = {'type': 'choice_postprocess', 'choices': list(options.choices)}
+    if choices and not perplexity and extract is None:
+        extract = {'type': 'choice_postprocess', 'choices': list(choices)}
     evaluator, extract = find_beside(evaluator), find_beside(extract)
     found = {'evaluator': evaluator if isinstance(evaluator, Mapping) else {'type': evaluator}}
     return found if extract is None else {**found, 'pred_postprocessor': extract}
+
+
+def _describe_choices(choices: Sequence[str]) -> str:
+    return f', read as one of {", ".join(choices)}' if choices else ''

@@ -69,5 +69,7 @@ class Result:
     """Output tokens spent on reasoning."""
     cache_written_tokens: int | None = None
     """Input tokens written to the server's cache, where it charges extra for that."""
+    read_from: tuple[Any, ...] = ()
+    """Where each answer stands in its reply: start, end, rule, certainty, and the rivals' values if it has any."""
     settled: bool = field(default=False, compare=False, repr=False)
     """Whether outcome, score and verdict are all that a summary needs of this row; not part of the row itself."""

@@ -40,7 +40,7 @@ and older rows differ.
 _LARGEST_INTEGER = 2**63
 _LARGEST_WHOLE = 2**40
 """Scores and seconds up to this are written as whole numbers where they are."""
-_TUPLES = ('judged', 'fingerprints', 'replies', 'reasoning', 'shots')
+_TUPLES = ('judged', 'fingerprints', 'replies', 'reasoning', 'shots', 'read_from')
 LONG_REPLY = 256
 """Characters from which a reply is stored once, with its request: looking it up costs time."""
 _SAME_AS_REPLY = {'reply': 0}
@@ -157,9 +157,9 @@ def encode_result(
 
 
 def _encode_plain(result: Result, is_stored: Callable[[str, str], bool], numbers: Sequence[Any]) -> str | None:
-    """A row of one request whose reply is the prediction, and of which no more is to say: a list of four.
+    """A row of one request whose reply is the prediction, and of which no more is to say: a list.
 
-    They are what was extracted, the gold answer, the key of the request and the reply.
+    It has what was extracted, the gold answer, the key of the request, the reply, and where the answer was read.
     """
     if len(result.replies) != 1 or result.fingerprints != (result.fingerprint,) or len(numbers) != len(ROW_NUMBERS):
         return None
@@ -177,7 +177,8 @@ def _encode_plain(result: Result, is_stored: Callable[[str, str], bool], numbers
         values = f'{dumps(result.extracted)},{dumps(result.gold)}'
     except UNREADABLE:
         return None
-    return f'[{values},"{short}",{dumps(reply if is_kept else None)}]'
+    place = f',{dumps(result.read_from[0])}' if result.read_from else ''
+    return f'[{values},"{short}",{dumps(reply if is_kept else None)}{place}]'
 
 
 _read_uncolumned = attrgetter(*_UNCOLUMNED)
@@ -197,9 +198,9 @@ def _lacks_column(result: Result, numbers: Sequence[Any]) -> bool:
 
 
 def _read_plain(record: Sequence[Any]) -> dict[str, Any]:
-    extracted, gold, key, reply = record
+    extracted, gold, key, reply, *places = record
     call = [binascii.a2b_base64(f'{key}==').hex(), reply]
-    values = {'extracted': extracted, 'gold': gold, _ONE_CALL: call}
+    values = {'extracted': extracted, 'gold': gold, _ONE_CALL: call, 'read_from': places or None}
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from rolecall.scoring.readers.cues import CUES, Finder
 
@@ -65,6 +65,17 @@ class Reading:
         if self.value is None:
             return 'the reply leaves several answers open.'
         return '' if self.counts else f'the reply states no answer; {self.value!r:.60} is merely inferred.'
+
+    @property
+    def place(self) -> list[Any]:
+        """How a run stores it: start, end, rule, certainty, and the values of the rivals."""
+        return [
+            self.start,
+            self.end,
+            self.rule,
+            self.certainty,
+            *([[rival.value for rival in self.rivals]] * bool(self.rivals)),
+        ]
 
     def moved(self, offset: int) -> Reading:
         """The reading in a text of which this one begins at `offset`."""

@@ -38,6 +38,15 @@ _COMMANDS = {
     'find problems before a run': '在运行前找出问题',
     'send every dataset to every model and score the answers': '把每个数据集发给每个模型，并为回答评分',
     'list run directories with their scores': '列出运行目录及其分数',
+    'show what the verdicts of a run were read from': '显示一次运行的判定读自回复的何处',
+    'Show the rows of a run with the characters of the reply that the answer was read from, the rule, how sure the '
+    'reading is, and what else was possible.': (
+        '逐行显示答案读自回复的哪些字符、依据的规则、把握程度以及其他可能的答案。'
+    ),
+    'only this row': '只显示这一行',
+    'only rows whose answer was merely inferred': '只显示答案仅为推断的行',
+    'only this dataset': '只显示这个数据集',
+    'only this model': '只显示这个模型',
     'show the scores of a run': '显示一次运行的分数',
     'compare two runs, row by row': '逐行比较两次运行',
     'put the runs of several processes together': '合并多个进程的运行结果',
