@@ -195,7 +195,7 @@ def test_one_row_that_is_too_long_is_an_outcome_and_is_counted(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_rows('long.jsonl', [*ROWS, {'question': 'word ' * 3000, 'answer': '1'}])
-    ask = ['run', 'long.jsonl', '--answer', 'answer', '--max-out-len', '2', '--out', 'out']
+    ask = ['run', 'long.jsonl', '--answer', 'answer', '--metric', 'exact', '--max-out-len', '2', '--out', 'out']
     assert main([*ask, '--model', 'smollm2', '--set', 'models.*.max_seq_len=200']) == 0
     assert '1 row too long' in capsys.readouterr().err
     with RunReader('out') as run:
@@ -258,7 +258,7 @@ def test_a_template_that_hides_the_options_is_refused_and_both_remedies_work(
     write_rows('exam.jsonl', [FORMS['MedQA']] * 4)
     ask = ['exam.jsonl', '--answer', 'answer', '--model', 'mine:two']
     refusal = message(capsys, 'run', *ask, '--template', '{question}')
-    assert refusal.startswith(
+    assert refusal.partition('\n')[2].startswith(
         "rolecall: exam (options-hidden)\n  the answer is one of the options in column 'options', and the prompt shows none "
         'of them.\n  Without --template, --choices A,B,C writes them into the prompt; in a config, '
     )
@@ -269,9 +269,13 @@ def test_a_template_that_hides_the_options_is_refused_and_both_remedies_work(
 
 def test_a_brace_that_nothing_closes_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ['rows.jsonl', '--answer', 'answer', '--model', 'mine:two', '--out', 'out', '-q']
-    assert message(capsys, 'run', *ask, '--template', r'{question}\n{answer').startswith(
-        'rolecall: rows (unfilled-field)\n'
-        "  the template has '{answer' without a closing brace: it is sent as written.\n  Write {answer}."
+    assert (
+        message(capsys, 'run', *ask, '--template', r'{question}\n{answer')
+        .partition('\n')[2]
+        .startswith(
+            'rolecall: rows (unfilled-field)\n'
+            "  the template has '{answer' without a closing brace: it is sent as written.\n  Write {answer}."
+        )
     )
     assert main(['run', *ask, '--template', r'{question}\n{answer}']) == 0
 

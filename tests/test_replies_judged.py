@@ -23,6 +23,7 @@ from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.judges import preference_in
 from rolecall.scoring.readers.native import expression_in, number_in, option_in, read_choice, read_option
 from rolecall.scoring.readers.reading import Reading
+from rolecall.ui.cli.main import main
 from test_replies_short import run_program
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / 'data/replies.jsonl').read_text('utf-8').splitlines()]
@@ -117,3 +118,23 @@ def test_the_examples_of_a_language_are_read_by_its_cues(language: str) -> None:
     examples = [line.rpartition(' ⇒')[::2] for line in CUES.tables[language]['examples'].splitlines()]
     read = {reply: option_in(reply, 'ABCDE') for reply, _ in examples}
     assert read == {reply: letter.strip() for reply, letter in examples}
+
+
+def test_a_run_stores_where_each_answer_stands_and_prints_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{'question': question, 'gold': gold} for question, gold in (('one', 'B'), ('two', 'C'))]
+    Path('rows.jsonl').write_text('\n'.join(map(json.dumps, rows)))
+    replies = {'one': '<think>A?</think>The answer is B.', 'two': 'Gene A acts on B cells'}
+    Path('mine.py').write_text(f'def reply(request):\n    return {replies!r}[str(request).split()[0]]\n')
+    assert main(['run', 'rows.jsonl', '--template', '{question}', '--answer', 'gold', '--model', 'mine.py:reply']) == 0
+    assert '1 inferred, would add 0.0' in capsys.readouterr().out
+    assert main(['score', 'runs/rows', '--row', '0']) == 0
+    assert 'The answer is ⟦B⟧.' in capsys.readouterr().out
+    assert main(['score', 'runs/rows', '--inferred']) == 0
+    assert "the reply states no answer; 'B' is merely inferred." in capsys.readouterr().out
+    assert main(['export', 'results', 'runs/rows']) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (first['read_from'][0]['start'], first['read_from'][0]['certainty']) == (31, 'stated')
+    assert (second['outcome'], second['read_from'][0]['certainty']) == ('unparsed', 'inferred')

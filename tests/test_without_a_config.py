@@ -14,6 +14,7 @@ from rolecall.experiment.opening.overrides import Overrides
 from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows
 from rolecall.experiment.opening.set_values import set_value
 from rolecall.experiment.opening.source import SourceOptions
+from rolecall.scoring.evaluate import Scorable, build_scorer
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.ui.cli.main import main
 
@@ -130,7 +131,10 @@ def test_a_run_without_any_model_asks_the_embedded_one_and_says_so(
 ) -> None:
     made = Experiment.open(ROWS, SourceOptions(rows=RowsOptions(answer='answer'), asks_models=True))
     assert [entry['abbr'] for entry in made.config['models']] == ['smollm2']
-    assert made.notes == ('no model is given: asking the embedded smollm2. Choose another with --model.',)
+    assert made.notes == (
+        'no model is given: asking the embedded smollm2. Choose another with --model.',
+        'the answers are short texts: scored by --metric exact.',
+    )
     unscored = Experiment.open(ROWS, SourceOptions(models=('openai/x',), asks_models=True))
     assert unscored.notes[0] == 'no answer column is given (--answer): replies are stored, and not scored.'
     options = SourceOptions(asks_models=True, collects_problems=True)
@@ -317,3 +321,24 @@ def test_overrides_from_python_are_checked(options: dict[str, Any], message: str
     with pytest.raises(ConfigError) as error:
         Overrides(**options)
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ('golds', 'reply', 'note'),
+    [
+        (['3', '1,200'], 'So she pays $1,200 in total.', 'numbers: scored by --metric number'),
+        (['A', 'B'], 'The answer is (B).', 'letters: scored by --metric accuracy, read as one of A, B, C, D'),
+        (['Yes', 'No'], 'Nope.', 'yes or no: scored by --metric accuracy, read as one of Yes, No'),
+        (['2024-01-02', '2024-02-03'], 'The answer is 2024-02-03.', 'dates: scored by --metric exact'),
+        ([['Rome', 'Roma'], ['Paris', 'Lutetia']], 'So the answer is Lutetia.', 'lists of accepted answers'),
+        (['Rome', 'Paris'], '{"answer": "Paris"}', 'short texts: scored by --metric exact'),
+        (['word ' * 20, 'other ' * 20], 'other ' * 20, 'long texts: scored by --metric f1'),
+    ],
+)
+def test_the_metric_is_chosen_by_the_answers_before_anything_is_sent(golds: list[Any], reply: str, note: str) -> None:
+    rows = [{'question': str(number), 'answer': gold} for number, gold in enumerate(golds)]
+    notes: list[str] = []
+    entry = dataset_for_rows(rows, RowsOptions(answer='answer'), dialogue=False, perplexity=False, notes=notes)
+    assert notes[0].startswith(f'the answers are {note}')
+    scorer = build_scorer(entry['eval_cfg'])
+    assert scorer.score([Scorable(1, 'ok', reply, golds[1])]).verdicts[0].score == 1.0

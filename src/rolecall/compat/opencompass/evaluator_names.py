@@ -113,7 +113,8 @@ scoring.postprocess.freeform:
 scoring.readers.native:
   first_number_postprocess=first_number gsm8k_postprocess=read_last_number
   gsm8k_dataset_postprocess=read_gold_solution stated_number_postprocess=read_number
-  stated_text_postprocess=read_text math_postprocess=read_expression math_postprocess_v2=read_expression
+  stated_text_postprocess=read_text stated_expression_postprocess=read_expression
+  math_postprocess=read_expression math_postprocess_v2=read_expression
 scoring.postprocess.freeform:
   general_postprocess=general_postprocess general_cn_postprocess=general_cn_postprocess
 compat.benchmark_metrics.short_answers:

@@ -374,7 +374,8 @@ class Options:
         return [place for place in places if place not in inner and not self._is_denied(page, place)]
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
-        return [mention for mention in self._chosen(page, start, end) if mention.value is not None]
+        chosen = self._chosen(page, start, end) or list(self._find(page, start, end))
+        return [mention for mention in chosen if mention.value is not None]
 
     def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
         return list(self._find(page, start, end))
