@@ -440,7 +440,9 @@ def test_a_prompt_that_does_not_fit_says_how_many_examples_must_go(
 
 def test_special_tokens_of_the_tokenizer_are_recognised_in_data(tokenizer: Path) -> None:
     row = {'q': 'What is <|eot|>?', 'a': 'a token'}
-    assert found('data-looks-like-special-token', config('{q}', row, model={**BASE, 'path': str(tokenizer)}))
+    served = {'type': 'VLLM', 'path': str(tokenizer)}
+    assert found('data-looks-like-special-token', config('{q}', row, model={**BASE, **served}))
+    assert not found('data-looks-like-special-token', config('{q}', row, model={**BASE, 'path': str(tokenizer)}))
     assert not found('data-looks-like-special-token', config('{q}', row, model=BASE))
 
 

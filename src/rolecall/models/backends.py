@@ -40,6 +40,9 @@ MODELS: Registry[Callable[..., Model]] = Registry(
 )
 """Each makes the model of an entry: `build(entry, name=…)`."""
 
+TAKES_TOKEN_IDS = frozenset({'rolecall.models.llama.model:build', 'rolecall.models.transformers.model:build'})
+"""Backends in this process, which take a prompt as token ids as well."""
+
 EXPERIMENTAL = (
     'vLLM in this process is experimental: it was run against vLLM 0.32 on a CPU, never on a GPU. '
     "`vllm serve` and type='VLLMCustomAPIChat' with its url is the supported way."

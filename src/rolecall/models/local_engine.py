@@ -137,21 +137,35 @@ class PromptEncoder:
     begins: bool = True
 
     def encode(self, request: Request) -> TokenPrompt:
-        """The ids of a request; special tokens written in the text become those tokens."""
+        """The ids of a request; special tokens written in the text become those tokens.
+
+        Places in text with ids in it count each id as the characters of its token.
+        """
         if isinstance(request, str):
             offsets = self.tokenizer.offsets(request)
             ids = [number for number, _, _ in offsets]
             bos = self._bos(ids)
             return TokenPrompt((*bos, *ids), (*((0, 0) for _ in bos), *((start, stop) for _, start, stop in offsets)))
-        ids = []
+        ids, ranges, at = [], [], 0
+        is_mixed = {type(part) for part in request} >= {int, str}
         for part in request:
             if isinstance(part, Mapping):
                 raise ModelError(
                     'this model takes text, not messages: its chat template was not found when the prompts were '
                     'rendered. Give chat_template in the model entry, or a path that contains tokenizer_config.json.'
                 )
-            ids += [part] if isinstance(part, int) else self.tokenizer.encode(part)
-        return TokenPrompt((*self._bos(ids), *ids))
+            if isinstance(part, int):
+                ids.append(part)
+                ranges.append((at, at + len(self.tokenizer.pieces([part])[0])) if is_mixed else (0, 0))
+            elif is_mixed:
+                tokens = self.tokenizer.offsets(part)
+                ids += [number for number, _, _ in tokens]
+                ranges += [(at + start, at + stop) for _, start, stop in tokens]
+            else:
+                ids += self.tokenizer.encode(part)
+            at = ranges[-1][1] if ranges else 0
+        bos = self._bos(ids)
+        return TokenPrompt((*bos, *ids), (*((0, 0) for _ in bos), *ranges) if is_mixed else ())
 
     def _bos(self, ids: Sequence[int]) -> tuple[int, ...]:
         bos = self.tokenizer.bos_id

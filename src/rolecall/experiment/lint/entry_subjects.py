@@ -79,6 +79,7 @@ def describe_pair(dataset: Subject, model: Subject, task: TaskEntry, model_entry
         meta=model.meta,
         chat_template=model.chat_template,
         tokenizer=model.tokenizer,
+        values_stay_text=model_entry.takes_token_ids and model.tokenizer is not None,
         max_out_len=sampling_of(task.inferencer.options, model_entry.entry).max_out_len,
         alike_samples=_draws_alike(task, model_entry),
         sampling_problems=tuple(

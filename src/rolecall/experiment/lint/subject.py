@@ -84,6 +84,8 @@ class Subject:
     """The model's files have a chat template, and prompts are sent as bare text."""
     takes: Literal['text', 'api', 'chat', ''] = ''
     tokenizer: Tokenizer | None = None
+    values_stay_text: bool = False
+    """Whether a control token in a value is carried as the characters it is."""
     tokenizer_missing: str = ''
     """Why there is no tokenizer."""
     max_out_len: int | None = None

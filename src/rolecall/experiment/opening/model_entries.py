@@ -20,6 +20,8 @@ from rolecall.experiment.opening.fitting import CutSide, TokenBudget
 from rolecall.models.backends import (
     CHAT_BY_DEFAULT,
     EXPERIMENTAL,
+    MODELS,
+    TAKES_TOKEN_IDS,
     ModelKind,
     build_model,
     is_experimental,
@@ -61,6 +63,11 @@ class ModelEntry:
         if is_experimental(self.entry):
             notes.append(EXPERIMENTAL)
         return ' '.join([f'{self.abbr}:', *notes]) if notes else ''
+
+    @property
+    def takes_token_ids(self) -> bool:
+        """Whether the model runs in this process, on text and token ids that rolecall hands to it."""
+        return MODELS.declared(MODELS.builtin_name(self.entry.get('type')) or '') in TAKES_TOKEN_IDS
 
     @property
     def ignores_own_template(self) -> bool:

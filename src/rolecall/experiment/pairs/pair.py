@@ -22,7 +22,9 @@ from rolecall.experiment.opening.fitting import CutSide, Step, TokenBudget, fit
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
+from rolecall.experiment.pairs.plain_values import PlainValues
 from rolecall.experiment.pairs.programs import build_program
+from rolecall.models.protocol import is_messages
 from rolecall.registry import load_object
 from rolecall.sources.datasets import Dataset, Row, Rows, first
 from rolecall.sources.retrievers import Picked
@@ -162,6 +164,8 @@ class Pair:
         self.data = data
         self.picking = picking or Picking(task, data, keeps=False)
         self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), data)
+        if model_entry is not None and model_entry.takes_token_ids:
+            self._program = PlainValues(self._program, model_entry, data.train)
         self._needed = self._needed_columns()
 
     @property
@@ -240,7 +244,7 @@ class Pair:
         found: dict[Hashable, int] = {}
         for label, trace, _ in self._program.traces(row, step.shots, step.turn, ()):
             at = 0
-            for span in trace.spans if isinstance(trace.request, str) else ():
+            for span in trace.spans if not is_messages(trace.request) else ():
                 if span.origin.kind == 'sep' and span.origin.shot is None:
                     found[label] = at if step.cut is None else step.cut.place(at)
                     break

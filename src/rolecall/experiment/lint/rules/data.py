@@ -30,7 +30,7 @@ def looks_like_mark(subject: Subject, asked: Asked) -> Iterator[Hit]:
 
 def looks_like_special_token(subject: Subject, asked: Asked) -> Iterator[Hit]:
     """Values with a control token of the model in them."""
-    known = subject.control_tokens
+    known = () if subject.values_stay_text else subject.control_tokens
     firsts = {token[0] for token in known}
     for span in _values(asked) if known else ():
         if any(first in span.text for first in firsts):
@@ -77,8 +77,8 @@ DATA_RULES = (
     Rule(
         name='data-looks-like-special-token',
         severity='warning',
-        description='A value holds a control token of the model, which its tokenizer may take for the real one.',
-        remedy='Take the token out of the data, or have the tokenizer read special tokens in data as plain text.',
+        description='A value holds a control token of the model, which the server may take for the real one.',
+        remedy='Take the token out of the data, or run the model in this process, where values stay text.',
         levels=('pair',),
         each=looks_like_special_token,
     ),
