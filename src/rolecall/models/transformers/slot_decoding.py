@@ -243,18 +243,13 @@ class _Decoder:
             tensor.copy_(saved)
 
     def _capture(self) -> None:
-        """Capture a step as a graph, after two to warm up; the second raises where a step waits for the GPU."""
+        """Capture a step as a graph, after two to warm up."""
         torch = import_hf_package('torch')
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            self._step()
-            mode = torch.cuda.get_sync_debug_mode()
-            torch.cuda.set_sync_debug_mode('error')
-            try:
+            for _ in range(2):
                 self._step()
-            finally:
-                torch.cuda.set_sync_debug_mode(mode)
         torch.cuda.current_stream().wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
