@@ -334,7 +334,7 @@ def test_a_run_stops_when_it_would_send_what_is_not_shown(
 
     monkeypatch.setattr(Pair, 'step', wrong)
     server.calls.clear()
-    with pytest.raises(RunError, match='not the one that a preview shows'):
+    with pytest.raises(RunError, match='differs from its preview'):
         run_config(config, out=tmp_path / 'run', lint=False)
     assert server.bodies == []
 

@@ -252,7 +252,7 @@ def _check_shown(
     previews = pair.pair.previews(number, row, picked, replies=replies)
     if not any(preview.sent and preview.request == request for preview in previews):
         raise RunError(
-            f'{pair.name}, row {number}: the request to send is not the one that a preview shows.\n'
+            f'{pair.name}, row {number}: the request about to be sent differs from its preview.\n'
             'This is a bug in rolecall, so the run stops here. Please report it with the config.'
         )
 

@@ -93,9 +93,7 @@ class RunOptions:
     )
     batch: bool = field(
         default=False,
-        metadata=_on_command_line(
-            "submit to the servers' batch endpoints (OpenAI, Anthropic) at the batch price, and leave"
-        ),
+        metadata=_on_command_line('submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit'),
     )
     lint: bool = True
     data: Mapping[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Text with its blanks made visible, special tokens found, and long media references shorten_media."""
+"""Text with its blanks made visible, special tokens found, and long media references shortened."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Streams:
 
         At least two tokens are left to compute. `scored_only`: count only tokens with known log-probabilities.
         """
-        shares = [self._count_shared(cached, ids, scored_only=scored_only) for cached in self.cached]
+        shares = [self._shared_prefix_length(cached, ids, scored_only=scored_only) for cached in self.cached]
         best = max(range(len(shares)), key=shares.__getitem__)
         if shares[best] - shares[stream] > _WORTH_COPYING:
             self._copy(best, stream)
@@ -143,7 +143,7 @@ class Streams:
         ones = np.ones(len(tokens), np.int8)
         return self._decode(np.asarray(tokens, np.int32), np.asarray(places), np.asarray(streams), ones)
 
-    def _count_shared(self, cached: CachedTokens, ids: Ids, *, scored_only: bool) -> int:
+    def _shared_prefix_length(self, cached: CachedTokens, ids: Ids, *, scored_only: bool) -> int:
         return shared_length(cached.ids[: len(cached.logprobs)] if scored_only else cached.ids, ids)
 
     def _open_context(self, streams: int, cells: int) -> None:

@@ -95,9 +95,9 @@ class PackedScorer:
             if len(tree) == 1:
                 trunk = self._grow_trunk(tree[0])
                 packs = [_Pack.of(child, trunk.ids[-1:], trunk.prefix.length) for child in tree[0].children]
-                self._score_packs(packs, trunk.prefix)
+                self._score_in_batches(packs, trunk.prefix)
             else:
-                self._score_packs([_Pack.of(root, (), 0) for root in tree], Prefix())
+                self._score_in_batches([_Pack.of(root, (), 0) for root in tree], Prefix())
         scores = dict(collect_scores(tree))
         new = self.computed - before
         scored = []
@@ -124,7 +124,8 @@ class PackedScorer:
         self._trunk = _Trunk(ids, prefix, tuple(logprobs))
         return self._trunk
 
-    def _score_packs(self, packs: Sequence[_Pack], prefix: Prefix) -> None:
+    def _score_in_batches(self, packs: Sequence[_Pack], prefix: Prefix) -> None:
+        """Fill in the scores of packs, batch by batch. When memory runs out, `room` is halved and the batch retried."""
         torch = import_hf_package('torch')
         for batch in self._batches(packs):
             if self.stopped():
@@ -136,7 +137,7 @@ class PackedScorer:
                     raise ModelError(f'out of memory at {len(batch[0].tokens)} tokens: {error}') from error
                 torch.cuda.empty_cache()
                 self.room //= 2
-                self._score_packs(batch, prefix)
+                self._score_in_batches(batch, prefix)
 
     def _batches(self, packs: Sequence[_Pack]) -> Iterator[list[_Pack]]:
         """Rows of similar length, as many as there is room for."""

@@ -137,7 +137,7 @@ _VIEW = {
     'model family to write the prompt for, e.g. chatml': '按哪个模型系列的元模板写提示词，例如 chatml',
     'write the prompt as chat API messages': '把提示词写成对话 API 的消息',
     'examples for each row': '每行数据的上下文示例数量',
-    'how they are chosen: fixk, random, bm25, topk, …': '选择示例的检索器：fixk、random、bm25、topk、……',
+    'how examples are chosen: fixk, random, bm25, topk, …': '选择示例的检索器：fixk、random、bm25、topk、……',
     'a system message': '系统消息',
     'sampling temperature': '采样温度',
     'longest answer, in tokens': '回答的最大长度（token 数）',
@@ -147,7 +147,7 @@ _VIEW = {
         '按位置修改任意值：datasets.*.infer_cfg.inferencer.max_out_len=64；可重复使用'
     ),
     'a config file whose models are asked': '提供模型的配置文件',
-    'seed for drawing them (default: 1234)': '抽取示例的随机种子（默认：1234）',
+    'seed for drawing examples (default: 1234)': '抽取示例的随机种子（默认：1234）',
     'in chat, examples as turns of their own': '在对话中把每个示例作为单独的轮次',
     "ask a benchmark in this catalogue's wording; lm-eval also draws examples as it does, defects included": (
         '采用该项目的提示词写法；lm-eval 还会完全按其方式抽取示例，包括其缺陷'
@@ -200,7 +200,7 @@ _RUN = {
 _BATCHES = {
     'fetch the answers of a run that was submitted as batches': '取回以批处理方式提交的运行的回答',
     'submit batches; rolecall runs collect fetches them': '以批处理方式提交；用 rolecall runs collect 取回',
-    "submit to the servers' batch endpoints (OpenAI, Anthropic) at the batch price, and leave": (
+    'submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit': (
         '提交到服务器的批处理接口（OpenAI、Anthropic），按批处理价格计费，然后退出'
     ),
     'Fetch what batches have answered into the run, and score it. Repeat it at will, also on another machine: a copy '
@@ -276,7 +276,7 @@ _RESULTS = {
     ),
     'without a run: ask no endpoint': '未给出运行时：不访问任何接口',
     'without a run: one JSON object per line': '未给出运行时：每行输出一个 JSON 对象',
-    'save what is whole into this new run directory': '把完好的部分保存到这个新的运行目录',
+    'copy intact rows into this new run directory': '把完好的部分保存到这个新的运行目录',
 }
 _EXPORT = {
     'Write requests, results or training data to a file.': '把请求、结果或训练数据写入文件。',

@@ -52,7 +52,7 @@ MESSAGES: Mapping[str, str] = {
     'Nothing was sent (dry run).': '没有发送任何请求（试运行）。',
     'Interrupted. Finished rows are kept; resume with: {}': '已中断。已完成的行会保留；继续运行：{}',
     'Finished rows are kept; fix the problem and resume with: {}': '已完成的行会保留；解决问题后继续运行：{}',
-    '{} was unreachable; the reason is above.': '无法连接 {}；原因见上文。',
+    '{} could not be run: see above.': '{} 无法运行：见上文。',
     '{} rows failed; retry with: {}': '{} 行失败；重试：{}',
     '{} row failed; retry with: {}': '{} 行失败；重试：{}',
     '{} answers not judged; retry with: {}': '{} 个答案未经评判；重试：{}',

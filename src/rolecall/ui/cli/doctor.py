@@ -25,7 +25,7 @@ def add_doctor(commands: Any) -> None:
     parser.add_argument('directory', metavar='RUN', nargs='?', help='a run directory')
     parser.add_argument('--offline', action='store_true', help='without a run: ask no endpoint')
     parser.add_argument('--json', action='store_true', help='without a run: one JSON object per line')
-    parser.add_argument('--repair', metavar='NEW', help='save what is whole into this new run directory')
+    parser.add_argument('--repair', metavar='NEW', help='copy intact rows into this new run directory')
 
 
 def _run_doctor(arguments: argparse.Namespace) -> int:

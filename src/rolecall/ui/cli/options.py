@@ -163,7 +163,7 @@ def add_encoding_option(parser: Any) -> None:
 def _add_override_options(parser: argparse.ArgumentParser) -> None:
     overrides = parser.add_argument_group('changes to every dataset, without editing the config')
     overrides.add_argument('--shots', metavar='N', type=whole_number, help='examples for each row')
-    overrides.add_argument('--retriever', metavar='NAME', help='how they are chosen: fixk, random, bm25, topk, …')
+    overrides.add_argument('--retriever', metavar='NAME', help='how examples are chosen: fixk, random, bm25, topk, …')
     overrides.add_argument('--system', metavar='TEXT', help='a system message')
     overrides.add_argument('--temperature', metavar='T', type=_temperature, help='sampling temperature')
     overrides.add_argument('--max-out-len', metavar='N', type=positive_number, help='longest answer, in tokens')
@@ -183,7 +183,9 @@ def _add_task_options(parser: argparse.ArgumentParser) -> None:
         'a benchmark by name, or a task file of lm-evaluation-harness (.yaml, a folder, or lm_eval:NAME)'
     )
     tasks.add_argument('--models', metavar='FILE', help='a config file whose models are asked')
-    tasks.add_argument('--fewshot-seed', metavar='N', type=whole_number, help='seed for drawing them (default: 1234)')
+    tasks.add_argument(
+        '--fewshot-seed', metavar='N', type=whole_number, help='seed for drawing examples (default: 1234)'
+    )
     tasks.add_argument('--fewshot-as-multiturn', action='store_true', help='in chat, examples as turns of their own')
     tasks.add_argument(
         '--as',

@@ -283,7 +283,7 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
         return [f'Interrupted. Finished rows are kept; resume with: {again}']
     if summary.waiting:
         return [*left_out, *_describe_submission(summary)]
-    lines = [f'{model} was unreachable; the reason is above.' for model in summary.broken]
+    lines = [f'{model} could not be run: see above.' for model in summary.broken]
     if summary.broken:
         lines.append(f'Finished rows are kept; fix the problem and resume with: {again}')
     if failed := summary.outcomes.get('failed'):
