@@ -108,7 +108,7 @@ def test_different_answers_and_different_wordings_are_named(folder: Path, capsys
     assert 'sums × adder, row 0: c asked something else' in said
     with RunReader(folder / 'all') as reader:
         assert {reader.request(result.fingerprint)[-4:] for result in reader.results()} == {' = ?'}
-        assert reader.recipe('sums', 'adder') == (None, reader.recipe('sums', 'adder')[1])
+        assert reader.digests('sums', 'adder') == (None, reader.digests('sums', 'adder')[1])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rolecall import ConfigError, RunReader, run_config
-from rolecall.runs.run_scorer import remark_on
+from rolecall.runs.run_scorer import warn_about_replies
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.cli.main import main
@@ -37,7 +37,7 @@ def write(folder: Path, **parts: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ('parts', 'remark'),
+    ('parts', 'warning'),
     [
         (
             {},
@@ -56,15 +56,15 @@ def write(folder: Path, **parts: str) -> str:
     ],
 )
 def test_a_run_that_came_to_nothing_says_so_in_its_last_line(
-    parts: dict[str, str], remark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    parts: dict[str, str], warning: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(['run', write(tmp_path, **parts), '--out', str(tmp_path / 'run'), '-q'])
     lines = capsys.readouterr().err.splitlines()
-    assert f'WARNING: {remark}' in lines[-2:]
+    assert f'WARNING: {warning}' in lines[-2:]
 
 
 @pytest.mark.parametrize(
-    ('golds', 'remark'),
+    ('golds', 'warning'),
     [
         (['', ' ', 'x'], 'no gold answer in 2 of 3 rows: counted as wrong. Is the answer column the right one?'),
         (
@@ -74,12 +74,12 @@ def test_a_run_that_came_to_nothing_says_so_in_its_last_line(
         ([{'text': 'x'}] * 2, 'every gold answer is an object, which no reply equals. Name a value inside it: text.'),
     ],
 )
-def test_gold_answers_that_no_reply_can_match_are_remarked_on(golds: list[Any], remark: str) -> None:
+def test_gold_answers_that_no_reply_can_match_are_warned_about(golds: list[Any], warning: str) -> None:
     results = [
         Result('d', 'm', row, 'ok', prediction=str(row), replies=(str(row),), gold=gold, correct=False)
         for row, gold in enumerate(golds)
     ]
-    assert remark_on(results, Scorecard('d', 'm', 'accuracy', 0.0)) == [f'd × m: {remark}']
+    assert warn_about_replies(results, Scorecard('d', 'm', 'accuracy', 0.0)) == [f'd × m: {warning}']
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_gold_answers_that_no_reply_can_match_are_remarked_on(golds: list[Any], 
         [Result('d', 'm', i, 'ok', prediction=str(i), replies=(str(i),), gold='x') for i in range(9)],
     ],
 )
-def test_ordinary_results_are_not_remarked_on(results: list[Result]) -> None:
-    assert remark_on(results, Scorecard('d', 'm', 'accuracy', 0.0)) == []
+def test_ordinary_results_cause_no_warning(results: list[Result]) -> None:
+    assert warn_about_replies(results, Scorecard('d', 'm', 'accuracy', 0.0)) == []
 
 
 def test_lint_errors_stop_a_run_before_anything_is_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ def test_rows_and_a_function_give_scores_and_rows(tmp_path: Path) -> None:
     assert list(frame['prediction']) == ['2'] * 4
     assert list(frame['correct']) == [False, False, True, False]
     assert list(run.scores.to_pandas()['value']) == [25.0]
-    assert run.remarks == ("rows × two: every row has the same answer, '2'.",)
+    assert run.reply_warnings == ("rows × two: every row has the same answer, '2'.",)
     assert repr(run).splitlines()[-1] == f'Results are in {tmp_path / "run"}.'
 
 

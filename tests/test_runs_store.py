@@ -192,12 +192,12 @@ def test_what_is_recorded_at_once_waits_for_the_group_that_is_being_written(tmp_
         for row in range(50):
             store.add_result(replace(ROW, row=row), then=lambda row=row: safe.append(row))
             await asyncio.sleep(0)
-            store.record_recipe('d', f'm{row}', asking='a', scoring='s')
+            store.record_digests('d', f'm{row}', asking='a', scoring='s')
         await store.wait_until_saved()
 
     asyncio.run(write())
     assert safe == list(range(50))
-    assert all(store.recipe('d', f'm{row}') == ('a', 's') for row in range(50))
+    assert all(store.digests('d', f'm{row}') == ('a', 's') for row in range(50))
     store.close()
     with RunReader(tmp_path) as archive:
         assert len(list(archive.results())) == 50

@@ -17,8 +17,8 @@ from rolecall.models.backends import build_model
 from rolecall.models.http.batches import BatchService, find_service
 from rolecall.models.protocol import Model, ModelError
 from rolecall.runs.batches.collection import BatchNews, cancel_batch, collect_batch
-from rolecall.runs.batches.deferring import Deferrals
 from rolecall.runs.batches.ledger import BatchLedger, BatchRecord
+from rolecall.runs.batches.pending import PendingRequests
 from rolecall.runs.batches.snapshot import Snapshot
 from rolecall.runs.batches.submission import find_created
 from rolecall.runs.engine import run_blocking
@@ -240,6 +240,6 @@ class _Collector:
         if prepared is None:
             summary.unfinished = self._unprepared
             return
-        deferrals = Deferrals(self._ledger, submits=submit, tell=self._listener.on_message)
-        summary.run = await Run(prepared, self._store, self._listener, deferrals=deferrals).execute(RunPlan(()))
-        summary.unanswered, summary.unsubmitted = deferrals.unanswered, deferrals.unsubmitted
+        pending = PendingRequests(self._ledger, submits=submit, tell=self._listener.on_message)
+        summary.run = await Run(prepared, self._store, self._listener, pending=pending).execute(RunPlan(()))
+        summary.unanswered, summary.unsubmitted = pending.unanswered, pending.unsubmitted

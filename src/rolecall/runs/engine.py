@@ -20,7 +20,7 @@ from rolecall.errors import RenderError, RunError
 from rolecall.experiment.inferencers.inferencer import Asker, Prediction, TooLong, only_step, wait_for_all
 from rolecall.experiment.opening.fitting import Step
 from rolecall.models.protocol import ModelError
-from rolecall.runs.client.cache import CachedClient, RequestDeferred, RowClient
+from rolecall.runs.client.cache import CachedClient, RequestPending, RowClient
 from rolecall.runs.client.model_client import ModelCall
 from rolecall.runs.client.retry import ModelUnavailableError
 from rolecall.runs.finished_rows import FinishedRow
@@ -175,9 +175,9 @@ class Asking:
             end_span(span, error=error)
             self.broken = self.broken or str(error)
             return
-        except RequestDeferred:
+        except RequestPending:
             end_span(span, {'rolecall.outcome': 'deferred'})
-            pair.deferred += 1
+            pair.pending += 1
             return
         except UNANSWERED as error:
             prediction = conclude_error(error, ask)

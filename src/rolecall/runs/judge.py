@@ -12,7 +12,7 @@ from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.models.protocol import Model, ModelError
-from rolecall.runs.client.cache import CachedClient, RequestDeferred, RowClient
+from rolecall.runs.client.cache import CachedClient, RequestPending, RowClient
 from rolecall.runs.client.retry import ModelUnavailableError
 from rolecall.runs.used_tokens import Used
 
@@ -81,7 +81,7 @@ class Judge:
         """Why it gave no reply, and how often."""
         self.broken: str | None = None
         """Why nothing more can be asked of it in this run."""
-        self.deferred = 0
+        self.pending = 0
         """Questions that wait for a batch."""
         self.used = Used(0)
         """The tokens of its replies, stored ones included."""
@@ -90,8 +90,8 @@ class Judge:
         """The judge's reply; `ModelError` if there is none."""
         try:
             return await self._ask(values)
-        except RequestDeferred:
-            self.deferred += 1
+        except RequestPending:
+            self.pending += 1
             raise ModelError(f'{self.model.name}: the question waits for a batch.') from None
         except (ModelError, RenderError) as error:
             self.failures[str(error)] += 1

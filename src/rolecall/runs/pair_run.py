@@ -20,7 +20,7 @@ from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Model
-from rolecall.runs.recipes import digest_scoring
+from rolecall.runs.digests import digest_scoring
 from rolecall.runs.run_options import RunOptions
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
@@ -45,7 +45,7 @@ class PairRun:
     cluster_column: Any = None
     is_asked: bool = False
     """Whether all its rows have been asked about."""
-    deferred: int = 0
+    pending: int = 0
     """Rows that wait for a batch."""
 
     @property

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import compress
 
 from rolecall.runs.client.cache import RequestKeys
+from rolecall.runs.digests import digest_asking
 from rolecall.runs.listener import RunListener
 from rolecall.runs.pair_run import PairRun, Prepared
-from rolecall.runs.recipes import digest_asking
 from rolecall.runs.store.writer import Store
 from rolecall.sources.datasets import Row
 from rolecall.sources.retrievers import Picked
@@ -56,12 +56,12 @@ class RowChooser:
         if self._rows is not None:
             return pair.pair.rows(limit, strict=False, only=sorted(set(everything) & set(self._rows)))
         digest, marking = self.digest(pair), pair.scoring_digest
-        asking, scoring = store.recipe(*names)
+        asking, scoring = store.digests(*names)
         alike = digest is not None and asking == digest and self._is_worded_alike(pair, everything)
         if new := not store.has_rows(*names):
             store.trust_rows(*names)
         # Rows that are replaced from here on are of the new kind, the others not yet.
-        store.record_recipe(
+        store.record_digests(
             *names,
             asking=digest if new or alike else None,
             scoring=marking if new or scoring == marking else None,

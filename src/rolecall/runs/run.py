@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint import Finding
 from rolecall.experiment.opening.loading import SourceLike
-from rolecall.runs.batches.readiness import check_batchable, open_deferrals, refuse_while_waiting
+from rolecall.runs.batches.readiness import check_batchable, open_pending, refuse_while_waiting
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.client_options import Budgets
 from rolecall.runs.client.model_client import ModelClient
@@ -43,8 +44,8 @@ from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config
 
 if TYPE_CHECKING:
-    from rolecall.runs.batches.deferring import Deferrals
     from rolecall.runs.batches.ledger import BatchRecord
+    from rolecall.runs.batches.pending import PendingRequests
 
 _PLANNING_SECONDS = 2.0
 _SCORED_AT_ONCE = 8
@@ -80,9 +81,9 @@ def run_config(
         for line in describe_changes(store.last_manifest(), manifest):
             listener.on_message(line)
         store.record_start(manifest, format_config(hide_secrets(prepared.experiment.config), style='json'))
-        with open_deferrals(store, prepared, tell=listener.on_message) as deferrals:
+        with open_pending(store, prepared, tell=listener.on_message) as pending:
             try:
-                return run_blocking(Run(prepared, store, listener, deferrals=deferrals).execute(plan, findings))
+                return run_blocking(Run(prepared, store, listener, pending=pending).execute(plan, findings))
             finally:
                 listener.on_end()
 
@@ -140,15 +141,15 @@ class Run:
         listener: RunListener,
         *,
         rows: Collection[int] | None = None,
-        deferrals: Deferrals | None = None,
+        pending: PendingRequests | None = None,
     ) -> None:
-        """`rows`: only these are asked; `deferrals`: where requests wait for a batch instead of being sent."""
+        """`rows`: only these are asked; `pending`: where requests wait for a batch instead of being sent."""
         self._prepared = prepared
         self._options = prepared.options
         self._store = store
         self._listener = listener
         self._rows = rows
-        self._deferrals = deferrals
+        self._pending = pending
         self._chooser = RowChooser(prepared, store, listener, rows=rows)
         self._asking: list[Asking] = []
         self._scoring: set[asyncio.Task[None]] = set()
@@ -183,8 +184,8 @@ class Run:
             try:
                 with stop_on_signal(self.stop), times.tell(listener):
                     await self._ask_and_score(list(caches.values()), scorer)
-                if self._deferrals is not None and not self._stopped:
-                    submitted += await self._deferrals.submit(prepared, tell=listener.on_message)
+                if self._pending is not None and not self._stopped:
+                    submitted += await self._pending.submit(prepared, tell=listener.on_message)
             finally:
                 times.keep(listener, rows=scorer.outcomes.total(), always=self._options.workers is not None)
                 for client in judges.own:
@@ -201,14 +202,14 @@ class Run:
             scorecards=tuple(scorer.cards),
             outcomes=scorer.outcomes,
             reasons=scorer.reasons,
-            remarks=scorer.remarks,
+            reply_warnings=scorer.reply_warnings,
             broken={**scorer.broken_judges, **self._broken},
             unjudged=scorer.unjudged,
             without_verdict=scorer.without_verdict,
             interrupted=self._stopped,
             seconds=time.monotonic() - began,
             submitted=tuple(submitted),
-            waiting=sum(pair.deferred for pair in prepared.pairs) + scorer.unjudged_yet,
+            waiting=sum(pair.pending for pair in prepared.pairs) + scorer.unjudged_yet,
         )
 
     def stop(self) -> None:
@@ -221,9 +222,9 @@ class Run:
 
     def _open_cache(self, client: ModelClient, entry: Mapping[str, Any]) -> CachedClient:
         """What answers the requests of a model: the store and the model, or the store and a batch."""
-        if self._deferrals is None:
+        if self._pending is None:
             return CachedClient(client, self._store)
-        return self._deferrals.open_cache(client, self._store, entry)
+        return self._pending.open_cache(client, self._store, entry)
 
     async def _ask_and_score(self, caches: Sequence[CachedClient], scorer: RunScorer) -> None:
         """Ask models behind servers side by side, models in this process one after the other; then compare models."""
@@ -256,7 +257,13 @@ class Run:
         """Ask a model about all its pairs, and score each while the next ones are asked."""
         model = cache.client.model
         pairs = [pair for pair in self._prepared.pairs if pair.model.name == model.name]
-        asking = Asking(cache, pairs, store=self._store, choose_rows=self._start_pair, rerun=self._options.rerun)
+        asking = Asking(
+            cache,
+            pairs,
+            store=self._store,
+            choose_rows=partial(self._start_pair, cache.client),
+            rerun=self._options.rerun,
+        )
         self._asking.append(asking)
         turns = dict(zip(pairs, (asyncio.Event() for _ in pairs), strict=True))
         scoring: list[asyncio.Task[None]] = []
@@ -273,8 +280,8 @@ class Run:
                 turns[pair].set()
         await self._wait_for_scores(scoring)
 
-    def _start_pair(self, pair: PairRun) -> Iterator[NumberedRow]:
-        client = next(asking.client for asking in self._asking if asking.client.model.name == pair.model.name)
+    def _start_pair(self, client: ModelClient, pair: PairRun) -> Iterator[NumberedRow]:
+        """The rows of a pair that have to be asked, with a word to the listener."""
         total = self._chooser.count(pair)
         self._listener.on_pair_start(pair.dataset, pair.model.name, total, lambda: client.activity)
         pair.pair.picking.on_indexing = tell_indexing(pair.dataset, self._listener)
@@ -309,7 +316,7 @@ class Run:
                     self._store.drop_rows_from(pair.dataset, pair.model.name, self._chooser.count(pair))
                 if pair.comparison is not None and self._options.share is None:
                     self._compared.append(pair)
-                elif not pair.deferred:
+                elif not pair.pending:
                     scored = await scorer.score(pair)
             for before in takewhile(lambda other: other is not pair, turns):
                 await turns[before].wait()
@@ -331,9 +338,6 @@ class Run:
 
     def _has_opponents(self, pair: PairRun) -> bool:
         """Whether no row of the pair, or of a model that it is compared with, waits for a batch."""
-        names = (
-            [opponent.name for opponent in pair.comparison.against(pair.model.name)]
-            if pair.comparison is not None
-            else []
-        )
-        return not any(other.deferred for other in self._prepared.pairs if other is pair or other.model.name in names)
+        opponents = pair.comparison.against(pair.model.name) if pair.comparison is not None else ()
+        names = [opponent.name for opponent in opponents]
+        return not any(other.pending for other in self._prepared.pairs if other is pair or other.model.name in names)

@@ -69,7 +69,7 @@ class RunScorer:
         self._to_score = set(scored) if rescored_only else {(pair.dataset, pair.model.name) for pair in prepared.pairs}
         self._warnings = WarningFilter()
         self._outcomes: dict[PairRun, Counter[str]] = {}
-        self._remarks: dict[PairRun, list[str]] = {}
+        self._reply_warnings: dict[PairRun, list[str]] = {}
         self._cards: dict[PairRun, list[Scorecard]] = {}
         self.cards: list[Scorecard] = []
         """The scores of pairs and groups, in the order of the plan."""
@@ -92,14 +92,14 @@ class RunScorer:
         if names not in self._to_score:
             return None
         report_progress.set(tell_programs(pair.name, self._listener))
-        _, scoring = store.recipe(*names)
+        _, scoring = store.digests(*names)
         marked = pair.scoring_digest is not None and scoring == pair.scoring_digest
         opponents = self._find_opponents(pair)
         judges = [self._judges.build(entry) for entry in pair.judges]
         cards = await PairScorer(pair, store, judges, find_opponents=opponents).score(marked=marked)
         await store.wait_until_saved()
-        if deferred := sum(judge.deferred for judge in judges):
-            self.unjudged_yet += deferred
+        if pending := sum(judge.pending for judge in judges):
+            self.unjudged_yet += pending
             self._outcomes[pair] = store.count_outcomes(*names)
             return None
         cards = [_note_missing(card, opponents) for card in cards]
@@ -111,7 +111,7 @@ class RunScorer:
         pair, store = scored.pair, self._store
         store.record_scores(scored.columns)
         asking = self._chooser.digest(pair)
-        store.record_recipe(pair.dataset, pair.model.name, asking=asking, scoring=pair.scoring_digest)
+        store.record_digests(pair.dataset, pair.model.name, asking=asking, scoring=pair.scoring_digest)
 
     async def report(self, scored: ScoredPair) -> None:
         """Once the scores of a pair are on disk, add up what it came to, and tell the listener."""
@@ -124,7 +124,7 @@ class RunScorer:
         for card, judge in zip(cards, judges, strict=False):
             self._count_unjudged(pair, card, judge)
         self._outcomes[pair] = store.count_outcomes(*names)
-        self._remarks[pair] = remark_on_stored(store.results(*names), cards[0])
+        self._reply_warnings[pair] = warn_about_stored(store.results(*names), cards[0])
         if cards[0].outcomes.get('failed'):
             first = islice(store.results(*names), _LOOKED_AT)
             self.reasons.update(result.reason for result in first if result.outcome == 'failed')
@@ -154,9 +154,9 @@ class RunScorer:
         return sum(self._in_order(self._outcomes), Counter())
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def reply_warnings(self) -> tuple[str, ...]:
         """What looks wrong about the replies of a pair as a whole."""
-        return tuple(chain.from_iterable(self._in_order(self._remarks)))
+        return tuple(chain.from_iterable(self._in_order(self._reply_warnings)))
 
     def _in_order(self, by_pair: Mapping[PairRun, T]) -> Iterator[T]:
         """What was noted of each pair, in the order of the plan: pairs finish in any order."""
@@ -231,20 +231,22 @@ _FEWEST_ALIKE = 4
 _TEXT_METRICS = ('accuracy', 'exact_match', 'contains_answer')
 
 
-def remark_on_stored(results: Iterator[Result], card: Scorecard) -> list[str]:
-    """At most one remark about a dataset × model by its first rows, which stand for the others."""
+def warn_about_stored(results: Iterator[Result], card: Scorecard) -> list[str]:
+    """At most one warning about a dataset × model by its first rows, which stand for the others."""
     rows = list(islice(results, _LOOKED_AT))
-    remarks = remark_on(rows, card)
+    reply_warnings = warn_about_replies(rows, card)
     if card.total > len(rows):
-        return [remark.replace(': ', f' (its first {count_noun(len(rows), "row")}): ', 1) for remark in remarks]
-    return remarks
+        return [
+            warning.replace(': ', f' (its first {count_noun(len(rows), "row")}): ', 1) for warning in reply_warnings
+        ]
+    return reply_warnings
 
 
-def remark_on(results: Sequence[Result], card: Scorecard) -> list[str]:
-    """At most one remark about a dataset × model, the most telling one.
+def warn_about_replies(results: Sequence[Result], card: Scorecard) -> list[str]:
+    """At most one warning about a dataset × model, the most telling one.
 
     >>> rows = [Result('qa', 'm', row, 'ok', prediction='', replies=('',), gold='Paris') for row in range(3)]
-    >>> remark_on(rows, Scorecard('qa', 'm', 'accuracy', 0.0))
+    >>> warn_about_replies(rows, Scorecard('qa', 'm', 'accuracy', 0.0))
     ['qa × m: every reply is empty. Look at a prompt with rolecall view; an instruct model needs its chat template.']
     """
     if len(results) < _FEWEST:
@@ -264,10 +266,10 @@ def remark_on(results: Sequence[Result], card: Scorecard) -> list[str]:
     golds = {text_of(result.gold) for result in answered}
     if len(answered) >= _FEWEST_ALIKE and len(answers) == 1 and len(golds) > 1:
         return [f'{name}: every row has the same answer, {next(iter(answers))!r:.60}.']
-    return _remark_on_golds(name, answered, card) or _remark_on_containment(name, answered, card)
+    return _warn_about_golds(name, answered, card) or _warn_about_containment(name, answered, card)
 
 
-def _remark_on_golds(name: str, answered: Sequence[Result], card: Scorecard) -> list[str]:
+def _warn_about_golds(name: str, answered: Sequence[Result], card: Scorecard) -> list[str]:
     """Gold answers that no reply can match."""
     if card.metric not in _TEXT_METRICS:
         return []
@@ -286,7 +288,7 @@ def _is_missing(gold: object) -> bool:
     return gold != gold or (isinstance(gold, str) and not gold.strip())
 
 
-def _remark_on_containment(name: str, answered: Sequence[Result], card: Scorecard) -> list[str]:
+def _warn_about_containment(name: str, answered: Sequence[Result], card: Scorecard) -> list[str]:
     """Replies that hold the gold answer, and are all marked wrong for the words around it."""
     if card.metric not in _TEXT_METRICS[:2] or card.value != 0:
         return []

@@ -32,7 +32,7 @@ class RunSummary:
     """What the linter calls a warning."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Why rows failed, with how many of the first rows of each dataset × model."""
-    remarks: tuple[str, ...] = ()
+    reply_warnings: tuple[str, ...] = ()
     """What looks wrong about the replies as a whole: all empty, all the same, none parsed."""
     broken: Mapping[str, str] = field(default_factory=dict)
     """Models, judges among them, that could not be asked to the end, with why."""

@@ -54,7 +54,7 @@ State = Literal['new', 'uploaded', 'creating', 'created', 'collected', 'cancelle
 
 
 @dataclass(frozen=True, slots=True)
-class Deferred:
+class PendingRequest:
     """A request that is to go out with a batch, encoded as it will be sent."""
 
     fingerprint: str
@@ -110,9 +110,9 @@ class BatchLedger:
         entry = self._db.execute(query, (fingerprint,)).fetchone()
         return None if entry is None else str(entry[0])
 
-    def add(self, deferred: Iterable[Deferred]) -> None:
+    def add(self, pending: Iterable[PendingRequest]) -> None:
         """Note requests that are to go out with the next batch."""
-        requests = list(deferred)
+        requests = list(pending)
         with self._transaction():
             self._db.executemany(
                 'INSERT OR REPLACE INTO batch_requests (fingerprint, dataset, model, state, size)'

@@ -15,7 +15,7 @@ from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
 
 if TYPE_CHECKING:
-    from rolecall.runs.batches.deferring import Deferrals
+    from rolecall.runs.batches.pending import PendingRequests
 
 
 def check_batchable(prepared: Prepared) -> None:
@@ -51,14 +51,14 @@ def refuse_while_waiting(prepared: Prepared, out: str | Path) -> None:
 
 
 @contextmanager
-def open_deferrals(store: Store, prepared: Prepared, *, tell: Callable[[str], None]) -> Iterator[Deferrals | None]:
+def open_pending(store: Store, prepared: Prepared, *, tell: Callable[[str], None]) -> Iterator[PendingRequests | None]:
     """Where requests are put down for batches; None for a run that asks live, which forgets what was not submitted."""
     if not prepared.options.batch and not has_batches(store.directory):
         yield None
         return
-    from rolecall.runs.batches.deferring import Deferrals  # most runs need nothing of it
     from rolecall.runs.batches.ledger import BatchLedger
+    from rolecall.runs.batches.pending import PendingRequests  # most runs need nothing of it
 
     with closing(BatchLedger(store.directory)) as ledger:
         ledger.discard_unsubmitted()
-        yield Deferrals(ledger, submits=True, tell=tell) if prepared.options.batch else None
+        yield PendingRequests(ledger, submits=True, tell=tell) if prepared.options.batch else None

@@ -21,7 +21,7 @@ from rolecall.runs.store.writer import Store
 Known = Reply | Scored | Failure
 
 
-class RequestDeferred(Exception):  # noqa: N818  # not an error: the answer comes later
+class RequestPending(Exception):  # noqa: N818  # not an error: the answer comes later
     """A request waits for a batch, and with it everything that depends on its answer."""
 
 

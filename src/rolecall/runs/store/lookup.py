@@ -215,7 +215,7 @@ class StoreLookup:
         except DamagedError:
             return None
 
-    def recipe(self, dataset: str, model: str) -> tuple[str | None, str | None]:
+    def digests(self, dataset: str, model: str) -> tuple[str | None, str | None]:
         """How the rows of a pair were asked and scored, as far as all of them are known to have been so."""
         query = 'SELECT asking, scoring FROM recipes WHERE dataset = ? AND model = ?'
         entry = self._read.execute(query, (storable(dataset), storable(model))).fetchone()

@@ -103,7 +103,7 @@ def _merge_one(store: Store, reader: RunReader, run: Path, merged: Merged) -> No
     recipes = {pair: _join_recipes(store, reader, *pair) for pair in reader.pairs()}
     # Until all its rows are there, nothing is known of a pair.
     for pair in recipes:
-        store.record_recipe(*pair, asking=None, scoring=None)
+        store.record_digests(*pair, asking=None, scoring=None)
     if not store.anything:
         store.import_starts(reader.starts())
     entries = reader.entries()
@@ -119,15 +119,15 @@ def _merge_one(store: Store, reader: RunReader, run: Path, merged: Merged) -> No
         store.record_answering(who)
     store.flush()
     for pair, (asking, scoring) in recipes.items():
-        store.record_recipe(*pair, asking=asking, scoring=scoring)
+        store.record_digests(*pair, asking=asking, scoring=scoring)
 
 
 def _join_recipes(store: Store, reader: RunReader, dataset: str, model: str) -> tuple[str | None, str | None]:
     """How all rows of a pair were asked and scored, if both runs say the same."""
-    theirs = reader.recipe(dataset, model)
+    theirs = reader.digests(dataset, model)
     if not store.count_outcomes(dataset, model):
         return theirs
-    ours = store.recipe(dataset, model)
+    ours = store.digests(dataset, model)
     return ours[0] if ours[0] == theirs[0] else None, ours[1] if ours[1] == theirs[1] else None
 
 

@@ -308,7 +308,7 @@ class RunReader:
                 return [NodeTimes(*entry) for entry in self._db.execute(query)]
         return []
 
-    def recipe(self, dataset: str, model: str) -> tuple[str | None, str | None]:
+    def digests(self, dataset: str, model: str) -> tuple[str | None, str | None]:
         """How all rows of a pair were asked and scored, as digests; None where that is not known."""
         entry = None
         with suppress(sqlite3.Error):  # an older run has none

@@ -104,7 +104,7 @@ class Store(StoreLookup):
         """Why the run has to end: a group could not be written, or a callback raised."""
         self._broken: asyncio.Future[None] | None = None
         self._waiting: set[asyncio.Future[None]] = set()
-        self._recipes: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+        self._digests: dict[tuple[str, str], tuple[str | None, str | None]] = {}
         """Recipes that are recorded, and may not be on disk yet."""
 
     @property
@@ -314,19 +314,19 @@ class Store(StoreLookup):
             ('DELETE FROM rows WHERE dataset = ? AND model = ? AND row >= ?', (dataset, model, row)),
         )
 
-    def record_recipe(self, dataset: str, model: str, *, asking: str | None, scoring: str | None) -> None:
+    def record_digests(self, dataset: str, model: str, *, asking: str | None, scoring: str | None) -> None:
         """Store, with the next group, that all rows of a pair, those to come included, are asked and scored so."""
-        if self.recipe(dataset, model) != (asking, scoring):
+        if self.digests(dataset, model) != (asking, scoring):
             pair = (storable(dataset), storable(model))
-            self._recipes[pair] = (asking, scoring)
+            self._digests[pair] = (asking, scoring)
             self._gathered.statements.append(
                 ('INSERT OR REPLACE INTO recipes VALUES (?, ?, ?, ?)', (*pair, asking, scoring))
             )
             self._start_flushing()
 
-    def recipe(self, dataset: str, model: str) -> tuple[str | None, str | None]:
+    def digests(self, dataset: str, model: str) -> tuple[str | None, str | None]:
         """How the rows of a pair were asked and scored, as far as all of them are known to have been so."""
-        return self._recipes.get((storable(dataset), storable(model))) or super().recipe(dataset, model)
+        return self._digests.get((storable(dataset), storable(model))) or super().digests(dataset, model)
 
     def add_times(self, model: str, times: Mapping[str, Any]) -> None:
         """Add up where the rows of a model were computed: by machine, requests and seconds computing and waiting."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _SAME = 4
-"""From this many on, remarks of one kind are shown as one, with their number."""
+"""From this many on, warnings of one kind are shown as one, with their number."""
 _EVERYDAY = ('out', 'limit', 'rerun', 'dry_run')
 _REPLACED = {
     '--processes': '--workers N',
@@ -260,11 +260,11 @@ def _rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _merge_remarks(remarks: Sequence[str]) -> Iterator[str]:
-    """Merge remarks that are the same for many datasets."""
+def _merge_warnings(warnings: Sequence[str]) -> Iterator[str]:
+    """Merge warnings that are the same for many datasets."""
     same: dict[str, list[str]] = {}
-    for remark in remarks:
-        pair, _, text = remark.partition(': ')
+    for warning in warnings:
+        pair, _, text = warning.partition(': ')
         same.setdefault(text, []).append(pair)
     for text, pairs in same.items():
         if len(pairs) < _SAME:
@@ -298,8 +298,8 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
     if summary.warnings:
         rules = ', '.join(dict.fromkeys(finding.rule for finding in summary.warnings))
         lines.append(f'{count_noun(len(summary.warnings), "lint warning")} ({rules}); rolecall lint shows remedies.')
-    remarks = [f'WARNING: {remark}' for remark in _merge_remarks(summary.remarks)]
-    return [*left_out, *lines, f'Results are in {summary.out}.', *remarks]
+    warnings = [f'WARNING: {warning}' for warning in _merge_warnings(summary.reply_warnings)]
+    return [*left_out, *lines, f'Results are in {summary.out}.', *warnings]
 
 
 def _describe_submission(summary: RunSummary) -> list[str]:

@@ -90,9 +90,9 @@ class FinishedRun:
         return self.summary.exit_code == 0
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def reply_warnings(self) -> tuple[str, ...]:
         """What looks wrong about the replies as a whole."""
-        return self.summary.remarks
+        return self.summary.reply_warnings
 
     def results(self, dataset: str | None = None, model: str | None = None) -> list[Result]:
         """Every row of this run, with its replies and its score."""
@@ -134,7 +134,7 @@ class FinishedRun:
         yield from (f'{model} was unreachable: {why}' for model, why in self.summary.broken.items())
         if failed := self.summary.outcomes.get('failed'):
             yield f"{count_noun(failed, 'row')} failed; rerun='failed' asks again."
-        yield from self.remarks
+        yield from self.reply_warnings
         yield f'Results are in {self.out}.'
 
 

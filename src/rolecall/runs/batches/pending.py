@@ -9,10 +9,10 @@ from typing import Any
 
 from rolecall.models.http.batches import BatchService, find_service
 from rolecall.models.protocol import Model, ModelError
-from rolecall.runs.batches.ledger import BatchLedger, BatchRecord, Deferred
+from rolecall.runs.batches.ledger import BatchLedger, BatchRecord, PendingRequest
 from rolecall.runs.batches.snapshot import Snapshot, hide_keys, keep_snapshot
 from rolecall.runs.batches.submission import submit_batches
-from rolecall.runs.client.cache import CachedClient, Known, RequestDeferred
+from rolecall.runs.client.cache import CachedClient, Known, RequestPending
 from rolecall.runs.client.model_client import ModelCall, ModelClient
 from rolecall.runs.pair_run import Prepared
 from rolecall.runs.store.codec import pack_request
@@ -25,7 +25,7 @@ _TOGETHER = 500
 _TELL_SECONDS = 5.0
 
 
-class Deferrals:
+class PendingRequests:
     """The requests that one pass over the rows puts down. `submits` is False where they are only counted."""
 
     def __init__(self, ledger: BatchLedger, *, submits: bool, tell: Callable[[str], None]) -> None:
@@ -36,7 +36,7 @@ class Deferrals:
         self._written = 0
         self._models: dict[str, tuple[Model, Mapping[str, Any]]] = {}
         self._seen: set[str] = set()
-        self._gathered: list[Deferred] = []
+        self._gathered: list[PendingRequest] = []
         self.unsubmitted = 0
         """Requests that no batch has held yet, where nothing is put down: later turns, judges."""
         self.unanswered = 0
@@ -48,7 +48,7 @@ class Deferrals:
         """What answers the requests of a model; one without batch endpoints answers live."""
         if find_service(client.model) is None:
             return CachedClient(client, store)
-        return DeferringClient(client, store, self, name=self._register(client.model, entry))
+        return PendingClient(client, store, self, name=self._register(client.model, entry))
 
     def _register(self, model: Model, entry: Mapping[str, Any]) -> str:
         """The name under which batches of a model are kept: its own, or a longer one if that means another model."""
@@ -88,7 +88,7 @@ class Deferrals:
         entry: bytes = service.encode(key, body)
         if len(entry) + 64 > service.most_bytes:
             raise ModelError(f'the request is larger than a batch may be ({service.most_bytes:,} bytes).')
-        self._gathered.append(Deferred(key, dataset, name, pack_request(call.request), entry))
+        self._gathered.append(PendingRequest(key, dataset, name, pack_request(call.request), entry))
         if len(self._gathered) >= _TOGETHER:
             self.flush()
 
@@ -112,16 +112,16 @@ class Deferrals:
             self._tell(f'{count_noun(self._written, "request")} prepared for batches')
 
 
-class DeferringClient(CachedClient):
-    """Answers from the store; what is not there is put down, and `RequestDeferred` raised."""
+class PendingClient(CachedClient):
+    """Answers from the store; what is not there is put down, and `RequestPending` raised."""
 
-    def __init__(self, client: ModelClient, store: Store, deferrals: Deferrals, *, name: str) -> None:
+    def __init__(self, client: ModelClient, store: Store, pending: PendingRequests, *, name: str) -> None:
         super().__init__(client, store)
-        self._deferrals = deferrals
+        self._pending = pending
         self._name = name
         self._dataset = ''
 
-    def for_dataset(self, dataset: str) -> DeferringClient:
+    def for_dataset(self, dataset: str) -> PendingClient:
         own = copy(self)
         own._dataset = dataset
         return own
@@ -130,8 +130,8 @@ class DeferringClient(CachedClient):
         stored = None if retry_all else self._store.find_reply(key)
         if stored is not None and not (retry_failed and isinstance(stored, Failure)):
             return stored, False
-        await self._deferrals.put_down(key, self._dataset, self._name, call)
-        raise RequestDeferred
+        await self._pending.put_down(key, self._dataset, self._name, call)
+        raise RequestPending
 
     async def answer_group(self, keys: Sequence[str], calls: Sequence[ModelCall]) -> list[tuple[Known, bool] | None]:
         return [None] * len(keys)
