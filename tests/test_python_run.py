@@ -37,7 +37,7 @@ def test_rows_and_a_function_give_scores_and_rows(tmp_path: Path) -> None:
     assert run.ok
     assert run.scores.value() == 25.0
     assert run.scores.value('rows', 'two') == 25.0
-    assert repr(run.scores).startswith('rows × two: exact_match 25.00 [')
+    assert repr(run.scores).startswith('rows × two: accuracy 25.00 [')
     frame = run.to_pandas()
     assert list(frame['prediction']) == ['2'] * 4
     assert list(frame['correct']) == [False, False, True, False]
