@@ -19,16 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rolecall import (
-    ApiRenderer,
-    MetaTemplate,
-    PromptTemplate,
-    TextRenderer,
-    VaryingProgram,
-    Wording,
-    compile,
-    compile_labels,
-)
+from rolecall import PromptTemplate, compile
+from rolecall.core import ApiRenderer, MetaTemplate, TextRenderer, VaryingProgram, Wording, compile_labels
 
 Row = dict[str, str]
 ASK = 'Question: {question}\nA. {A}\nB. {B}\nC. {C}\nD. {D}\nAnswer:'

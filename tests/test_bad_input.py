@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from helpers import API, LM, bot, config, human, requests, template
-from rolecall import ConfigError, DataError, MetaTemplate, PromptTemplate, RenderError, TemplateError, compile
+from rolecall import ConfigError, PromptTemplate, compile
+from rolecall.core import MetaTemplate
+from rolecall.errors import DataError, RenderError, TemplateError
 from rolecall.experiment.experiment import preview
 from rolecall.ui.cli.main import main
 

@@ -7,22 +7,12 @@ from typing import Any
 import pytest
 
 from helpers import API, LM, bot, config, human
-from rolecall import (
-    ApiRenderer,
-    MetaTemplate,
-    MMPromptTemplate,
-    PromptTemplate,
-    RawPromptTemplate,
-    RenderError,
-    RolecallError,
-    TemplateError,
-    TextRenderer,
-    Wording,
-    compile,
-)
+from rolecall import PromptTemplate, RolecallError, compile
+from rolecall.core import ApiRenderer, MetaTemplate, MMPromptTemplate, RawPromptTemplate, TextRenderer, Wording
 from rolecall.core.render.chat_renderer import ChatLayout, ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.spans import join_spans, texts_of
+from rolecall.errors import RenderError, TemplateError
 from rolecall.experiment.experiment import preview
 from tables import in_one
 

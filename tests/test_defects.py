@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from helpers import API, LM, bot, config, human, requests, shown, system, template
-from rolecall import ConfigError, PromptList, RenderError, TemplateError
+from rolecall import ConfigError, PromptList
+from rolecall.errors import RenderError, TemplateError
 from rolecall.experiment.experiment import preview
 
 PPL = {'type': 'PPLInferencer'}

@@ -8,23 +8,20 @@ from typing import Any
 import pytest
 
 from helpers import LM, bot, human, system
-from rolecall import (
+from rolecall import ConfigError, PromptTemplate, compile
+from rolecall.apps.sft.training_programs import DialogueTrainingProgram
+from rolecall.core import (
     ApiRenderer,
     ChatRenderer,
     ChatTemplate,
-    ConfigError,
     DialogueProgram,
     MetaTemplate,
     MultiTurnPromptTemplate,
-    PromptTemplate,
     RawPromptTemplate,
-    RenderError,
-    TemplateError,
     TextRenderer,
     Wording,
-    compile,
 )
-from rolecall.apps.sft.training_programs import DialogueTrainingProgram
+from rolecall.errors import RenderError, TemplateError
 from tables import in_one
 
 ROW = {'q': ['1', '2'], 'a': ['x', 'y']}

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rolecall import ConfigError, Sampling, preview, run_config
+from rolecall import ConfigError, preview, run_config
 from rolecall.experiment.inferencers.inferencer import Prediction, only_step
+from rolecall.models import Sampling
 
 
 class GenInferencer:

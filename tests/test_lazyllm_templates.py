@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolecall import ChatPrompter, PrompterError
+from rolecall import ChatPrompter
 from rolecall.compat.lazyllm import ActorPrompt, DataPrompt, FewShotPromptTemplate, PromptTemplate
+from rolecall.errors import PrompterError
 
 SHOT = PromptTemplate.from_template('{q} = {a}')
 

@@ -7,18 +7,11 @@ from typing import Any
 import pytest
 
 from helpers import API, LM, bot, config, human, template
-from rolecall import (
-    ApiRenderer,
-    ConfigError,
-    MetaTemplate,
-    PromptTemplate,
-    TemplateError,
-    TextRenderer,
-    Wording,
-    compile,
-)
+from rolecall import ConfigError, PromptTemplate, compile
+from rolecall.core import ApiRenderer, MetaTemplate, TextRenderer, Wording
 from rolecall.core.program.answer_turn import show_answer
 from rolecall.core.program.compiled import Program, render_with
+from rolecall.errors import TemplateError
 from rolecall.experiment.experiment import preview
 
 ROW = {'question': 'q', 'answer': 'GOLD', 'thought': 'IDEA'}

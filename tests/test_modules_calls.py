@@ -18,8 +18,8 @@ from aiohttp import web
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rolecall import ChatPrompter, ConfigError, McpTools, OnlineChatModule, RolecallError, TrainableModule
-from rolecall.apps.chat import BadAnswerError, BatchError, Event, ModuleError, ToolCallsError
+from rolecall import ChatPrompter, ConfigError, OnlineChatModule, RolecallError, TrainableModule
+from rolecall.apps.chat import BadAnswerError, BatchError, Event, McpTools, ModuleError, ToolCallsError
 from rolecall.apps.chat.adapters import ModuleCall
 from rolecall.apps.chat.answerer import Answerer
 from rolecall.apps.chat.background import result_of

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rolecall import Event, ModuleError, OnlineChatModule, Retry, Spent, ToolFailure
+from rolecall import OnlineChatModule
+from rolecall.apps.chat import Event, ModuleError, Retry, Spent, ToolFailure
 from rolecall.models.protocol import ModelError
 from servers import Server, in_order, serve
 from small_models import make_tokenizer

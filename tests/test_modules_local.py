@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rolecall import AlpacaPrompter, ChatPrompter, ChatTemplate, OnlineChatModule, RolecallError, TrainableModule
+from rolecall import AlpacaPrompter, ChatPrompter, OnlineChatModule, RolecallError, TrainableModule
 from rolecall.apps.chat import ChatReply, ModuleError, NotStartedError
 from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
 from rolecall.apps.chat.answerer import Answerer, Connection
@@ -21,6 +21,7 @@ from rolecall.apps.chat.background import result_of
 from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.conversation import Conversation
 from rolecall.apps.chat.toolbox import Toolbox
+from rolecall.core import ChatTemplate
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.special_tokens import DEFAULT_TOKENS
 from rolecall.core.render.chat_renderer import ChatRenderer

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from rolecall import ModuleError, OnlineChatModule, ToolFailure
-from rolecall.apps.chat import McpTools
+from rolecall import OnlineChatModule
+from rolecall.apps.chat import McpTools, ModuleError, ToolFailure
 from servers import serve
 
 pytest.importorskip('mcp')

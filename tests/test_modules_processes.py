@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from rolecall import AlpacaPrompter, ChatPrompter, ModuleError, OnlineChatModule, TrainableModule
-from rolecall.apps.chat import Tool
+from rolecall import AlpacaPrompter, ChatPrompter, OnlineChatModule, TrainableModule
+from rolecall.apps.chat import ModuleError, Tool
 from rolecall.models.protocol import ModelError
 from servers import serve
 from small_gguf import make_gguf

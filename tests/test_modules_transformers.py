@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rolecall import ChatPrompter, ChatTemplate, TrainableModule
+from rolecall import ChatPrompter, TrainableModule
+from rolecall.core import ChatTemplate
 from rolecall.core.prompters.special_tokens import DEFAULT_TOKENS
 from rolecall.core.render.chat_renderer import ChatRenderer
 

@@ -20,7 +20,8 @@ from typing import Any
 
 from typing_extensions import assert_type
 
-from rolecall import ChatReply, OnlineChatModule, ToolContext, TrainableModule
+from rolecall import OnlineChatModule, TrainableModule
+from rolecall.apps.chat import ChatReply, ToolContext
 
 
 @dataclass

@@ -15,7 +15,8 @@ import pytest
 from aiohttp import web
 
 import rolecall
-from rolecall import ConfigError, ModuleError, OnlineChatModule
+from rolecall import ConfigError, OnlineChatModule
+from rolecall.apps.chat import ModuleError
 from rolecall.models.protocol import ModelError
 from servers import Server, serve
 

@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import bot, human
-from rolecall import ApiRenderer, MMPromptTemplate, PromptTemplate, TemplateError, VaryingProgram, Wording, compile
+from rolecall import PromptTemplate, compile
+from rolecall.core import ApiRenderer, MMPromptTemplate, VaryingProgram, Wording
 from rolecall.core.program.compiled import Trace
 from rolecall.core.prompts.mixed import limit_stand_ins
 from rolecall.core.prompts.multimodal import MediaUrl, part_text
 from rolecall.core.prompts.tags import Segment
 from rolecall.core.render.renderers import DatasetRenderer
 from rolecall.core.render.spans import join_spans
-from rolecall.errors import RenderError
+from rolecall.errors import RenderError, TemplateError
 
 IMAGE = {'type': 'image_url', 'image_url': {'url': 'file://{image}'}}
 

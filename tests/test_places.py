@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 
 from helpers import LM, bot, human
-from rolecall import (
+from rolecall import PromptTemplate, compile
+from rolecall.core import (
     ApiRenderer,
     MetaTemplate,
     MMPromptTemplate,
-    PromptTemplate,
     RawPromptTemplate,
-    TemplateError,
     TextRenderer,
     VaryingProgram,
     Wording,
-    compile,
 )
 from rolecall.core.render.spans import join_spans, texts_of
+from rolecall.errors import TemplateError
 
 SHOTS = [{'q': '1', 'a': 'one', 'image': '1.jpg'}, {'q': '2', 'a': 'two', 'image': '2.jpg'}]
 ROW = {'q': '3', 'a': 'GOLD', 'image': '3.jpg'}

@@ -8,19 +8,17 @@ from typing import Any
 import pytest
 
 from helpers import API, LM, bot, human
-from rolecall import (
+from rolecall import ConfigError, PromptTemplate, compile
+from rolecall.core import (
     ApiRenderer,
-    ConfigError,
     DialogueProgram,
     MetaTemplate,
-    PromptTemplate,
-    TemplateError,
     TextRenderer,
     VaryingProgram,
     Wording,
-    compile,
     compile_labels,
 )
+from rolecall.errors import TemplateError
 
 TALK = {'begin': '</E>', 'round': [human('{q}'), bot('{a}')]}
 TEMPLATE = PromptTemplate(TALK, ice_token='</E>')

@@ -7,15 +7,8 @@ from typing import Any
 import pytest
 
 from helpers import bot, config, human, template
-from rolecall import (
-    ApiRenderer,
-    MetaTemplate,
-    MMPromptTemplate,
-    PromptTemplate,
-    RawPromptTemplate,
-    TextRenderer,
-    Wording,
-)
+from rolecall import PromptTemplate
+from rolecall.core import ApiRenderer, MetaTemplate, MMPromptTemplate, RawPromptTemplate, TextRenderer, Wording
 from rolecall.core.program import VaryingProgram, compile
 from rolecall.core.prompts.shots import Joints
 from rolecall.core.prompts.template import Template

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from rolecall import AlpacaPrompter, ApiRenderer, ChatPrompter, EmptyPrompter, MetaTemplate, Prompter, TextRenderer
+from rolecall import AlpacaPrompter, ChatPrompter, EmptyPrompter, Prompter
+from rolecall.core import ApiRenderer, MetaTemplate, TextRenderer
 from rolecall.core.program.answer_turn import MessagesRenderer
 from rolecall.core.prompters import Tokens, encode_trace
 from rolecall.core.render.chat_renderer import ChatRenderer

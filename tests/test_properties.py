@@ -9,18 +9,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolecall import (
+from rolecall import PromptTemplate, RolecallError, compile
+from rolecall.core import (
     ApiRenderer,
     MetaTemplate,
     MMPromptTemplate,
-    PromptTemplate,
     RawPromptTemplate,
-    RolecallError,
-    TemplateError,
     TextRenderer,
     VaryingProgram,
     Wording,
-    compile,
     fingerprint,
 )
 from rolecall.core.program.compiled import Program, render_with
@@ -31,6 +28,7 @@ from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.renderers import Renderer
 from rolecall.core.render.spans import join_spans, texts_of
+from rolecall.errors import TemplateError
 
 COLUMNS = ['question', 'answer', 'option A', '题目', 'a.b']
 NASTY = st.sampled_from(

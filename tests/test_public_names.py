@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -11,13 +12,20 @@ from pathlib import Path
 import pytest
 
 import rolecall
+import rolecall.apps.chat
+import rolecall.models
 
 SOURCE = Path(rolecall.__file__).parent.parent
 
 
 def test_every_public_name_is_listed_once_and_found() -> None:
-    assert sorted(rolecall.__all__) == sorted(['__version__', *rolecall._HOME_OF])
-    assert all(getattr(rolecall, name) is not None for name in rolecall.__all__)
+    for path in sorted((SOURCE / 'rolecall').rglob('__init__.pyi')):
+        package = importlib.import_module('.'.join(path.parent.relative_to(SOURCE).parts))
+        assert sorted(set(package.__all__)) == package.__all__ == sorted(set(dir(package)))
+        assert all(getattr(package, name) is not None for name in package.__all__), path
+    assert len(rolecall.__all__) <= 36
+    with pytest.raises(AttributeError, match="module 'rolecall' has no attribute 'nothing'"):
+        _ = rolecall.nothing
 
 
 def test_a_strict_type_checker_accepts_every_public_name(tmp_path: Path) -> None:
@@ -31,24 +39,19 @@ def test_a_strict_type_checker_accepts_every_public_name(tmp_path: Path) -> None
 
 
 def test_public_names_cover_errors_and_what_calls_return() -> None:
-    needed = {
-        'RolecallError',
-        'ModelError',
-        'ModuleError',
-        'RunError',
-        'Reply',
-        'ChatReply',
-        'Usage',
-        'Scorecard',
-        'Result',
-    }
-    assert needed <= set(rolecall.__all__)
+    assert {'RolecallError', 'ConfigError', 'Reply', 'Scorecard', 'Result', 'RunSummary'} <= set(rolecall.__all__)
+    assert {'ModelError', 'Usage', 'Sampling'} <= set(rolecall.models.__all__)
+    assert {'ModuleError', 'ChatReply', 'NoAnswerError'} <= set(rolecall.apps.chat.__all__)
 
 
 USER = """
 from typing import Any, assert_type
 
 from rolecall import {names}
+from rolecall.apps.chat import ChatReply, NoAnswerError
+from rolecall.core import ChatTemplate
+from rolecall.errors import PrompterError
+from rolecall.models import ModelError
 
 chat = ChatPrompter('Add.')
 assert_type(chat.generate_prompt('1+1'), str)

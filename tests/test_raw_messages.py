@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from helpers import LM
-from rolecall import ApiRenderer, MetaTemplate, RawPromptTemplate, TemplateError, TextRenderer, Wording, compile
+from rolecall import compile
+from rolecall.core import ApiRenderer, MetaTemplate, RawPromptTemplate, TextRenderer, Wording
 from rolecall.core.prompts.multimodal import MediaUrl, part_text
 from rolecall.core.render.spans import join_spans
-from rolecall.errors import RenderError
+from rolecall.errors import RenderError, TemplateError
 
 
 def content_of(parts: list[Any], row: dict[str, Any]) -> list[Any]:

@@ -8,18 +8,16 @@ from typing import Any
 import pytest
 
 from helpers import API, LM, bot, config, human, requests, shown, system, template
-from rolecall import (
+from rolecall import PromptTemplate, compile
+from rolecall.core import (
     ApiRenderer,
     DialogueProgram,
     MetaTemplate,
     MMPromptTemplate,
     MultiTurnPromptTemplate,
-    PromptTemplate,
     RawPromptTemplate,
-    RenderError,
     TextRenderer,
     Wording,
-    compile,
     compile_labels,
     fingerprint,
 )
@@ -27,6 +25,7 @@ from rolecall.core.prompts.multimodal import MediaUrl
 from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.spans import join_spans, texts_of
+from rolecall.errors import RenderError
 
 QA = [{'question': 'q', 'answer': 'a'}]
 ROUND = {'round': [human('{question}'), bot('{answer}')]}

@@ -22,8 +22,8 @@ import pytest
 
 import toys
 from helpers import bot, human, template
-from rolecall import ConfigError, DataError
-from rolecall.errors import RunError
+from rolecall import ConfigError
+from rolecall.errors import DataError, RunError
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored
 from rolecall.runs import plan_run, run_config

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import LM, bot, human, system
-from rolecall import ApiRenderer, MetaTemplate, MMPromptTemplate, PromptTemplate, TextRenderer, Wording, compile
+from rolecall import PromptTemplate, compile
+from rolecall.core import ApiRenderer, MetaTemplate, MMPromptTemplate, TextRenderer, Wording
 from rolecall.core.render.spans import Span, join_spans, texts_of
 
 ROUND = {'round': [human('{question}'), bot('{answer}')]}

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rolecall import Event, OnlineChatModule
+from rolecall import OnlineChatModule
+from rolecall.apps.chat import Event
 from rolecall.models.protocol import ModelError
 from rolecall.runs.run import run_config
 from servers import Server, in_order, serve

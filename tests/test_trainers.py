@@ -16,7 +16,7 @@ trl = pytest.importorskip('trl')
 from datasets import load_dataset  # noqa: E402  # the packages above bring it
 
 from chat_template_corpus import CHATML, QWEN_TOOLS  # noqa: E402
-from rolecall import ChatTemplate  # noqa: E402
+from rolecall.core import ChatTemplate  # noqa: E402
 from rolecall.ui.cli.main import main  # noqa: E402
 from small_models import make_model  # noqa: E402
 

@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rolecall import BM25Retriever, ChatModule, ChatPrompter, ChatReply, OnlineChatModule, TrainableModule
+from rolecall import ChatPrompter, OnlineChatModule, TrainableModule
+from rolecall.apps.chat import ChatModule, ChatReply
 from rolecall.sources.datasets import Reader
+from rolecall.sources.retrievers import BM25Retriever
 
 PASSAGES = [
     {'title': title, 'text': text}

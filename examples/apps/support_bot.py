@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
 
-from rolecall import ChatModule, ChatPrompter, Event, OnlineChatModule, TrainableModule
+from rolecall import ChatPrompter, OnlineChatModule, TrainableModule
+from rolecall.apps.chat import ChatModule, Event
 
 
 @dataclass

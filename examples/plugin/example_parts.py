@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rolecall import PromptTemplate, Sampling
+from rolecall import PromptTemplate
 from rolecall.experiment.inferencers.inferencer import Prediction, only_step
 from rolecall.experiment.lint import Rule
 from rolecall.experiment.lint.finding import Hit
+from rolecall.models import Sampling
 from rolecall.sources.retrievers import Picked
 
 

@@ -5,7 +5,8 @@ import json
 import re
 import zlib
 
-from rolecall import Reply, Scored
+from rolecall import Reply
+from rolecall.models import Scored
 
 REPLIES = (
     'The answer is A.',

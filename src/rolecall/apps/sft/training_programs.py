@@ -46,7 +46,8 @@ class TrainingProgram:
     """The training form of a program: `training(row)` begins with what `compile(…)(row)` sends, and goes on to the end
     of the row's answer.
 
-    >>> from rolecall import MetaTemplate, PromptTemplate
+    >>> from rolecall import PromptTemplate
+    >>> from rolecall.core import MetaTemplate
     >>> wording = Wording(PromptTemplate(dict(round=[
     ...     dict(role='HUMAN', prompt='{q}'), dict(role='BOT', prompt='{a}')])), output_column='a')
     >>> chatty = TextRenderer(MetaTemplate.read(dict(round=[

@@ -120,7 +120,8 @@ def compile(
 ) -> Program:
     """Compile a wording, fixed examples and a renderer into one program.
 
-    >>> from rolecall import PromptTemplate, Wording
+    >>> from rolecall import PromptTemplate
+    >>> from rolecall.core import Wording
     >>> wording = Wording(
     ...     prompt_template=PromptTemplate('Solve.\\n</E>{q}\\n{a}', ice_token='</E>'),
     ...     ice_template=PromptTemplate('{q}\\n{a}'),

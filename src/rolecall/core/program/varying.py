@@ -43,7 +43,8 @@ class Indexed(Protocol):
 class VaryingProgram:
     """A prompt whose examples vary by row.
 
-    >>> from rolecall import PromptTemplate, Wording
+    >>> from rolecall import PromptTemplate
+    >>> from rolecall.core import Wording
     >>> wording = Wording(PromptTemplate('</E>{q}', ice_token='</E>'), PromptTemplate('{q}={a}'), output_column='a')
     >>> program = VaryingProgram(wording, train=[{'q': '1', 'a': 'one'}, {'q': '2', 'a': 'two'}])
     >>> program({'q': '3'}, [1, 0])

@@ -1,0 +1,7 @@
+from rolecall.experiment.inferencers.generation import GenInferencer as GenInferencer
+from rolecall.experiment.inferencers.generation import MultiTurnGenInferencer as MultiTurnGenInferencer
+from rolecall.experiment.inferencers.generation import SCInferencer as SCInferencer
+from rolecall.experiment.inferencers.likelihood import CLPInferencer as CLPInferencer
+from rolecall.experiment.inferencers.likelihood import LLInferencer as LLInferencer
+from rolecall.experiment.inferencers.perplexity import PPLInferencer as PPLInferencer
+from rolecall.experiment.inferencers.perplexity import PPLOnlyInferencer as PPLOnlyInferencer
