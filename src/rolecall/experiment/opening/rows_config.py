@@ -13,7 +13,6 @@ from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.experiment.opening.templates import as_dialogue, unescape
 from rolecall.registry import LocalPath
-from rolecall.scoring.readers.golds import kind_of_golds
 from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, PASSAGES, flatten, read_options, spread_choices
 from rolecall.sources.datasets.formats import FileOptions, open_file
 from rolecall.sources.datasets.lines import OnError
@@ -353,6 +352,7 @@ def _evaluation(
             problems.add('--metric', 'the column of the answer is not given.', 'Name it: --answer COLUMN.')
         return {}
     from rolecall.scoring.evaluators import METRICS  # only here: it brings every metric
+    from rolecall.scoring.readers.golds import kind_of_golds
 
     metric, choices = options.metric, options.choices
     if metric is None and options.extract is None and not choices:
