@@ -274,7 +274,7 @@ class Numbers:
         return list(_find(page, max(start, end - 2000), end))[-1:]
 
     def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
-        return list(_find(page, max(start, end - 300), end))
+        return list(_find(page, max(start, end - 80), end))
 
 
 def _find(page: Page, start: int, end: int) -> Iterator[Candidate]:

@@ -17,6 +17,8 @@ from rolecall.scoring.readers.reading import Candidate, Page
 
 _FILLER = 60
 """Characters between `is` and the option: `is therefore most likely option (C)`."""
+_LATELY = 400
+"""Characters from the end in which `so C` is the conclusion of a reply."""
 _OPEN, _CLOSE = '([{【<"\'“‘*$', ')]}】>"\'”’*$'
 _AROUND = ' \t\r\n*_#>-.:,;!?。！？"\'“”‘’([{【)]}】$\\<>✅✔☑✓👉—–…%'
 _AFTER = re.compile(
@@ -213,6 +215,8 @@ class Options:
             return Candidate(small['x'].upper(), *small.span('x'))
         by_text = self._by_text(page, begin, stop, whole=False)
         chosen = self._chosen(page, begin, max(stop, min(end, begin + 2)), head=True)
+        if len({mention.value for mention in chosen if page.text[mention.start].islower()}) > 1 and self.lettered:
+            return None  # parts of an answer
         if not chosen or chosen[0].start - begin > _FILLER or (by_text and chosen[0].start > by_text.start):
             return by_text
         line = page.text.rfind('\n', start, chosen[0].start) + 1
@@ -271,11 +275,13 @@ class Options:
             )
         small = _SMALL_FIRST.match(page.text, start, end) if self.lettered else None
         mentions = list(self._find(page, start, max(stop, min(end, start + 4)), head=True))
-        if small and small['x'].upper() in self.labels:
+        if small and small['x'].upper() in self.labels and len(page.text) - small.end() < 80:
             mentions = [Candidate(small['x'].upper(), *small.span('x'))]
         if not mentions or _LABEL.sub('', page.low[start : mentions[0].start]).strip(_AROUND):
             return None
         first = mentions[0]
+        if page.text[first.start].islower() and '(b)' in page.text[first.end : end]:
+            return None  # parts of an answer
         tail = page.text[first.end : min(end, first.end + 60)]
         asked = tail.lstrip(')]*" ')[:1] in ('?', '？') and re.search(r'\w', tail)
         listed = len(mentions) > 1 and self._joined(page, first, mentions[1])
@@ -291,13 +297,14 @@ class Options:
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
         chosen = self._chosen(page, start, end)
+        lately = end - _LATELY
         ends: list[Candidate] = []
         accepted: dict[str, Candidate] = {}
         for at, mention in enumerate(chosen):
             limit = min(page.sentence_end(mention.end + 2, end) + 2, mention.end + 90, end)
             if at + 1 < len(chosen):
                 limit = min(limit, chosen[at + 1].start)
-            concluded = self._is_concluded(page, mention, start)
+            concluded = mention.start >= lately and self._is_concluded(page, mention, start)
             if CUES.wrong.match(page.low, mention.end, limit):
                 continue
             settled = self._settle(page, chosen, at)
@@ -345,7 +352,8 @@ class Options:
             ]
         elif len({mention.value for mention in named}) > 1 or end - start > 600:
             named = [mention for mention in named if mention.start >= begin > start]
-        named += self._named_texts(page, begin, stop)
+        if begin <= start + 1:
+            named += self._named_texts(page, begin, stop)
         named = [mention for mention in named if not CUES.wrong.match(page.low, mention.end, stop)]
         return named[-1] if len({mention.value for mention in named}) == 1 else None
 
@@ -354,7 +362,7 @@ class Options:
         return opened or CUES.called.search(page.low, max(0, mention.start - 16), mention.start) is not None
 
     def _named_texts(self, page: Page, start: int, end: int) -> list[Candidate]:
-        """The options whose texts stand in a sentence; of overlapping ones the longest."""
+        """The options whose texts a sentence ends with; of overlapping ones the longest."""
         places = []
         for text, label in self.texts.items() if end - start <= 300 else ():
             at = page.low.find(text, start, end)
@@ -363,7 +371,8 @@ class Options:
                 and not page.low[at - 1 : at].isalnum()
                 and not page.low[at + len(text) : at + len(text) + 1].isalnum()
             )
-            if apart and re.search('[a-z]{3}|[一-鿿]{2}', text):
+            ends = not page.low[at + len(text) : end].strip(_AROUND)
+            if apart and ends and re.search('[a-z]{3}|[一-鿿]{2}', text):
                 places.append(Candidate(label, at, at + len(text)))
         inner = {
             small
@@ -378,11 +387,11 @@ class Options:
         return [mention for mention in chosen if mention.value is not None]
 
     def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
-        return list(self._find(page, start, end))
+        return list(self._find(page, max(start, end - 300), end))
 
 
 def _fold(text: str) -> str:
-    return ' '.join(str(text).lower().split()).rstrip('.。')
+    return text.strip().lower().rstrip('.。')
 
 
 def option_texts(values: Mapping[str, object]) -> list[str]:

@@ -18,12 +18,15 @@ Certainty = Literal['stated', 'concluded', 'inferred']
 _NARROW = {0xFF01 + sign: 0x21 + sign for sign in range(94) if chr(0xFF01 + sign) not in '！？；，'}
 _NARROW |= str.maketrans('−\u00a0\u2009\u202f　｡\t', '-    。 ')
 _MARKUP = re.compile(
-    r'~~[^~\n]{1,80}~~|(?<![0-9A-Za-z)])\*\*|\*\*(?![0-9A-Za-z(])|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)|`{1,3}(?:json)?'
-    r'|(?<!\w)__|__(?!\w)|(?<![\w\]})])_(?=\w)|(?<=[\w:.])_(?!\w)|\\(?:text|textbf|textit|mathrm|mathbf|mathsf|displaystyle|bf|rm)(?![a-z])\s?\{?|\\[,;!](?!\d)'
+    r'\*\*(?:(?<![0-9A-Za-z)]\*\*)|(?![0-9A-Za-z(]))|\*(?:(?<!\w\*)(?=\w)|(?<=\w\*)(?!\w))|`{1,3}(?:json)?'
+    r'|__(?:(?<!\w__)|(?!\w))|_(?:(?<![\w\]})]_)(?=\w)|(?<=[\w:.]_)(?!\w))|~~[^~\n]{1,80}~~|\\[,;!](?!\d)'
+    r'|\\(?:text|textbf|textit|mathrm|mathbf|mathsf|displaystyle|bf|rm)(?![a-z])\s?\{?'
 )
+"""What is blanked, each beginning with its own sign, so that the search skips to it."""
 _WORD = re.compile('[a-z0-9]+')
 _SENTENCE_END = re.compile(
-    r'[\n。！？；]|(?<!\bi\.e)(?<!\be\.g)(?<!\b[RrMD][srS])(?<!\bMrs)(?<!\bvs)(?<!\bSt)(?<!approx)[.!?;](?=["\'”’)\]*}]{0,4}(?:\s|$))'
+    r'[\n。！？；]|[.!?;](?=["\'”’)\]*}]{0,4}(?:\s|$))(?<!\bi\.e.)(?<!\be\.g.)(?<!\b[RrMD][srS].)(?<!\bMrs.)(?<!\bvs.)'
+    r'(?<!\bSt.)(?<!approx.)'
 )
 _LONGEST_SENTENCE = 400
 
