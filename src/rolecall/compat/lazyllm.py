@@ -219,7 +219,7 @@ class PromptLibrary:
         return self._prompts[lang][key]
 
     def get_all_keys(self, lang: str | None = None) -> list[str]:
-        """The keys of a language; none for one that there are no prompts in."""
+        """The keys of a language; empty for a language without prompts."""
         return list(self._prompts.get(lang or self.lang, {}))
 
 

@@ -81,7 +81,7 @@ def _rate(dataset: str, games: Mapping[tuple[str, str], tuple[float, int]]) -> I
 def _split_connected(
     games: Mapping[tuple[str, str], tuple[float, int]],
 ) -> list[dict[tuple[str, str], tuple[float, int]]]:
-    """Comparisons in parts: models of different parts share no opponent, so no rating tells which is better.
+    """Comparisons in connected parts: models of different parts share no opponent and cannot be rated together.
 
     >>> [len(part) for part in _split_connected({('a', 'b'): (1, 2), ('c', 'd'): (1, 2), ('b', 'e'): (1, 2)})]
     [2, 1]

@@ -204,7 +204,7 @@ class StoredRun:
         return {str(entry.get('abbr', '')): _find_valid_price(entry, overrides) for entry in models}
 
     def scorecards(self) -> list[Scorecard]:
-        """The score of every dataset × model, in the order of the config; what it does not have comes last."""
+        """The score of every dataset × model, in the order of the config; others come last."""
         pairs = [pair for pair in self._archive.manifest().get('pairs') or () if isinstance(pair, Mapping)]
         places = {
             kind: {name: place for place, name in enumerate(dict.fromkeys(pair.get(kind) for pair in pairs))}
@@ -334,7 +334,7 @@ class PairRows:
         self._rows: list[tuple[int, Row, Picked]] = []
 
     def find(self, row: int) -> tuple[int, Row, Picked] | None:
-        """A row with its number and examples; None if there is no such row. One far ahead is looked up."""
+        """A row with its number and examples; None if there is no such row. A distant row is looked up directly."""
         if row - len(self._rows) > _FAR and self.pair.task.retriever.fixed:
             return next(self.pair.rows(self._limit, strict=False, only=[row]), None)
         self._rows += islice(self._coming, max(0, row + 1 - len(self._rows)))

@@ -57,7 +57,7 @@ def is_experimental(entry: Mapping[str, Any]) -> bool:
 _EXTRAS = {'rolecall.models.llama': 'llama', 'rolecall.models.transformers': 'hf', 'rolecall.models.vllm': 'vllm'}
 
 ModelKind = Literal['text', 'api', 'chat']
-"""What a model takes: a text, messages, or messages that its own chat template turns into a text."""
+"""The input of a model: text, messages, or messages that its own chat template turns into text."""
 
 MODEL_KINDS: dict[str, ModelKind] = {
     **dict.fromkeys(
@@ -140,7 +140,7 @@ _PACKAGED_TYPES = ('Embedded', 'smollm2')
 
 
 def with_default_path(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The entry, with the path that a type without one stands for.
+    """The entry with the default path of its type, if it has none.
 
     >>> with_default_path({'type': 'Embedded'})
     {'type': 'Embedded', 'path': 'smollm2'}

@@ -20,7 +20,7 @@ _MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class EndpointCheck:
-    """What a service answered."""
+    """The result of checking a service."""
 
     service: str
     url: str

@@ -124,7 +124,7 @@ class Scored:
     """-1 where the server does not say."""
     logprobs: tuple[float | None, ...]
     offsets: tuple[tuple[int, int], ...] = ()
-    """Where each token stands in the prompt's text, in characters; empty if unknown."""
+    """The character range of each token in the prompt's text; empty if unknown."""
     usage: Usage = Usage()
     greedy: tuple[bool, ...] = ()
     """For each token, whether no other was likelier at its place (of the first, False); empty if unknown."""

@@ -1,4 +1,4 @@
-"""Replies without secrets: whatever a model echoes is replaced before it is shown, stored or streamed."""
+"""Removes secrets that a model echoes, before a reply is shown, stored or streamed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rolecall.redaction import Redactor, environment_secrets
 
 
 class RedactingModel:
-    """What models in this process share: they hide the secrets of the environment, and of the config they are in."""
+    """The base of models in this process: they hide secrets of the environment and of their config."""
 
     def __init__(self) -> None:
         self._redactor = Redactor(environment_secrets())

@@ -35,7 +35,7 @@ _AT_ONCE = 64
 
 
 class LLM(Protocol):
-    """What is used of `vllm.LLM`."""
+    """The part of `vllm.LLM` that is used."""
 
     def generate(self, prompts: Any, sampling_params: Any, *, use_tqdm: bool) -> Sequence[Any]: ...
 

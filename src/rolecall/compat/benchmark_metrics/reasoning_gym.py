@@ -8,7 +8,7 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 
 
 def verified() -> Metric:
-    """What the verifier of the row's task gives for the answer; 1.0 is right."""
+    """The score of the task's own verifier for the answer; 1.0 is right."""
 
     def mark(answer: Answer) -> Mark:
         facts = answer.values.get('metadata')

@@ -55,7 +55,7 @@ class Wordings:
         return cls(task, isinstance(index, int))
 
     def requests(self, doc: Row, shots: Sequence[Row], *, chat: bool) -> list[Continuation]:
-        """What is sent for a row, in lm-eval's order."""
+        """The requests of a row, in lm-eval's order."""
         task, columns = self.task, tuple(doc)
         kind = task['output_type']
         if kind == 'loglikelihood_rolling':

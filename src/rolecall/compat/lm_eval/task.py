@@ -222,7 +222,7 @@ class LmTask:
 
     @property
     def eval_split(self) -> str | None:
-        """The split that is asked about."""
+        """The test split."""
         split: str | None = self.get('test_split') or self.get('validation_split')
         return split
 

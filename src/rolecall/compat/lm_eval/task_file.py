@@ -40,7 +40,7 @@ class TaskFile:
     path: Path
     values: Mapping[str, Any]
     places: Mapping[str, str] = field(default_factory=dict)
-    """`file:line` of each top-level key, in the file that has the last word on it."""
+    """`file:line` of each top-level key, in the file whose value wins."""
 
 
 def read_task_file(path: str | Path) -> TaskFile:

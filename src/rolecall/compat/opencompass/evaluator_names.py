@@ -161,7 +161,7 @@ ALWAYS_OURS = CODE_METRICS | {
     *('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator', 'CascadeEvaluator'),
     *('MultiTurnEvaluator', 'CharmMemoryEvaluator'),
 }
-"""Judges and what runs code: ours even where the class of another system is at hand."""
+"""Judges and metrics that run code: ours even if another system's class is installed."""
 
 UNSUPPORTED: Mapping[str, str] = {
     'SciCodeEvaluator': 'it runs model-written code',

@@ -245,7 +245,7 @@ class RawPromptTemplate:
 
 
 _BUILT_IN = ('PromptTemplate', 'MMPromptTemplate', 'MultiTurnPromptTemplate', 'RawPromptTemplate')
-"""Templates that are ours even where the class of another system is at hand."""
+"""Names that mean our templates even if another system's class is installed."""
 TEMPLATES: Registry[type[Template]] = Registry(
     'template',
     {name: f'rolecall.core.prompts.template:{name}' for name in _BUILT_IN},

@@ -65,7 +65,7 @@ class ChatProgram:
 
 
 def make_strftime(now: Callable[[], datetime]) -> Callable[[str], str]:
-    """What a template calls as `strftime_now`: the moment, formatted."""
+    """The function `strftime_now` of templates: the current time, formatted."""
 
     def strftime_now(format: str) -> str:  # noqa: A002  # the name templates may use
         spend(256 * len(format))

@@ -65,7 +65,7 @@ class TemplateRefusedError(TemplateError):
 
 
 def raise_exception(message: object) -> NoReturn:
-    """What a template calls to refuse a conversation."""
+    """Called by a template to refuse a conversation."""
     raise TemplateRefusedError(str(message))
 
 

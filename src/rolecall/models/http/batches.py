@@ -154,7 +154,7 @@ class BatchService(ABC):
             )
 
     def _failure(self, custom_id: str, error: HttpStatusError) -> BatchAnswer:
-        """What an error in place of a reply means for the request."""
+        """The answer for a request that got an error instead of a reply."""
         if (outcome := row_outcome(error)) is not None:
             return BatchAnswer(custom_id, 'answered', Reply('', outcome, error.server_message))
         return BatchAnswer(custom_id, 'failed' if error.transient else 'refused', reason=str(error))
@@ -171,7 +171,7 @@ def find_service(model: object) -> BatchService | None:
 
 
 def check_id(value: object) -> str:
-    """An id that can stand in a URL; ValueError for anything else."""
+    """The id, if it is safe in a URL; otherwise ValueError."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise ValueError(f'not an id: {value!r:.80}')
     return value

@@ -1,4 +1,4 @@
-"""What models behind a server have in common, whatever the shape of their requests."""
+"""The base of models behind a server, whatever their request format."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ServedModel(ABC, Generic[S]):
 
     @property
     def rate_limits(self) -> Mapping[Unit, RateLimit]:
-        """What the server announced about its limits with its last answer."""
+        """The rate limits announced with the server's last answer."""
         return self._client.rate_limits
 
     @property

@@ -68,7 +68,7 @@ class LlamaDecoding(Decoding):
 
     ignore_eos: bool = False
     grammar: str | None = None
-    """What an answer may be (GBNF)."""
+    """The grammar of answers (GBNF)."""
 
 
 def random_generator(decoding: Decoding, ids: Ids, *, sample: int) -> np.random.Generator | None:

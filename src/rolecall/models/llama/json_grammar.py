@@ -63,7 +63,7 @@ class _Writer:
         self._references: dict[str, str] = {}
 
     def expression(self, schema: Any, depth: int) -> str:
-        """What stands for a schema in a rule."""
+        """The grammar expression for a schema."""
         if depth > _DEEPEST or len(self.rules) > _MOST_RULES:
             raise ModelError('the JSON schema is nested too deeply, or too long.')
         if schema is True or schema == {}:

@@ -101,7 +101,7 @@ def read_prompt_logprobs(
 
 
 def _own_key(entry: Mapping[str, Any] | None, token_id: int | None) -> str | None:
-    """Which of an entry's tokens stands in the prompt: the known one, else the first."""
+    """Which of an entry's tokens is the prompt's: the one with the known id, else the first."""
     if not entry:
         return None
     return str(token_id) if token_id is not None and str(token_id) in entry else next(iter(entry))

@@ -127,7 +127,7 @@ _LIMITS = ('max_position_embeddings', 'n_positions', 'max_sequence_length')
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """What a model's files say; little, if they are not on this machine yet."""
+    """Facts from a model's files; few, if they are not on this machine yet."""
 
     settings: TransformersSettings
 

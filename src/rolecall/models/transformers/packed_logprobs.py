@@ -27,7 +27,7 @@ _LOGITS_AT_ONCE = 1 << 26
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Trunk:
-    """What all prompts of a call begin with. All but its last token is computed; each row feeds that one again."""
+    """The common prefix of a call's prompts. All but its last token is computed; each row feeds that one again."""
 
     ids: Ids = ()
     prefix: Prefix = field(default_factory=Prefix)

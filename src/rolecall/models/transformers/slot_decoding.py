@@ -104,7 +104,7 @@ class SlotGenerator:
         return replies
 
     def _share_prefix(self, prompts: Sequence[Ids]) -> tuple[Prefix, int]:
-        """What all prompts begin with, and how many of its tokens had to be computed."""
+        """The common prefix of all prompts, and how many of its tokens had to be computed."""
         length = min(map(len, prompts)) - 1
         for ids in prompts:
             length = min(length, shared_length(prompts[0], ids))

@@ -190,7 +190,7 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Packed:
-    """Rows that each hold several continuations, told apart by a mask: rows × 1 × tokens × tokens."""
+    """Rows that each hold several continuations, separated by a mask: rows × 1 × tokens × tokens."""
 
     prefix: Prefix
     mask: Any

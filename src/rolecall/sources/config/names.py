@@ -53,7 +53,7 @@ def resolve(dotted: str, /) -> object | None:
 
 @cache
 def _find_ours() -> dict[str, str]:
-    """The last part of a foreign dotted name -> where ours lies. Imported when a config names it, not before."""
+    """The last part of a foreign dotted name -> the path of our object, imported only when a config names it."""
     from rolecall.core.prompts.template import TEMPLATES
     from rolecall.sources.retrievers.build import RETRIEVERS
 

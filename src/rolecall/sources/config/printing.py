@@ -17,7 +17,7 @@ STEP = '    '
 
 
 def format_config(config: Mapping[str, Any], *, style: Literal['python', 'json'] = 'python') -> str:
-    """The config as text. Names stand in the order of the file, so two printings can be compared line by line.
+    """The config as text. Names keep the order of the file, so two outputs can be compared line by line.
 
     As Python it is itself a config file: names from other packages are imported at the top. Functions that the
     config defines for itself cannot be written down; they are named, and JSON gives every class and function by its

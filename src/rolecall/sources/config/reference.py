@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Resolve(Protocol):
-    """Finds the object a dotted name stands for, or None where there is no such thing here."""
+    """Finds the object with a dotted name; None if it does not exist here."""
 
     def __call__(self, dotted: str, /) -> object | None: ...
 

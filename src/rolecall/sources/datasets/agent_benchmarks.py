@@ -132,7 +132,7 @@ def _find_bfcl_file(folder: Path, category: str) -> Path:
 
 
 def _shape_bfcl(record: Row, answer: Any, describe: Callable[[str], list[Row]]) -> Row:
-    """A record as published, with its answer; what is not a text is written as JSON."""
+    """A record as published, with its answer; values other than text are written as JSON."""
     row = {**record, 'ground_truth': answer}
     if 'involved_classes' in record:
         row |= _describe_functions(

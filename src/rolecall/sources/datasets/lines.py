@@ -77,7 +77,7 @@ class FileRows:
 
     @property
     def on_error(self) -> OnError:
-        """What a malformed record does."""
+        """How malformed records are handled."""
         return self._on_error
 
     @property

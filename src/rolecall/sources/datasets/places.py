@@ -1,4 +1,4 @@
-"""Where the data of a named dataset lies below a data root, as published configs expect it."""
+"""The folder of each named dataset below a data root, as published configs expect it."""
 
 PLACES: dict[str, str] = {
     'opencompass/advglue-dev': 'data/adv_glue/dev_ann.json',

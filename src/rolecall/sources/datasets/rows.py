@@ -219,7 +219,7 @@ class FilteredRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledRows:
-    """Rows whose label stands in a second file, line by line: the label becomes the column `label`."""
+    """Rows with labels from a second file, line by line, in the column `label`."""
 
     rows: Rows
     labels: Rows

@@ -19,7 +19,7 @@ import_extra = partial(errors.import_extra, extra='retrieve')
 
 
 class ColumnReader(Protocol):
-    """What a retriever needs to know about columns; `rolecall.sources.datasets.Reader` is one.
+    """The columns that a retriever uses; `rolecall.sources.datasets.Reader` is one.
 
     It may also have an `input_template`: a string with `{column}` fields, a mapping that has one under `template`,
     or a callable from row to text. That is then the text searched, not the input columns joined with a space.
@@ -50,11 +50,11 @@ class Retriever(Protocol):
 
     @property
     def ice_separator(self) -> str:
-        """What stands between two shots of a string prompt."""
+        """The text between two shots of a string prompt."""
 
     @property
     def ice_eos_token(self) -> str:
-        """What stands after the last shot of a string prompt."""
+        """The text after the last shot of a string prompt."""
 
     @property
     def fixed(self) -> bool:

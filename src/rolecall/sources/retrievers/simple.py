@@ -105,7 +105,7 @@ class FixKRetriever(RetrieverSettings):
 
 @dataclass(frozen=True, slots=True)
 class RandomRetriever(RetrieverSettings):
-    """Training rows drawn anew for every test row, without replacement, by one seeded stream."""
+    """Training rows drawn for each test row, without replacement, by one seeded stream."""
 
     ice_num: int = 1
     seed: int = 43

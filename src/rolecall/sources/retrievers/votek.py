@@ -1,4 +1,4 @@
-"""Vote-k: training rows that stand for many others and not for the same ones, the same for every test row."""
+"""Vote-k: training rows that represent many others, without overlap; the same for every test row."""
 
 from __future__ import annotations
 

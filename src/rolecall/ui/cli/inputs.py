@@ -1,4 +1,4 @@
-"""What the commands are given beside a config: canned replies, a model, a prompter."""
+"""Inputs of commands besides a config: canned replies, a model, a prompter."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def translate_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def help_texts(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Every text of the help that has words in it: what a catalogue must have."""
+    """Every help text with words in it, which a catalogue must contain."""
     yield from filter(None, (parser.description, *(group.title for group in parser._action_groups)))
     if parser.epilog:
         pieces = [piece for piece in _pieces(parser.epilog) if _has_words(piece)]

@@ -91,7 +91,7 @@ class FinishedRun:
 
     @property
     def reply_warnings(self) -> tuple[str, ...]:
-        """What looks wrong about the replies as a whole."""
+        """Warnings about the replies as a whole."""
         return self.summary.reply_warnings
 
     def results(self, dataset: str | None = None, model: str | None = None) -> list[Result]:

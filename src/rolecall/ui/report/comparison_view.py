@@ -50,7 +50,7 @@ def print_comparison(
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
-    """What the table does not show: rows left out, and scores that are not the reported number."""
+    """Notes below the table: rows left out, and scores that differ from the reported number."""
     all_sent = [diff for diff in comparison.differences if diff.rows and diff.different_requests == diff.rows]
     everywhere = len(all_sent) > 1 and len(all_sent) == len(comparison.differences)
     if everywhere:

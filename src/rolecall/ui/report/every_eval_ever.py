@@ -87,7 +87,7 @@ class _Record:
 
     @property
     def path(self) -> str:
-        """Where the record lies, without its ending. The schema wants a UUID of version 4."""
+        """The path of the record, without its suffix. The schema requires a UUID of version 4."""
         digest = bytearray(uuid.uuid5(_SPACE, self.evaluation_id).bytes)
         digest[6] = digest[6] & 0x0F | 0x40
         folders = '/'.join(map(_name_folder, (self.reader.title, *self.model_id.split('/', 1))))

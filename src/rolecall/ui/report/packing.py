@@ -1,7 +1,7 @@
 """The rows of a run as compact JSON for the page: every text that occurs more than once is written once.
 
-Few-shot prompts share most of their words, so a row costs little more than what is its own. What would make the page
-too large is left out, and counted.
+Few-shot prompts share most of their words, so a row adds little more than its own text. Rows that would make the page
+too large are left out, and counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNKNOWN: list[Any] = ['', 'as sent', '', 0, '']
 
 
 def pack(value: Any) -> str:
-    """A value as JSON that may stand inside a script element, whatever its texts say.
+    """A value as JSON that is safe inside a script element, whatever its texts contain.
 
     >>> pack({'reply': '</script><script>'})
     '{"reply":"\\\\u003c/script\\\\u003e\\\\u003cscript\\\\u003e"}'

@@ -60,7 +60,7 @@ class Grid:
         return next((alias for model in self.models if (alias := alias_of(self.card(line, model)))), '')
 
     def groups_over(self, dataset: str) -> list[str]:
-        """The groups that stand outside others and have the dataset, at any depth."""
+        """The outermost groups that contain the dataset, at any depth."""
         members = {card.dataset: card.members for card in self.cards.values() if card.members}
         outer = dict.fromkeys(self.groups.values())
         return [group for group in outer if dataset in _find_leaves(group, members)]
@@ -132,7 +132,7 @@ def _find_leaves(name: str, members: Mapping[str, Sequence[str]]) -> frozenset[s
 
 
 def describe_extraction(cards: Iterable[Scorecard]) -> list[str]:
-    """How far apart several extractors put the score of the same replies, and what that does to the models' order.
+    """How much scores of the same replies differ by extractor, and whether that changes the ranking.
 
     >>> describe_extraction([
     ...     Scorecard('d', 'm', 'accuracy (strict)', 25.0, total=4, outcomes={'unparsed': 3}, extractor='strict'),
@@ -169,7 +169,7 @@ def _describe_agreement(card: Scorecard, agreement: JudgeAgreement) -> str:
 
 
 def _describe_readings(cards: Iterable[Scorecard]) -> list[str]:
-    """How far apart the columns of a dataset × model are, and what that does to the models' order."""
+    """How much the columns of a dataset × model differ, and whether that changes the ranking."""
     by_pair: dict[tuple[str, str], dict[str, Scorecard]] = {}
     for card in cards:
         if card.value is not None and card.extractor:

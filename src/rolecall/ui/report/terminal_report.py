@@ -152,7 +152,7 @@ def _narrow_table(grid: Grid, digits: dict[str, int]) -> Table:
 
 
 def _print_remarks(grid: Grid, digits: dict[str, int], to: Console) -> None:
-    """What the stars of a narrow table mean: rows without a score, replies that were cut or empty."""
+    """The footnotes of a narrow table: rows without a score, replies that were cut or empty."""
     by_card = [(card, _remarks(card, digits[card.metric])) for card in grid.cards_in_order()]
     by_card.sort(key=lambda entry: all(style != _ODD for _, style in entry[1]))  # further numbers last
     lines = [
@@ -196,7 +196,7 @@ def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
 
 
 def _print_lines(title: str, lines: Sequence[str], to: Console) -> None:
-    """How much of a difference is extraction, or the judge, where the same replies have several readings."""
+    """How much scores depend on the extractor or the judge, where the same replies have several readings."""
     if lines:
         to.print(Text(title, 'bold'))
     for line in lines[:_MOST_LINES]:

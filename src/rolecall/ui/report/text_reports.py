@@ -185,6 +185,6 @@ def _usage_cells(line: UsageLine | None) -> list[Any]:
 
 
 def _reply_counts(card: Scorecard) -> tuple[Any, Any, str]:
-    """How many replies were cut and empty, and the score of the others, where a run has counted that."""
+    """The numbers of cut and empty replies, and the score of the others, if the run has counted them."""
     cut, empty = (count or ReplyCount(0, 0) for count in (card.cut, card.empty))
     return cut.rows, empty.rows, '' if cut.finished is None else repr(cut.finished)

@@ -23,11 +23,11 @@ class UsageLine:
     used: Used
     cost: float | None = None
     as_judge: bool = False
-    """Whether it was asked about other models' answers; a row is then a question to it."""
+    """Whether it judged other models' answers; then each judgement counts as a row."""
 
     @property
     def name(self) -> str:
-        """The model, and whether it is meant as a judge."""
+        """The model's name, marked if it is a judge."""
         return f'{self.model} (judge)' if self.as_judge else self.model
 
     @property
@@ -100,7 +100,7 @@ def _list_batched(counts: RunCounts, model: str, datasets: Iterable[str]) -> lis
 
 
 def _make_line(line: UsageLine, price: Price | None, batched: Sequence[BatchTokens]) -> UsageLine:
-    """The line with its cost; what was paid at the price of batches is counted so."""
+    """The line with its cost, with batched tokens at the batch price."""
     used = line.used
     if price is None or used.input_tokens is None or used.output_tokens is None:
         return line

@@ -35,7 +35,7 @@ class TokenAt:
 
     id: int
     text: str
-    """The characters it stands for; of a token that the model side gives by its id, its piece."""
+    """Its characters; for a token id from the meta template, the tokenizer's piece."""
     piece: str
     origin: Origin
     message: int | None = None

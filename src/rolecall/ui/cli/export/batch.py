@@ -75,7 +75,7 @@ _FITS = {
 
 
 def fit_notes(pair: Pair, fits: Counter[str]) -> Iterator[str]:
-    """What was done to the requests of this pair to make them fit."""
+    """Notes on how the requests of this pair were fitted to the context."""
     for kind, what in _FITS.items():
         if fits[kind]:
             model = pair.model_entry.abbr if pair.model_entry else ''

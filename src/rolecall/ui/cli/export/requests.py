@@ -83,7 +83,7 @@ def _refuse_without_models(experiment: Experiment) -> None:
 
 
 def _refuse_repeated_names(experiment: Experiment) -> None:
-    """Requests are told apart by the abbrs of dataset and model."""
+    """Refuse repeated abbrs: requests are identified by those of dataset and model."""
     from collections import Counter
 
     from rolecall.errors import ConfigError, Problem
