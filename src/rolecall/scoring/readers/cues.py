@@ -65,14 +65,13 @@ class Finder:
         }
         self._words = {head: pattern for head, pattern in patterns.items() if re.fullmatch('[a-z0-9]+', head)}
         self._signs = {head: pattern for head, pattern in patterns.items() if head not in self._words}
-        self._plain = {head: pattern for head, pattern in self._signs.items() if head.isascii()}
 
-    def heads_on(self, words: frozenset[str], low: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    def heads_on(
+        self, words: frozenset[str], letters: frozenset[str], low: str
+    ) -> tuple[tuple[str, re.Pattern[str]], ...]:
         """The heads that occur on a page at all, with their patterns."""
         present = [(head, self._words[head]) for head in self._words.keys() & words]
-        signs = [
-            (head, pattern) for head, pattern in (self._plain if low.isascii() else self._signs).items() if head in low
-        ]
+        signs = [entry for entry in self._signs.items() if entry[0][0] in letters and entry[0] in low]
         return (*present, *signs)
 
     def find_all(self, page: SearchedPage, start: int, end: int) -> list[re.Match[str]]:

@@ -101,18 +101,10 @@ def _decide(page: Page, family: Family, start: int, end: int) -> _Evidence | Non
     field = _last(_fields(page, family, start, end))
     if field is not None:
         return field
-    evidence = max(
-        filter(
-            None,
-            (
-                _last(_declared(page, family, start, end)),
-                _statement(page, family, start, end),
-                _correction(page, family, start, end),
-            ),
-        ),
-        key=lambda one: one.place,
-        default=None,
-    )
+    statement = _statement(page, family, start, end)
+    since = statement.place if statement else start  # what stands before it does not count
+    forms = (*_declared(page, family, since, end), _correction(page, family, since, end), statement)
+    evidence = max(filter(None, forms), key=lambda form: form.place, default=None)
     if evidence is not None and evidence.candidate.value is not None:
         return _correct(page, family, evidence, start, end)
     since = evidence.candidate.end if evidence else start

@@ -17,6 +17,7 @@ Certainty = Literal['stated', 'concluded', 'inferred']
 
 _NARROW = {0xFF01 + sign: 0x21 + sign for sign in range(94) if chr(0xFF01 + sign) not in '！？；，'}
 _NARROW |= str.maketrans('−\u00a0\u2009\u202f　｡\t', '-    。 ')
+_WIDE = re.compile(f'[{re.escape("".join(map(chr, _NARROW)))}]')
 _MARKUP = re.compile(
     r'\*\*(?:(?<![0-9A-Za-z)]\*\*)|(?![0-9A-Za-z(]))|\*(?:(?<!\w\*)(?=\w)|(?<=\w\*)(?!\w))|`{1,3}(?:json)?'
     r'|__(?:(?<!\w__)|(?!\w))|_(?:(?<![\w\]})]_)(?=\w)|(?<=[\w:.]_)(?!\w))|~~[^~\n]{1,80}~~|\\[,;!](?!\d)'
@@ -91,17 +92,18 @@ class Reading:
 class Page:
     """A reply, with its reasoning left out of `start` to `end`."""
 
-    __slots__ = ('_heads', '_words', 'end', 'low', 'own_end', 'raw', 'start', 'text', 'unfinished')
+    __slots__ = ('_heads', '_letters', '_words', 'end', 'low', 'own_end', 'raw', 'start', 'text', 'unfinished')
 
     def __init__(self, reply: str) -> None:
         self.raw = reply
-        text = reply if reply.isascii() else reply.translate(_NARROW)
+        text = reply if reply.isascii() else _WIDE.sub(lambda sign: chr(_NARROW[ord(sign[0])]), reply)
         if '*' in text or '`' in text or '\\' in text or '_' in text or '~~' in text:
             text = _MARKUP.sub(lambda match: ' ' * len(match[0]), text)
         self.text = text
         low = text.lower()
         self.low = low if len(low) == len(text) else ''.join(sign.lower()[:1] for sign in text)
         self._words = frozenset(_WORD.findall(self.low))
+        self._letters = frozenset(self.low)
         self._heads: dict[Finder, tuple[tuple[str, re.Pattern[str]], ...]] = {}
         start = reply.rfind('</think>') + len('</think>')
         self.start = start if start > 7 and reply[start:].strip() else 0
@@ -113,7 +115,7 @@ class Page:
         """The words that begin a cue of this finder and occur on this page."""
         heads = self._heads.get(finder)
         if heads is None:
-            heads = self._heads[finder] = finder.heads_on(self._words, self.low)
+            heads = self._heads[finder] = finder.heads_on(self._words, self._letters, self.low)
         return heads
 
     @property
