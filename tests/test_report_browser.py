@@ -43,6 +43,13 @@ def test_an_entry_of_the_list_starts_with_a_whole_word(browser, tmp_path):
     assert browser.texts('.item p')[0].startswith('… alphabet alphabet')
 
 
+def test_the_characters_that_the_answer_was_read_from_are_underlined(browser, tmp_path):
+    run = run_with('😀 The answer is B.', read_from=([16, 17, 'statement', 'stated'],))
+    (tmp_path / 'report.html').write_text(report_html(run), 'utf-8')
+    browser.go((tmp_path / 'report.html').as_uri())
+    assert browser.texts('.detail u.read.stated') == ['B']
+
+
 def test_filters_narrow_the_list_and_stand_in_the_address(browser, page):
     browser.go(f'{page}#model=api&verdict=wrong')
     assert browser.texts('#browser .count') == ['60 of 240 rows']

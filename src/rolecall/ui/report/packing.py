@@ -195,6 +195,7 @@ def _more(result: Result) -> dict[str, Any]:
         'losses': losses,
         'ended': ended,
         'golds': _turn_golds(result),
+        'read': [place and list(place[:4]) for place in result.read_from],
         'details': _cut(json.dumps(details, ensure_ascii=False, indent=1, default=str)) if details else None,
     }
     return {name: value for name, value in more.items() if value not in (None, '', 0, [])}

@@ -154,6 +154,7 @@ class RunDocument:
             'label': self.labels.find((dataset, model, row)),
             'reason': cut_text(result.reason, LONGEST_TEXT),
             'replies': [cut_text(reply, LONGEST_TEXT) for reply in result.replies],
+            'read_from': [place and list(place[:4]) for place in result.read_from],
             'reasoning': [cut_text(thought, LONGEST_TEXT) for thought in result.reasoning if thought],
             'prediction': as_text(result.prediction),
             'extracted': as_text(result.extracted),

@@ -71,6 +71,16 @@ const Draw = (() => {
     return [...drawText(text.slice(0, LONG), query, blanks), more];
   };
 
+  // A reply with the characters underlined that its answer was read from: `place` is start, end, rule and certainty,
+  // counted in characters, not in UTF-16 units.
+  const drawRead = (text, place, query, blanks) => {
+    const points = place ? [...text] : [];
+    if (!place || place[1] > points.length || points.length > LONG) return drawLong(text, query, blanks);
+    const [start, end, rule, certainty] = place;
+    const part = (from, to) => drawText(points.slice(from, to).join(''), query, blanks);
+    return [...part(0, start), make('u', { class: `read ${certainty}`, title: `${certainty}: ${rule}` }, ...part(start, end)), ...part(end)];
+  };
+
   // `blocks` have a heading, extra keys as JSON, and spans: text, style (the number of a rule), label, group, name,
   // inShot. `legend` lists [group, meaning, style]. `onspan` hears which span was chosen,
   // `onhover` which one the mouse is over (null when it leaves).
@@ -107,5 +117,5 @@ const Draw = (() => {
     return make('div', { class: 'prompt' }, prompt.note ? make('p', { class: 'note' }, prompt.note) : null,
       entries.length ? make('div', { class: 'origins', role: 'group', 'aria-label': language.translate('What the colours mean') }, ...entries) : null, ...bodies);
   };
-  return { make, drawText, drawLong, drawPrompt, language };
+  return { make, drawText, drawLong, drawRead, drawPrompt, language };
 })();

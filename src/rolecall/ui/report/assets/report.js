@@ -17,7 +17,7 @@
   const datasets = unique(about.pairs.map(([dataset]) => dataset));
   const models = unique(about.pairs.map(([, model]) => model));
 
-  const { make, drawText, drawPrompt } = Draw;
+  const { make, drawText, drawRead, drawPrompt } = Draw;
 
   // ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
   const pairOf = (row) => about.pairs[row[PAIR]];
@@ -150,9 +150,9 @@
       make('p', {}, ...drawText(snippet(row), (state.filters.q || '').toLowerCase())));
   };
 
-  const say = (text, words) => text == null || text === ''
+  const say = (text, words, place) => text == null || text === ''
     ? make('p', { class: 'say empty' }, words || 'empty')
-    : make('div', { class: 'say', dir: 'auto' }, ...drawText(text, (state.filters.q || '').toLowerCase(), state.blanks));
+    : make('div', { class: 'say', dir: 'auto' }, ...drawRead(text, place, (state.filters.q || '').toLowerCase(), state.blanks));
   const titled = (title, ...nodes) => make('div', {}, make('h4', {}, title), ...nodes);
 
   const NOTES = ['', 'The config now produces a different prompt; this is what was sent, without origins.', 'This is what was sent. Origins need the config: rolecall report RUN --html FILE --config CONFIG.'];
@@ -231,7 +231,7 @@
     const verdicts = judge.length === row[REPLIES].length ? judge : [];
     return titled('Dialogue', make('ol', { class: 'talk' }, ...questions(row).flatMap((question, at) => [
       make('li', { class: 'asked' }, make('p', { class: 'role' }, `turn ${at + 1}`), say(question)),
-      make('li', { class: 'said' }, make('p', { class: 'role' }, `reply${cutOff(row, at)}`), say(row[REPLIES][at], 'an empty reply'),
+      make('li', { class: 'said' }, make('p', { class: 'role' }, `reply${cutOff(row, at)}`), say(row[REPLIES][at], 'an empty reply', (row[MORE].read || [])[at]),
         golds[at] == null && !verdicts[at] ? '' : make('p', { class: 'expected' }, ...(golds[at] == null ? [] : ['gold: ', make('bdi', {}, ...drawText(golds[at]))]),
           ...(verdicts[at] ? [golds[at] == null ? '' : ' · ', 'judge: ', make('bdi', {}, ...drawText(verdicts[at][1]))] : []))),
     ])));
@@ -251,7 +251,7 @@
       answers.length ? make('div', { class: 'answers' }, ...answers.map(([name, text]) => titled(name, say(text)))) : '',
       row[MORE].losses ? losses(row) : '',
       talk ? dialogue(row) : '',
-      ...(talk ? [] : row[REPLIES]).map((reply, at) => titled(`${many ? `Reply ${at + 1}` : 'Reply'}${cutOff(row, at)}`, say(reply, 'an empty reply'))),
+      ...(talk ? [] : row[REPLIES]).map((reply, at) => titled(`${many ? `Reply ${at + 1}` : 'Reply'}${cutOff(row, at)}`, say(reply, 'an empty reply', (row[MORE].read || [])[at]))),
       ...row[REASONING].filter(Boolean).map((thought, at, all) => make('details', {}, make('summary', {}, all.length > 1 ? `Reasoning ${at + 1}` : 'Reasoning', ` (${thought.length.toLocaleString('en')} characters)`), say(thought))),
       ...(row[MORE].judge || []).flatMap(([prompt, reply], at, all) => {
         const box = make('details', {}, make('summary', {}, all.length > 1 ? `Judge's prompt ${at + 1}` : "Judge's prompt"));

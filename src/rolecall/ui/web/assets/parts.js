@@ -8,8 +8,8 @@ export const Drawn = ({ make, deps, after, ...rest }) => {
   return html`<div ref=${box} ...${rest}></div>`;
 };
 const SCROLLS = 600; // a text that is longer may scroll, so it can be reached by keyboard
-export const Text = ({ text, query = '', blanks = false }) => html`<${Drawn} class="say" dir="auto" deps=${[text, query, blanks]}
-  ...${text.length > SCROLLS ? { tabindex: 0, role: 'group', 'aria-label': t('Text') } : {}} make=${() => Draw.drawLong(text, query.toLowerCase(), blanks)} />`;
+export const Text = ({ text, query = '', blanks = false, place = null }) => html`<${Drawn} class="say" dir="auto" deps=${[text, query, blanks]}
+  ...${text.length > SCROLLS ? { tabindex: 0, role: 'group', 'aria-label': t('Text') } : {}} make=${() => Draw.drawRead(text, place, query.toLowerCase(), blanks)} />`;
 
 export const Problem = ({ error, again }) => (error ? html`<div class="problem" role="alert">
   <div>${error.split('\n').map((line) => html`<p>${line}</p>`)}</div>${again ? html`<button type="button" onClick=${again}>${t('Try again')}</button>` : null}</div>` : null);

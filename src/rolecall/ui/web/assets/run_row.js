@@ -14,8 +14,8 @@ const badgeOf = (one) => {
   return [`${marks[one.verdict] || ''}${t(one.verdict)}${also}`, one.verdict in marks ? one.verdict : ''];
 };
 export const Badge = ({ one }) => { const [said, kind] = badgeOf(one); return html`<span class=${`badge ${kind}`}>${said}</span>`; };
-export const Answer = ({ name, text, query = '' }) => html`<div><h4>${name}</h4>${text ? html`<${Text} text=${text} query=${query} />` : html`<p class="say empty">${t('empty')}</p>`}</div>`;
-export const Replies = ({ found, query = '' }) => html`${found.replies.map((reply, at) => html`<${Answer} name=${found.replies.length > 1 ? `${t('Reply')} ${at + 1}` : t('Reply')} text=${reply} query=${query} />`)}
+export const Answer = ({ name, text, query = '', place = null }) => html`<div><h4>${name}</h4>${text ? html`<${Text} text=${text} query=${query} place=${place} />` : html`<p class="say empty">${t('empty')}</p>`}</div>`;
+export const Replies = ({ found, query = '' }) => html`${found.replies.map((reply, at) => html`<${Answer} name=${found.replies.length > 1 ? `${t('Reply')} ${at + 1}` : t('Reply')} text=${reply} query=${query} place=${(found.read_from || [])[at]} />`)}
   ${found.reasoning.map((thought) => html`<details><summary>${t('Reasoning')} (${number(thought.length)})</summary><${Text} text=${thought} query=${query} /></details>`)}`;
 
 const Label = ({ run, wanted, value }) => {
