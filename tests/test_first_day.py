@@ -452,6 +452,10 @@ def test_a_saved_config_sends_the_same_requests(suffix: str, folder: Path, capsy
     assert prints[0] == prints[1]
     assert len(prints[0]) == 3
     assert 'the file exists.' in message(capsys, 'run', *ask, '--save-config', f'quiz{suffix}')
+    assert main(['init', *ask, *more[2:], '-o', f'quiz{suffix}', '--force']) == 0
+    assert main(['run', f'quiz{suffix}', '--limit', '3', '--out', 'third', '-q']) == 0
+    with RunReader('third') as run:
+        assert [one.fingerprints for one in run.results()] == [one[3] for one in prints[0]]
 
 
 @pytest.mark.parametrize(

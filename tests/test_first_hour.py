@@ -81,6 +81,6 @@ def test_the_first_hour_goes_from_a_wheel_and_a_csv_to_a_gated_comparison(
     assert 'sent differently' in rolecall('compare', 'runs/first', 'runs/second')
     assert 'TOO FEW ROWS TO TELL' in rolecall('compare', 'runs/first', 'runs/first', '--gate', code=3)
     assert 'NOT WORSE' in rolecall('compare', 'runs/first', 'runs/first', '--gate', '--margin', '100')
-    assert 'runs/second' in rolecall('runs')
+    assert 'runs/second' in rolecall('runs', 'list')
     assert 'capitals.cvs: no such file' in rolecall('init', 'capitals.cvs', code=2)
     assert "Did you mean 'smollm2'?" in rolecall('run', 'capitals.py', '--model', 'smolm2', code=2)

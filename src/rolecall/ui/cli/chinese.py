@@ -71,7 +71,7 @@ _INIT = {
     'a file of rows: CSV, JSONL, JSON, TSV, Parquet': '数据文件：CSV、JSONL、JSON、TSV、Parquet',
     'ask nothing: take what the columns look like': '不提问：按各列的样子决定',
     'the config to write (default: NAME.py)': '要写出的配置文件（默认：NAME.py）',
-    'the model to ask (default: smollm2)': '要询问的模型（默认：smollm2）',
+    'what run asks with these options': '与 run 使用这些选项时的提问相同',
     'replace the config if it exists': '配置已存在时覆盖它',
 }
 _VIEW = {

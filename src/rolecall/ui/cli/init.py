@@ -7,7 +7,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.languages import translate_message
-from rolecall.ui.cli.options import add_encoding_option, declare_command, fail, print_note
+from rolecall.ui.cli.options import (
+    add_selection_options,
+    add_source_options,
+    declare_command,
+    fail,
+    open_experiment,
+    print_note,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,22 +29,45 @@ def add_init(commands: Any) -> None:
         'init',
         'write a first config for a file of rows',
         'Look at the columns of a file of rows, ask three questions, and write a commented config that runs.',
-        '  rolecall init rows.csv\n  rolecall init rows.jsonl --yes -o eval.py --model openai/gpt-4.1-mini',
+        '  rolecall init rows.csv\n  rolecall init rows.jsonl --yes -o eval.py --model openai/gpt-4.1-mini\n'
+        '  rolecall init rows.jsonl --answer label --choices A,B,C,D --shots 5      what run asks with these options',
     )
-    parser.set_defaults(run=_init)
+    parser.set_defaults(run=lambda arguments: _init(arguments, parser))
     parser.add_argument('rows', metavar='FILE', help='a file of rows: CSV, JSONL, JSON, TSV, Parquet')
     parser.add_argument('-y', '--yes', action='store_true', help='ask nothing: take what the columns look like')
     parser.add_argument('-o', '--output', metavar='FILE', help='the config to write (default: NAME.py)')
-    parser.add_argument('--model', metavar='NAME', default='smollm2', help='the model to ask (default: smollm2)')
-    add_encoding_option(parser)
     parser.add_argument('--force', action='store_true', help='replace the config if it exists')
+    own = {*parser._actions}
+    add_selection_options(parser)
+    add_source_options(parser, asks_models=True)
+    parser.add_argument('--silence', nargs='+', default=[])
+    for action in parser._actions:
+        if action not in own and action.dest not in _SHOWN:
+            action.help = argparse.SUPPRESS  # `rolecall run --help` lists them
 
 
-def _init(arguments: argparse.Namespace) -> int:
+_SHOWN = ('model', 'encoding', 'template', 'answer', 'choices', 'metric', 'shots')
+_GUESSED_WITH = ('rows', 'yes', 'output', 'force', 'encoding', 'model', 'lang', 'run')
+"""Options with which the columns are guessed; any other is an option of `rolecall run`, which says what is asked."""
+
+
+def _save(arguments: argparse.Namespace, target: Path) -> int:
+    """Write the config that the options of `rolecall run` stand for."""
+    from rolecall.ui.cli.run import save_experiment
+
+    experiment = open_experiment(arguments, arguments.rows, asks_models=True)
+    target.unlink(missing_ok=True)
+    save_experiment(experiment, target)
+    print(translate_message(f'Wrote {target}.'))
+    print(translate_message(f'Next: rolecall view {target}, then rolecall run {target}'))
+    return 0
+
+
+def _init(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     from pathlib import Path
 
     from rolecall.experiment.opening.first_config import guess_columns, write_config
-    from rolecall.models.model_names import resolve_model
+    from rolecall.models.model_names import DEFAULT_MODEL, resolve_model
     from rolecall.runs.atomic import write_atomically
     from rolecall.strings import printable
 
@@ -47,13 +77,18 @@ def _init(arguments: argparse.Namespace) -> int:
     stem = rows.name.split('.')[0]
     default = f'{stem}_eval.py' if _hides_module(Path(f'{stem}.py')) else f'{stem}.py'
     target = Path(arguments.output or default)
-    if target.suffix != '.py':
+    options = [name for name in vars(arguments) if name not in _GUESSED_WITH]
+    as_run = len(arguments.model) > 1 or any(getattr(arguments, name) != parser.get_default(name) for name in options)
+    if target.suffix != '.py' and not as_run:
         return fail(f'{target}: the config is written as Python; give a name that ends in .py.')
     if _hides_module(target):
         return fail(f'{target} would hide the Python module {target.stem!r}. Choose another: -o {target.stem}_eval.py')
     if target.exists() and not arguments.force:
         return fail(f'{target} exists. Give another name with -o, or replace it with --force.')
-    resolve_model(arguments.model, where='--model')
+    if as_run:
+        return _save(arguments, target)
+    model = next(iter(arguments.model), DEFAULT_MODEL)
+    resolve_model(model, where='--model')
     guess = guess_columns(rows, arguments.encoding)
     if not arguments.yes and sys.stdin.isatty():
         try:
@@ -61,7 +96,7 @@ def _init(arguments: argparse.Namespace) -> int:
         except EOFError:
             return fail('nothing was written.')
     notes: list[str] = []
-    text = write_config(rows, guess, model=arguments.model, target=target, notes=notes)
+    text = write_config(rows, guess, model=model, target=target, notes=notes)
     with write_atomically(target) as part, open(part, 'w', encoding='utf-8') as config:
         config.write(text)
     scored = (

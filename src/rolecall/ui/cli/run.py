@@ -125,7 +125,8 @@ def _run(arguments: argparse.Namespace) -> int:
     options = _read_options(arguments)
     experiment = open_experiment(arguments, arguments.config, asks_models=True)
     if arguments.save_config:
-        _save(arguments, experiment)
+        save_experiment(experiment, arguments.save_config, arguments.limit)
+        print_note(f'wrote {arguments.save_config}: rolecall run {arguments.save_config} sends the same requests.')
     out = shared_out = Path(arguments.out or Path('runs') / experiment.name)
     if options.share is not None:
         out = out / f'rank-{options.share.rank}-of-{options.share.of}'
@@ -158,7 +159,8 @@ def _print_aside(line: str) -> None:
     print(wrap_for(sys.stderr, printable(translate_message(line))), file=sys.stderr)
 
 
-def _save(arguments: argparse.Namespace, experiment: Experiment) -> None:
+def save_experiment(experiment: Experiment, target: str | Path, limit: int | None = None) -> None:
+    """Write what is asked as a config that asks the same."""
     from pathlib import Path
 
     from rolecall.errors import ConfigError, Problem
@@ -169,10 +171,8 @@ def _save(arguments: argparse.Namespace, experiment: Experiment) -> None:
         raise ConfigError(Problem('--save-config', what, 'Name the files in the config: data_files.'))
     if experiment.problems:
         raise ConfigError(experiment.problems)
-    target = Path(arguments.save_config)
     places = {*(task.where for task in experiment.tasks), *(model.where for model in experiment.models)}
-    save_config(experiment.config, target, places=places, limit=arguments.limit)
-    print_note(f'wrote {target}: rolecall run {target} sends the same requests.')
+    save_config(experiment.config, Path(target), places=places, limit=limit)
 
 
 _SLURM = (('SLURM_ARRAY_TASK_ID', 'SLURM_ARRAY_TASK_COUNT'), ('SLURM_PROCID', 'SLURM_NTASKS'))
