@@ -108,6 +108,8 @@ class RunOptions:
             from rolecall.models.prices import read_prices
 
             object.__setattr__(self, 'prices', read_prices(self.prices))
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(Problem('limit', f'limit must be at least 1, got {self.limit}.'))
         rerun = (self.rerun,) if isinstance(self.rerun, str) else tuple(self.rerun)
         object.__setattr__(self, 'rerun', rerun)
         unknown = [outcome for outcome in sorted(rerun) if outcome not in OUTCOMES]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.overrides import Overrides
@@ -68,8 +67,6 @@ def run(
     >>> done.scores.value()
     50.0
     """
-    if limit is not None and limit < 1:
-        raise ConfigError(Problem('limit', f'limit must be at least 1, got {limit}.'))
     options = SourceOptions(
         models=list_models(model),
         model_name=model_name,
