@@ -10,10 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from reply_growth import SHAPES, growth_faults, subjects
 
-FEW = (
-    *('newlines', 'digits', 'nested pairs', 'boxed', 'mixed', 'capital labels', 'one han character'),
-    *(r'spaces after \boxed{', 'newlines after Answer:'),
-)
+FEW = ('newlines after A', 'spaces after A', 'nested pairs', 'boxed', 'mixed', r'spaces after \boxed{')
 
 
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')  # a limit that ends a finaliser
@@ -30,10 +27,10 @@ def test_the_shapes_cover_what_weak_models_repeat() -> None:
     assert all(len(make(2000)) >= 1900 for make in SHAPES.values())
 
 
-def test_a_quadratic_call_is_noticed() -> None:
-    def search(reply: str) -> object:
-        import re
+@pytest.mark.parametrize(('power', 'noticed'), [(1, False), (2, True)])
+def test_a_quadratic_call_is_noticed(power: int, noticed: bool) -> None:
+    def work(reply: str) -> None:
+        for _ in range(40 * len(reply) ** power):
+            pass
 
-        return re.search(r'a*b', reply)
-
-    assert growth_faults(search, (1000, 8000, 64_000), ['one letter']) != []
+    assert bool(growth_faults(work, (100, 1600), ['one letter'])) is noticed

@@ -35,7 +35,9 @@ _RATINGS = (
         rf'|[打给][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])',
         re.IGNORECASE,
     ),
-    re.compile(rf'(?<![\w./-]){_POINTS}\s*(?:/|out\s+of)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}\s*(?:分|points?)?[\W_]*\Z'),
+    re.compile(
+        rf'(?<![\w./-]){_POINTS}\s*(?:/|out\s+of)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}(?:\s*(?:分|points?))?[\W_]*\Z'
+    ),
 )
 """Ways to state a rating, the clearest first."""
 _RATING_OF_ALL = re.compile(

@@ -22,7 +22,7 @@ _LATELY = 400
 _OPEN, _CLOSE = '([{【<"\'“‘*$', ')]}】>"\'”’*$'
 _AROUND = ' \t\r\n*_#>-.:,;!?。！？"\'“”‘’([{【)]}】$\\<>✅✔☑✓👉—–…%'
 _AFTER = re.compile(
-    r'\s*[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|\s*(?:\n|\Z)|\s[-–—(|]|\s*[一-鿿✓✔✅✗✘❌→—–]|[-–—]\s)'
+    r'\s{0,80}[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|\s{0,80}(?:\n|\Z)|\s[-–—(|]|\s{0,80}[一-鿿✓✔✅✗✘❌→—–]|[-–—]\s)'
 )
 _BECAUSE = re.compile(
     r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que)(?![a-z])'
