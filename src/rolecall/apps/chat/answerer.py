@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeVar, cast
 
 from rolecall.apps.chat.adapters import Adapter
@@ -112,15 +111,11 @@ class Answerer:
         """
         model, policy, started = self.line.model, self.line.retry_policy, asyncio.Event()
         self.line.share_prefixes(request)
-        if on_piece is not None or first_token is not None:
-            note = partial(asyncio.get_running_loop().call_soon_threadsafe, started.set)
-
-            def pass_on(piece: StreamPiece) -> None:
-                note()
-                if on_piece is not None:
-                    on_piece(piece)
-
-            model = cast(Model, StreamedCall(model, pass_on, begins_thinking=begins_thinking, on_event=note))
+        if first_token is not None:
+            on_piece, note = _note_first(on_piece, started)
+            model = cast(Model, StreamedCall(model, on_piece, begins_thinking=begins_thinking, on_event=note))
+        elif on_piece is not None:
+            model = cast(Model, StreamedCall(model, on_piece, begins_thinking=begins_thinking))
         if self.options.retries is not None:
             policy = replace(policy, retries=self.options.retries, when_busy=2 * self.options.retries)
         client = ConcurrentClient(model, _ONE, policy)
@@ -134,6 +129,22 @@ class Answerer:
                 raise ModelError(str(error), transient=cause.transient, status=cause.status) from cause
             raise cause if cause is not None else error from None
         return cast(Reply, reply)
+
+
+def _note_first(on_piece: OnPiece | None, started: asyncio.Event) -> tuple[OnPiece, Callable[[], None]]:
+    """What takes the pieces and other events of a stream, from any thread, and notes the first of them."""
+    loop = asyncio.get_running_loop()
+
+    def note() -> None:
+        if not started.is_set():
+            loop.call_soon_threadsafe(started.set)
+
+    def pass_on(piece: StreamPiece) -> None:
+        note()
+        if on_piece is not None:
+            on_piece(piece)
+
+    return pass_on, note
 
 
 async def _start_in_time(sending: Coroutine[Any, Any, T], started: asyncio.Event, seconds: float) -> T:

@@ -282,9 +282,13 @@ def adapt_to_vendor(options: CallSettings, vendor: str, refused: Collection[str]
         if name in lacks:
             remedy = lacks[name] or 'Leave it out, or give it to the modules that have it.'
             raise ModuleError(f'the API of {vendor} has no {name}. {remedy}')
-    extra = dict(sampling.extra)
+    extra = sampling.extra
     if vendor == 'mistral' and sampling.seed is not None:
-        extra['random_seed'], sampling = sampling.seed, replace(sampling, seed=None)
-    if vendor == 'anthropic' and 'user' in extra:
-        extra['metadata'] = {'user_id': extra.pop('user'), **extra.get('metadata', {})}
-    return replace(options, sampling=replace(sampling, extra=extra))
+        translated = replace(sampling, seed=None, extra={**extra, 'random_seed': sampling.seed})
+    elif vendor == 'anthropic' and 'user' in extra:
+        rest = {name: value for name, value in extra.items() if name != 'user'}
+        metadata = {'user_id': extra['user'], **extra.get('metadata', {})}
+        translated = replace(sampling, extra={**rest, 'metadata': metadata})
+    else:
+        return options
+    return replace(options, sampling=translated)

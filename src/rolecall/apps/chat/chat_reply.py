@@ -140,6 +140,8 @@ def sum_usage(usages: Sequence[Usage]) -> Usage:
     >>> total.input_tokens, total.output_tokens, total.cached_tokens
     (24, 5, None)
     """
+    if len(usages) == 1:
+        return usages[0]
     sums = {}
     for field in fields(Usage):
         amounts = [amount for usage in usages if (amount := getattr(usage, field.name)) is not None]

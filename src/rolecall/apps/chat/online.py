@@ -142,6 +142,7 @@ class OnlineChatModule(ChatModule):
         )
         adapter = AnthropicAdapter(thinking) if service.anthropic else OpenAIAdapter(thinking)
         price = find_price({'model': self.model, 'price': options.get('price')})
+        self._vendor = 'mistral' if '//api.mistral.ai/' in f'{built.identity["server"]}/' else self.source
         self._shared = Connection(built, adapter, retry_policy, price)
         weakref.finalize(self._shared, _close, built)
         super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
@@ -177,7 +178,7 @@ class OnlineChatModule(ChatModule):
 
     def _read_options(self, options: Mapping[str, Any]) -> CallSettings:
         refused = self._shared.model.capabilities.refuses
-        return adapt_to_vendor(super()._read_options(options), _find_vendor(self.source, self.base_url), refused)
+        return adapt_to_vendor(super()._read_options(options), self._vendor, refused)
 
     @property
     def _name(self) -> str:
@@ -217,11 +218,6 @@ def _suggest_source(name: str, word: str) -> str:
         return f"It is a model: write OnlineChatModule('{vendor}/{name}')."
     hint = did_you_mean(word, [*SOURCES, *ALIASES])
     return hint if hint.startswith('Did') else f"{hint} For a model name, write model='{name}'."
-
-
-def _find_vendor(source: str, base_url: str) -> str:
-    """The vendor whose API is asked: the source's name, or that of a known address."""
-    return 'mistral' if '//api.mistral.ai/' in f'{base_url}/' else source
 
 
 def _leave_secrets_out(made_with: Mapping[str, Any]) -> dict[str, Any]:
