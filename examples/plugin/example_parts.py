@@ -11,7 +11,7 @@ from typing import Any
 from rolecall import PromptTemplate
 from rolecall.experiment.inferencers.inferencer import Prediction, only_step
 from rolecall.experiment.lint import Rule
-from rolecall.experiment.lint.finding import Hit
+from rolecall.experiment.lint.finding import Violation
 from rolecall.models import Sampling
 from rolecall.sources.retrievers import Picked
 
@@ -86,11 +86,11 @@ def load_sums(count: int = 10, seed: int = 0) -> dict[str, list[dict[str, str]]]
     return {'train': rows[:3], 'test': rows[3:]}
 
 
-def find_shouting(subject: Any, asked: Any) -> Iterator[Hit]:
+def find_shouting(subject: Any, asked: Any) -> Iterator[Violation]:
     """Rows whose text is all capitals."""
     for name, value in asked.values.items():
         if isinstance(value, str) and len(value) > 3 and value.isupper():
-            yield Hit(f'the column {name!r} is written in capitals.', about=name, example=value)
+            yield Violation(f'the column {name!r} is written in capitals.', about=name, example=value)
 
 
 SHOUTING = Rule(

@@ -16,7 +16,7 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.rows_config import Task
 from rolecall.experiment.opening.source import SourceOptions, assemble, list_models
 from rolecall.experiment.opening.tasks import TaskEntry
-from rolecall.experiment.pairs.pair import Pair, Picking, Preview
+from rolecall.experiment.pairs.pair import Pair, Preview, ShotPicker
 from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset
 
@@ -164,8 +164,8 @@ class Experiment:
         key = (task.where, model.where if model is not None else None)
         if key not in self._pairs:
             peer = next((pair for (where, _), pair in self._pairs.items() if where == task.where), None)
-            picking = peer.picking if peer is not None else Picking(task, self.dataset(task), keeps=True)
-            self._pairs[key] = _compile(task, model, picking)
+            picker = peer.picker if peer is not None else ShotPicker(task, self.dataset(task), keeps=True)
+            self._pairs[key] = _compile(task, model, picker)
         return self._pairs[key]
 
     def pairs(
@@ -183,8 +183,8 @@ class Experiment:
         """One dataset with each model. Every model is shown the same examples."""
         data = self._datasets.get(task.where) or self._open(task)
         rows = replace(data, test=data.train) if split == 'train' else data
-        picking = Picking(task, rows, keeps=len(self.models) > 1)
-        return (_compile(task, model, picking) for model in self.models or (None,))
+        picker = ShotPicker(task, rows, keeps=len(self.models) > 1)
+        return (_compile(task, model, picker) for model in self.models or (None,))
 
     def previews(self, *, limit: int | None = None, replies: Sequence[str] | None = None) -> Iterator[Preview]:
         """Every request, with the origin of every character. `limit` bounds the rows of each dataset, `replies` stand
@@ -205,8 +205,8 @@ def _files_of(abbr: str, files: Files) -> Mapping[str, str] | None:
     return by_abbr.get(abbr) or next(iter(fits), None) or for_all or None
 
 
-def _compile(task: TaskEntry, model: ModelEntry | None, picking: Picking) -> Pair:
-    return Pair(task, model, picking.data, picking=picking)
+def _compile(task: TaskEntry, model: ModelEntry | None, picker: ShotPicker) -> Pair:
+    return Pair(task, model, picker.data, picker=picker)
 
 
 def match_abbr(named: Sequence[_Named], pattern: str | Sequence[str], what: str) -> tuple[_Named, ...]:

@@ -284,7 +284,7 @@ class Run:
         """The rows of a pair that have to be asked, with a word to the listener."""
         total = self._chooser.count(pair)
         self._listener.on_pair_start(pair.dataset, pair.model.name, total, lambda: client.activity)
-        pair.pair.picking.on_indexing = tell_indexing(pair.dataset, self._listener)
+        pair.pair.picker.on_indexing = tell_indexing(pair.dataset, self._listener)
         return self._chooser.choose(pair)
 
     def _start_scoring(self, pair: PairRun, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

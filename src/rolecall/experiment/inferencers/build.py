@@ -36,10 +36,10 @@ def build_inferencer(
     >>> build_inferencer('GenInferencer', {'max_out_len': 8}, entry={'max_out_len': 512}).needs
     ('generate',)
     """
-    found = INFERENCERS.get(name) if own is None else own
-    if found is None:
-        known = ', '.join(INFERENCERS)
-        remedy = f'These can be run: {known}.'
+    inferencer = INFERENCERS.get(name) if own is None else own
+    if inferencer is None:
+        names = ', '.join(INFERENCERS)
+        remedy = f'These can be run: {names}.'
         if name == 'ToTInferencer':
             remedy = "OpenCompass' own class runs where that package is installed: load_config(…, foreign='real')."
         raise ConfigError(Problem('', f'{name} can be previewed, but not run.', remedy))
@@ -60,20 +60,20 @@ def build_inferencer(
         'normalizing_str': before,
         'single_token': options.get('single_token', True),
     }
-    if is_reference_class(found):
-        return PackageInferencer(found, options, offered['sampling'])
-    return _make(name, found, offered) if isinstance(found, type) else found
+    if is_reference_class(inferencer):
+        return PackageInferencer(inferencer, options, offered['sampling'])
+    return _make(name, inferencer, offered) if isinstance(inferencer, type) else inferencer
 
 
-def _make(name: str, found: type[Any], offered: Mapping[str, Any]) -> Inferencer:
+def _make(name: str, kind: type[Any], offered: Mapping[str, Any]) -> Inferencer:
     """The class called with what it takes of the options, the model's sampling among them."""
-    wanted = inspect.signature(found).parameters
-    given = {option: value for option, value in offered.items() if option in wanted}
-    if problems := argument_problems(found, given, name=name):
+    wanted = inspect.signature(kind).parameters
+    accepted = {option: value for option, value in offered.items() if option in wanted}
+    if problems := argument_problems(kind, accepted, name=name):
         raise ConfigError(problems)
     with user_code(f'making the inferencer {name}', where=''):
-        made: Inferencer = found(**given)
-    return made
+        inferencer: Inferencer = kind(**accepted)
+    return inferencer
 
 
 def _check_options(options: Mapping[str, Any]) -> list[Problem]:

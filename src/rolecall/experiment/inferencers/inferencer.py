@@ -84,11 +84,11 @@ def only_step(pair: Pair, row: Row, picked: Picked) -> Step:
 
 async def wait_for_all(calls: Iterable[Awaitable[T]]) -> list[T]:
     """The results of all calls. If one fails the others are still waited for, so that none is left behind."""
-    came = await asyncio.gather(*calls, return_exceptions=True)
-    for one in came:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in came if not isinstance(one, BaseException)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 def requests_of(step: Step) -> list[Request]:

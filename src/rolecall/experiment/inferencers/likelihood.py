@@ -43,30 +43,32 @@ class LLInferencer:
         texts = [text_of_request(request) for request in requests]
         scored = await ask.score(requests)
         boundaries = self._boundaries(row, scored, texts)
-        weighed = [losses(one, answer_from=at.token) for one, at in zip(scored, boundaries, strict=True)]
-        shown = [
+        weighed = [losses(scores, answer_from=at.token) for scores, at in zip(scored, boundaries, strict=True)]
+        records = [
             {
                 'label': str(label),
                 'log_likelihood': -(each.sum or 0.0),
                 **each.as_dict(),
-                'boundary': at.as_dict(one, text),
+                'boundary': at.as_dict(scores, text),
             }
-            for (label, _), each, at, one, text in zip(step.requests, weighed, boundaries, scored, texts, strict=True)
+            for (label, _), each, at, scores, text in zip(
+                step.requests, weighed, boundaries, scored, texts, strict=True
+            )
         ]
         chosen = best({label: each.sum for (label, _), each in zip(step.requests, weighed, strict=True)})
-        return Prediction(chosen, details={**step.details, 'labels': shown}, shots_dropped=step.shots_dropped)
+        return Prediction(chosen, details={**step.details, 'labels': records}, shots_dropped=step.shots_dropped)
 
     def _boundaries(self, row: Row, scored: Sequence[Scored], texts: Sequence[str | None]) -> list[Boundary]:
         if self.column not in row:
             return boundary_by_labels(scored, texts)
         cont = text_of(row[self.column])
-        found: list[Boundary | None] = []
-        for one, text in zip(scored, texts, strict=True):
+        boundaries: list[Boundary | None] = []
+        for scores, text in zip(scored, texts, strict=True):
             at = -1 if text is None or not cont else text.rfind(cont)
             if text is not None and at < 0:
                 raise RenderError(f'the prompt does not hold the {self.column!r} of its row, {cont!r:.60}.')
-            found.append(boundary_by_place(one, at, 'cont') if at >= 0 else None)
-        placed = [boundary for boundary in found if boundary is not None]
+            boundaries.append(boundary_by_place(scores, at, 'cont') if at >= 0 else None)
+        placed = [boundary for boundary in boundaries if boundary is not None]
         return placed if len(placed) == len(scored) else boundary_by_ending(scored)
 
 
@@ -92,19 +94,19 @@ class LikelihoodInferencer:
         places = pair.answers_at(row, step)
         scored = await self._score(pair, step, places, ask)
         sums: list[list[float | None]] = []
-        shown = []
-        for (label, request), one in zip(step.requests, scored, strict=True):
+        records = []
+        for (label, request), scores in zip(step.requests, scored, strict=True):
             text = text_of_request(request)
             at = self._begin(text, places.get(label, 0))
-            boundary = boundary_by_place(one, at, 'sep') if at else Boundary(0, 'all', 0)
+            boundary = boundary_by_place(scores, at, 'sep') if at else Boundary(0, 'all', 0)
             if boundary is None:
                 raise RenderError('this model does not say where its tokens stand, so a continuation has no beginning.')
-            log = self._add([value for value in one.logprobs[boundary.token :] if value is not None], pair)
-            counted = zip(one.greedy[boundary.token :], one.logprobs[boundary.token :], strict=False)
-            greedy = all(flag for flag, value in counted if value is not None) if one.greedy else None
+            log = self._add([value for value in scores.logprobs[boundary.token :] if value is not None], pair)
+            counted = zip(scores.greedy[boundary.token :], scores.logprobs[boundary.token :], strict=False)
+            greedy = all(flag for flag, value in counted if value is not None) if scores.greedy else None
             sums.append([log, greedy])
-            shown.append({'label': str(label), 'log_likelihood': log, 'boundary': boundary.as_dict(one, text)})
-        return Prediction(sums, details={**step.details, 'continuations': shown}, shots_dropped=step.shots_dropped)
+            records.append({'label': str(label), 'log_likelihood': log, 'boundary': boundary.as_dict(scores, text)})
+        return Prediction(sums, details={**step.details, 'continuations': records}, shots_dropped=step.shots_dropped)
 
     def _add(self, logprobs: Sequence[float], pair: Pair) -> float:
         if not self.adds_plainly:
@@ -158,14 +160,14 @@ class CLPInferencer:
         boundaries = boundary_by_labels(scored, texts)
         ends = [at.token + 1 if self.single_token else None for at in boundaries]
         logs = [
-            math.fsum(value for value in one.logprobs[at.token : end] if value is not None)
-            for one, at, end in zip(scored, boundaries, ends, strict=True)
+            math.fsum(value for value in scores.logprobs[at.token : end] if value is not None)
+            for scores, at, end in zip(scored, boundaries, ends, strict=True)
         ]
-        shown = [
-            {'choice': choice, 'log_probability': log, 'boundary': at.as_dict(one, whole)}
-            for (choice, _), log, at, one, whole in zip(step.requests, logs, boundaries, scored, texts, strict=True)
+        records = [
+            {'choice': choice, 'log_probability': log, 'boundary': at.as_dict(scores, whole)}
+            for (choice, _), log, at, scores, whole in zip(step.requests, logs, boundaries, scored, texts, strict=True)
         ]
-        return Prediction(_shares(logs), details={**step.details, 'choices': shown}, shots_dropped=step.shots_dropped)
+        return Prediction(_shares(logs), details={**step.details, 'choices': records}, shots_dropped=step.shots_dropped)
 
 
 def _shares(logs: list[float]) -> list[float]:

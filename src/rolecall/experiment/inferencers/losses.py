@@ -40,13 +40,13 @@ class Boundary:
 
     def as_dict(self, scored: Scored, text: str | None) -> dict[str, Any]:
         """What is stored: the token's number, its id and its text."""
-        shown: dict[str, Any] = {'token': self.token, 'id': scored.ids[self.token], 'by': self.by}
+        record: dict[str, Any] = {'token': self.token, 'id': scored.ids[self.token], 'by': self.by}
         if scored.offsets and text is not None:
             start, stop = scored.offsets[self.token]
-            shown['text'] = text[start:stop]
+            record['text'] = text[start:stop]
         if self.shared:
-            shown['carries_context'] = self.shared
-        return shown
+            record['carries_context'] = self.shared
+        return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class Losses:
 
     def as_dict(self) -> dict[str, Any]:
         """The losses that are known."""
-        known = {name: getattr(self, name) for name in DECIDE_BY} | {
+        values = {name: getattr(self, name) for name in DECIDE_BY} | {
             'tokens': self.tokens,
             'answer_tokens': self.answer_tokens,
         }
-        return {name: value for name, value in known.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def losses(scored: Scored, *, answer_from: int | None = None, answer: str | None = None) -> Losses:
@@ -109,13 +109,13 @@ def boundary_by_labels(scored: Sequence[Scored], texts: Sequence[str | None]) ->
     """
     pairs = list(zip(scored, texts, strict=True))
     if len(scored) < 2:
-        return [Boundary(min(1, len(one.ids) - 1), 'all', None if text is None else 0) for one, text in pairs]
-    shortest = min(len(one.ids) for one in scored)
-    token = max(0, min(common_length([_tokens(one, text) for one, text in pairs]), shortest - 1))
+        return [Boundary(min(1, len(scores.ids) - 1), 'all', None if text is None else 0) for scores, text in pairs]
+    shortest = min(len(scores.ids) for scores in scored)
+    token = max(0, min(common_length([_tokens(scores, text) for scores, text in pairs]), shortest - 1))
     common = _common_characters([text or '' for text in texts])
     return [
-        Boundary(token, 'labels', None if text is None else one.offsets[token][0] if one.offsets else common)
-        for one, text in pairs
+        Boundary(token, 'labels', None if text is None else scores.offsets[token][0] if scores.offsets else common)
+        for scores, text in pairs
     ]
 
 
@@ -134,8 +134,8 @@ def _common_characters(texts: Sequence[str]) -> int:
 
 def boundary_by_ending(scored: Sequence[Scored]) -> list[Boundary]:
     """The first token of what all prompts end with, for each of them."""
-    same = common_length([one.ids[::-1] for one in scored])
-    return [Boundary(min(len(one.ids) - 1, max(1, len(one.ids) - same)), 'cont') for one in scored]
+    same = common_length([scores.ids[::-1] for scores in scored])
+    return [Boundary(min(len(scores.ids) - 1, max(1, len(scores.ids) - same)), 'cont') for scores in scored]
 
 
 def boundary_by_place(scored: Scored, at: int, by: Literal['sep', 'cont']) -> Boundary | None:
@@ -153,5 +153,5 @@ def answer_text(text: str | None, boundary: Boundary) -> str | None:
 
 def best(values: Mapping[Hashable, float | None]) -> Hashable:
     """The label with the lowest loss; of equal ones the first."""
-    known = {label: value for label, value in values.items() if value is not None}
-    return min(known, key=lambda label: known[label])
+    losses_by_label = {label: value for label, value in values.items() if value is not None}
+    return min(losses_by_label, key=lambda label: losses_by_label[label])

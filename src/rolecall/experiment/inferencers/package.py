@@ -63,7 +63,7 @@ class PackageInferencer:
         return Prediction(
             value,
             replies=tuple(reply.text for reply in replies),
-            reasoning=tuple(reply.reasoning for reply in replies) if any(one.reasoning for one in replies) else (),
+            reasoning=tuple(reply.reasoning for reply in replies) if any(each.reasoning for each in replies) else (),
             details={**step.details, 'requests': len(replies)},
             shots_dropped=step.shots_dropped,
             **find_fault(answered or replies),
@@ -76,8 +76,8 @@ class PackageInferencer:
                 **self.options,
                 'output_json_filepath': folder,
             }
-            found = self.kind(model=model, **options).tot_solve(prompt)
-        return [str(one) for one in found] if isinstance(found, (list, tuple)) else str(found)
+            solution = self.kind(model=model, **options).tot_solve(prompt)
+        return [str(step) for step in solution] if isinstance(solution, (list, tuple)) else str(solution)
 
 
 class _AskedModel:

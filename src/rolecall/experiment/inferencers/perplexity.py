@@ -44,38 +44,42 @@ class PPLInferencer:
         scored = await ask.score(requests_of(step))
         boundaries = _find_boundaries(labels, scored, texts, pair.answers_at(row, step))
         answers = [answer_text(text, boundary) for text, boundary in zip(texts, boundaries, strict=True)]
-        found = [
-            losses(one, answer_from=boundary.token, answer=answer)
-            for one, boundary, answer in zip(scored, boundaries, answers, strict=True)
+        losses_of_labels = [
+            losses(scores, answer_from=boundary.token, answer=answer)
+            for scores, boundary, answer in zip(scored, boundaries, answers, strict=True)
         ]
         if self.normalizing_str is not None and None not in answers:
-            found = await self._normalise(found, [str(answer) for answer in answers], self.normalizing_str, ask)
-        shown = [
-            {'label': _json_label(label), **each.as_dict(), 'boundary': boundary.as_dict(one, text)}
-            for label, each, boundary, one, text in zip(labels, found, boundaries, scored, texts, strict=True)
+            losses_of_labels = await self._normalise(
+                losses_of_labels, [str(answer) for answer in answers], self.normalizing_str, ask
+            )
+        records = [
+            {'label': _json_label(label), **each.as_dict(), 'boundary': boundary.as_dict(scores, text)}
+            for label, each, boundary, scores, text in zip(
+                labels, losses_of_labels, boundaries, scored, texts, strict=True
+            )
         ]
-        details = {**step.details, 'decide_by': self.decide_by, 'labels': shown}
-        return self._conclude(dict(zip(labels, found, strict=True)), details, step.shots_dropped)
+        details = {**step.details, 'decide_by': self.decide_by, 'labels': records}
+        return self._conclude(dict(zip(labels, losses_of_labels, strict=True)), details, step.shots_dropped)
 
     async def _normalise(
-        self, found: Sequence[Losses], answers: Sequence[str], before: str, ask: Asker
+        self, in_context: Sequence[Losses], answers: Sequence[str], before: str, ask: Asker
     ) -> list[Losses]:
         """The losses, less what the answer alone costs."""
         texts = [before + answer for answer in answers]
         scored = await ask.score(texts, shown=False)
         boundaries = _find_boundaries(range(len(texts)), scored, texts, dict.fromkeys(range(len(texts)), len(before)))
-        alone = [losses(one, answer_from=at.token) for one, at in zip(scored, boundaries, strict=True)]
+        alone = [losses(scores, answer_from=at.token) for scores, at in zip(scored, boundaries, strict=True)]
         return [
             replace(
                 with_context,
                 normalised=_subtract(with_context.per_token, without.per_token),
                 normalised_sum=_subtract(with_context.sum, without.sum),
             )
-            for with_context, without in zip(found, alone, strict=True)
+            for with_context, without in zip(in_context, alone, strict=True)
         ]
 
-    def _conclude(self, found: Mapping[Hashable, Losses], details: Mapping[str, Any], dropped: int) -> Prediction:
-        deciding = {label: getattr(each, self.decide_by) for label, each in found.items()}
+    def _conclude(self, by_label: Mapping[Hashable, Losses], details: Mapping[str, Any], dropped: int) -> Prediction:
+        deciding = {label: getattr(each, self.decide_by) for label, each in by_label.items()}
         if None in deciding.values():
             reason = f'{self.decide_by} is not known for every label: this model does not say where its tokens stand.'
             return Prediction(None, 'failed', reason, details=details, shots_dropped=dropped)
@@ -93,11 +97,11 @@ class PPLOnlyInferencer:
         step = only_step(pair, row, picked)
         request = step.requests[0][1]
         [scored] = await ask.score([request])
-        found = losses(scored)
-        details = {**step.details, 'sum': found.whole * found.tokens, 'tokens': found.tokens}
+        loss = losses(scored)
+        details = {**step.details, 'sum': loss.whole * loss.tokens, 'tokens': loss.tokens}
         if size := len((text_of_request(request) or '').encode('utf-8', 'surrogatepass')):
-            details['bits_per_byte'] = found.whole * found.tokens / math.log(2) / size
-        return Prediction(found.whole, details=details, shots_dropped=step.shots_dropped)
+            details['bits_per_byte'] = loss.whole * loss.tokens / math.log(2) / size
+        return Prediction(loss.whole, details=details, shots_dropped=step.shots_dropped)
 
 
 def _find_boundaries(
@@ -105,16 +109,16 @@ def _find_boundaries(
 ) -> list[Boundary]:
     """Where each answer begins: at the template's sep_token, otherwise at the first token in which labels differ."""
     placed = [
-        boundary_by_place(one, places[label], 'sep')
-        for label, one, text in zip(labels, scored, texts, strict=True)
+        boundary_by_place(scores, places[label], 'sep')
+        for label, scores, text in zip(labels, scored, texts, strict=True)
         if label in places and text is not None
     ]
-    found = [boundary for boundary in placed if boundary is not None]
-    return found if len(found) == len(scored) else boundary_by_labels(scored, texts)
+    boundaries = [boundary for boundary in placed if boundary is not None]
+    return boundaries if len(boundaries) == len(scored) else boundary_by_labels(scored, texts)
 
 
-def _subtract(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
+def _subtract(value: float | None, other: float | None) -> float | None:
+    return None if value is None or other is None else value - other
 
 
 def _json_label(label: Hashable) -> Any:

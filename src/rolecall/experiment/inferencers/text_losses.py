@@ -100,15 +100,15 @@ def split_windows(length: int, size: int, stride: int) -> list[tuple[int, int, i
     return windows
 
 
-def _read_spans(written: Any) -> list[tuple[int, int]] | None:
+def _read_spans(marks: Any) -> list[tuple[int, int]] | None:
     """The marked places; further numbers of a mark are left alone. None where these are not marks."""
-    if not isinstance(written, (list, tuple)):
+    if not isinstance(marks, (list, tuple)):
         return None
     spans = []
-    for one in written:
-        if not isinstance(one, (list, tuple)) or len(one) < 2 or not all(_is_place(place) for place in one[:2]):
+    for mark in marks:
+        if not isinstance(mark, (list, tuple)) or len(mark) < 2 or not all(_is_place(place) for place in mark[:2]):
             return None
-        spans.append((one[0], one[1]))
+        spans.append((mark[0], mark[1]))
     return spans
 
 

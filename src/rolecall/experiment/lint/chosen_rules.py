@@ -35,7 +35,9 @@ class ChosenRules:
         silenced = _check_rule_names(silence, 'silence', problems, rules)
         silenced |= _find_silenced_rules(config, 'lint', problems, rules, ('silence', 'rules'))
         entries: list[TaskEntry | ModelEntry] = [*tasks, *model_entries]
-        by_place = {one.where: _find_silenced_rules(one.entry, f'{one.where}.lint', problems, rules) for one in entries}
+        by_place = {
+            entry.where: _find_silenced_rules(entry.entry, f'{entry.where}.lint', problems, rules) for entry in entries
+        }
         if problems:
             raise ConfigError(problems)
         return cls(rules, silenced, by_place)
@@ -61,7 +63,7 @@ def _find_silenced_rules(
     where: str,
     problems: list[Problem],
     rules: Mapping[str, Rule],
-    known: Sequence[str] = ('silence',),
+    keys: Sequence[str] = ('silence',),
 ) -> frozenset[str]:
     """The rules that `lint=dict(silence=[…])` names."""
     lint = entry.get('lint')
@@ -72,7 +74,7 @@ def _find_silenced_rules(
             Problem(where, f'expected a dict, got {lint!r:.60}.', "Write lint=dict(silence=['rule-name']).")
         )
         return frozenset()
-    problems += [Problem(where, f'unknown key {key!r}.', did_you_mean(key, known)) for key in lint if key not in known]
+    problems += [Problem(where, f'unknown key {key!r}.', did_you_mean(key, keys)) for key in lint if key not in keys]
     named = lint.get('silence', ())
     if isinstance(named, str) or not isinstance(named, Collection):
         problems.append(Problem(f'{where}.silence', f'expected a list of rule names, got {named!r:.60}.'))

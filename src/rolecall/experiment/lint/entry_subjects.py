@@ -92,10 +92,12 @@ def describe_pair(dataset: Subject, model: Subject, task: TaskEntry, model_entry
 
 def _read_postprocessor(entry: Mapping[str, Any]) -> Postprocessor | None:
     scores = entry.get('eval_cfg')
-    written = scores.get('pred_postprocessor') if isinstance(scores, Mapping) else None
-    if not isinstance(written, Mapping) or 'type' not in written:
+    postprocessor = scores.get('pred_postprocessor') if isinstance(scores, Mapping) else None
+    if not isinstance(postprocessor, Mapping) or 'type' not in postprocessor:
         return None
-    return Postprocessor(part_name(written['type']), {key: value for key, value in written.items() if key != 'type'})
+    return Postprocessor(
+        part_name(postprocessor['type']), {key: value for key, value in postprocessor.items() if key != 'type'}
+    )
 
 
 def _find_tokenizer(entry: Mapping[str, Any]) -> tuple[Tokenizer | None, str]:
@@ -117,10 +119,10 @@ def _draws_alike(task: TaskEntry, model_entry: ModelEntry) -> bool:
 
 
 def _find_scoring_problems(task: TaskEntry, judge: JudgeEntry | None) -> tuple[Problem, ...]:
-    written = task.entry.get('eval_cfg')
-    if not isinstance(written, Mapping):
-        return () if not written else (Problem('', f'expected a dict, got {written!r:.60}.'),)
-    evaluation = {key: value for key, value in written.items() if key != 'cluster'}
+    eval_cfg = task.entry.get('eval_cfg')
+    if not isinstance(eval_cfg, Mapping):
+        return () if not eval_cfg else (Problem('', f'expected a dict, got {eval_cfg!r:.60}.'),)
+    evaluation = {key: value for key, value in eval_cfg.items() if key != 'cluster'}
     try:
         build_scorer(
             describe_scoring(evaluation, judge),
@@ -135,7 +137,7 @@ def _find_scoring_problems(task: TaskEntry, judge: JudgeEntry | None) -> tuple[P
     return ()
 
 
-def _find_namesakes(one: TaskEntry | ModelEntry, all_of_them: Sequence[TaskEntry | ModelEntry]) -> tuple[str, ...]:
+def _find_namesakes(entry: TaskEntry | ModelEntry, all_of_them: Sequence[TaskEntry | ModelEntry]) -> tuple[str, ...]:
     """Every place where the abbr is used, if it is used more than once and this is the first."""
-    places = tuple(other.where for other in all_of_them if other.abbr == one.abbr)
-    return places if len(places) > 1 and places[0] == one.where else ()
+    places = tuple(other.where for other in all_of_them if other.abbr == entry.abbr)
+    return places if len(places) > 1 and places[0] == entry.where else ()

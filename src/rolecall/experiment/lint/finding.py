@@ -1,4 +1,4 @@
-"""What the linter says: rules, what they hit on, and the findings that come of it."""
+"""What the linter says: rules, what they violation on, and the findings that come of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from rolecall.experiment.lint.subject import Asked, Level, Looked, Subject
+from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Level, Subject
 
 Severity = Literal['error', 'warning', 'info']
 SEVERITIES: tuple[Severity, ...] = ('error', 'warning', 'info')
@@ -34,19 +34,19 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """A rule applies: to a dataset or model as such, or to one row. Hits about the same thing make one finding."""
+class Violation:
+    """A rule applies to a dataset or model as such, or to one row. Violations about one thing make one finding."""
 
     message: str
     about: str = ''
-    """What in particular, a field for instance: hits about different things are different findings."""
+    """What in particular, a field for instance: violations about different things are different findings."""
     example: str = ''
     remedy: str = ''
     """What to do in this very case, before what the rule advises in general."""
     severity: Severity | None = None
     """Where this case is worse, or less bad, than the rule's usual one."""
     weight: int = 0
-    """The heaviest hit is the one that is shown."""
+    """The heaviest violation is the one that is shown."""
     if_all_of: int = 0
     """Not sure in itself: it counts only if every row shows it, and at least this many rows were seen."""
 
@@ -60,9 +60,9 @@ class Rule:
     description: str
     remedy: str
     levels: tuple[Level, ...]
-    once: Callable[[Subject], Iterator[Hit]] | None = None
-    each: Callable[[Subject, Asked], Iterator[Hit]] | None = None
-    after: Callable[[Subject, Looked], Iterator[Hit]] | None = None
+    once: Callable[[Subject], Iterator[Violation]] | None = None
+    each: Callable[[Subject, CheckedRow], Iterator[Violation]] | None = None
+    after: Callable[[Subject, CheckedRows], Iterator[Violation]] | None = None
 
 
 def excerpt(text: str, around: str = '', *, width: int = 80) -> str:

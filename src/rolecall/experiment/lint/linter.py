@@ -11,8 +11,8 @@ from rolecall.experiment.experiment import Experiment, Files
 from rolecall.experiment.lint.chosen_rules import ChosenRules
 from rolecall.experiment.lint.entry_subjects import describe_dataset, describe_model, describe_pair
 from rolecall.experiment.lint.finding import Finding
-from rolecall.experiment.lint.subject import Asked, Looked, Prompt
-from rolecall.experiment.lint.tally import FindingTally, worst_first
+from rolecall.experiment.lint.finding_counter import FindingCounter, worst_first
+from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Prompt
 from rolecall.experiment.opening.judges import JudgeEntry, find_judge
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
@@ -65,26 +65,26 @@ def lint_config(
     models = [describe_model(model_entry, experiment.all_models) for model_entry in model_entries]
     findings: list[Finding] = []
     for model_entry, subject in zip(model_entries, models, strict=True):
-        findings += _without_rows(FindingTally.of(subject, rules.for_entries(model_entry)))
+        findings += _without_rows(FindingCounter.of(subject, rules.for_entries(model_entry)))
     count = _Count(progress)
     for task in tasks:
         opened = _open(experiment, task)
         judge, missing = _find_judge(task, experiment.all_models)
         subject = describe_dataset(task, opened, experiment.all_tasks, judge=judge, judge_missing=missing)
-        tally = FindingTally.of(subject, rules.for_entries(task))
+        counter = FindingCounter.of(subject, rules.for_entries(task))
         pairs = [
-            FindingTally.of(describe_pair(subject, on, task, model_entry), rules.for_entries(task, model_entry))
+            FindingCounter.of(describe_pair(subject, on, task, model_entry), rules.for_entries(task, model_entry))
             for model_entry, on in zip(model_entries, models, strict=True)
         ]
-        for each in (tally, *pairs):
+        for each in (counter, *pairs):
             each.look()
         if isinstance(opened, Dataset):
             count.expect(opened, limit, last=len(tasks) == 1)
             spoken = experiment.pair(task, None)
             judged = None if judge is None else JudgePair(spoken, judge)
             sent = [experiment.pair(task, model_entry) for model_entry in model_entries]
-            tally.look_back(_look_at_rows(tally, pairs, spoken, judged, sent, limit, count))
-        for each in (tally, *pairs):
+            counter.look_back(_look_at_rows(counter, pairs, spoken, judged, sent, limit, count))
+        for each in (counter, *pairs):
             findings += each.findings()
     return worst_first(_merge_same(findings))
 
@@ -103,20 +103,20 @@ def _merge_same(findings: Sequence[Finding]) -> list[Finding]:
     return merged
 
 
-def _without_rows(tally: FindingTally) -> Iterator[Finding]:
-    tally.look()
-    return tally.findings()
+def _without_rows(counter: FindingCounter) -> Iterator[Finding]:
+    counter.look()
+    return counter.findings()
 
 
 def _look_at_rows(
-    tally: FindingTally,
-    pairs: Sequence[FindingTally],
+    counter: FindingCounter,
+    pairs: Sequence[FindingCounter],
     spoken: Pair,
     judged: JudgePair | None,
     sent: Sequence[Pair],
     limit: int | None,
     count: _Count,
-) -> Looked:
+) -> CheckedRows:
     """Every row once: as the dataset words it, and as each model receives it. Rows end where one cannot be read."""
     columns: dict[str, None] = {}
     prompts: set[str] = set()
@@ -127,23 +127,23 @@ def _look_at_rows(
         for number, row, picked in spoken.rows(limit):
             columns |= dict.fromkeys(row)
             shots = tuple(spoken.data.train[i] for i in picked.ids)
-            asked = _with_prompts(Asked(row, shots, picked.ids, picked.skipped), spoken, number, picked)
-            if judged is not None and not asked.failed:
-                asked = _with_prompts(asked, judged, number, picked)
+            checked = _with_prompts(CheckedRow(row, shots, picked.ids, picked.skipped), spoken, number, picked)
+            if judged is not None and not checked.failed:
+                checked = _with_prompts(checked, judged, number, picked)
             first = row if first is None else first
             rows_differ = rows_differ or row != first
             if len(prompts) < 2:
-                prompts.add('\n'.join(prompt.text for prompt in asked.spoken))
-            tally.look_at(number, asked)
-            for each, pair in zip(pairs, sent, strict=True) if not asked.failed else ():
-                each.look_at(number, _with_prompts(asked, pair, number, picked))
+                prompts.add('\n'.join(prompt.text for prompt in checked.spoken))
+            counter.look_at(number, checked)
+            for each, pair in zip(pairs, sent, strict=True) if not checked.failed else ():
+                each.look_at(number, _with_prompts(checked, pair, number, picked))
             count.add()
     except DataError as error:
-        tally.look_at(tally.seen, Asked({}, failed=str(error)))
+        counter.look_at(counter.seen, CheckedRow({}, failed=str(error)))
     except (ConfigError, MissingExtraError) as error:
         unpicked = str(error)
-    empty = limit != 0 and not tally.seen and not unpicked
-    return Looked(
+    empty = limit != 0 and not counter.seen and not unpicked
+    return CheckedRows(
         empty=empty,
         columns=tuple(columns),
         same_prompt=prompts.pop() if len(prompts) == 1 and rows_differ else '',
@@ -163,18 +163,18 @@ def _left_out(task: TaskEntry, data: Dataset) -> dict[str, int]:
         return {}
 
 
-def _with_prompts(asked: Asked, pair: Pair, number: int, picked: Picked) -> Asked:
+def _with_prompts(checked: CheckedRow, pair: Pair, number: int, picked: Picked) -> CheckedRow:
     """The row with its prompts: those of the dataset, or those for a model."""
 
     try:
-        found = tuple(map(_make_prompt, pair.previews(number, asked.values, picked)))
+        prompts = tuple(map(_make_prompt, pair.previews(number, checked.values, picked)))
     except (ConfigError, DataError, RenderError) as error:
-        return replace(asked, failed=str(error))
+        return replace(checked, failed=str(error))
     if isinstance(pair, JudgePair):
-        return replace(asked, judged=found)
+        return replace(checked, judged=prompts)
     if pair.model_entry is None:
-        return replace(asked, spoken=found)
-    return replace(asked, sent=found)
+        return replace(checked, spoken=prompts)
+    return replace(checked, sent=prompts)
 
 
 def _find_judge(task: TaskEntry, model_entries: Sequence[ModelEntry]) -> tuple[JudgeEntry | None, str]:

@@ -127,18 +127,18 @@ class Subject:
     def marks(self) -> tuple[str, ...]:
         """Tokens that mean something in the dataset's templates: for examples, and for the end of the context."""
         templates = (self.wording.prompt_template, self.wording.ice_template) if self.wording else ()
-        found = [getattr(template, name, None) for template in templates for name in ('ice_token', 'sep_token')]
-        return tuple(dict.fromkeys(mark for mark in found if mark))
+        marks = [getattr(template, name, None) for template in templates for name in ('ice_token', 'sep_token')]
+        return tuple(dict.fromkeys(mark for mark in marks if mark))
 
     @cached_property
     def control_tokens(self) -> tuple[str, ...]:
         """What the model side writes between speeches: from the meta template, the chat template and the tokenizer."""
-        found = [
+        tokens = [
             *(_tokens_in_markers(self.meta) if self.meta else ()),
             *(_tokens_in_template(self.chat_template) if self.chat_template else ()),
             *(self.tokenizer.special_tokens if self.tokenizer else ()),
         ]
-        return tuple(dict.fromkeys(token for token in found if len(token.strip()) >= 3))
+        return tuple(dict.fromkeys(token for token in tokens if len(token.strip()) >= 3))
 
     @cached_property
     def _scripts(self) -> list[Script]:
@@ -181,7 +181,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckedRow:
     """One row as it is asked about."""
 
     values: Row
@@ -199,7 +199,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class CheckedRows:
     """What is known of a dataset's rows after they have been looked at."""
 
     empty: bool = False
@@ -236,5 +236,5 @@ def _tokens_in_markers(meta: MetaTemplate) -> Iterator[str]:
 def _tokens_in_template(template: ChatTemplate) -> Iterator[str]:
     """The tokens that a chat template names or writes."""
     for value in (template.bos_token, template.eos_token, *template.tokens.values()):
-        yield from [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]
+        yield from [value] if isinstance(value, str) else [token for token in value if isinstance(token, str)]
     yield from _CONTROL.findall(template.source)

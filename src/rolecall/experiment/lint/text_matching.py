@@ -46,13 +46,13 @@ def text_or_none(value: object) -> str | None:
         return None
 
 
-def nearest_name(name: str, known: Iterable[object]) -> str:
+def nearest_name(name: str, candidates: Iterable[object]) -> str:
     """The known name that was probably meant; nothing if none is near.
 
     >>> nearest_name('qestion', ['question', 'answer']), nearest_name('MaxLen', ['max_len']), nearest_name('x', ['y'])
     ('question', 'max_len', '')
     """
-    names = [other for other in known if isinstance(other, str)]
+    names = [other for other in candidates if isinstance(other, str)]
     same = [other for other in names if _letters(other) == _letters(name)]
     return next(iter(same or difflib.get_close_matches(name, names, n=1, cutoff=0.75)), '')
 
@@ -70,11 +70,11 @@ def bag(text: str) -> Counter[str]:
     return Counter(_WORD.findall(plain(text)))
 
 
-def likeness(one: Counter[str], other: Counter[str]) -> float:
+def likeness(bag_of_words: Counter[str], other: Counter[str]) -> float:
     """The share of words that two bags have in common, from 0 to 1.
 
     >>> likeness(bag('a b c d'), bag('a b c e'))
     0.75
     """
-    size = one.total() + other.total()
-    return 2 * (one & other).total() / size if size else 1.0
+    size = bag_of_words.total() + other.total()
+    return 2 * (bag_of_words & other).total() / size if size else 1.0

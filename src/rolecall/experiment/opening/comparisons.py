@@ -43,7 +43,7 @@ class Comparison:
 
     def against(self, model: str) -> tuple[Opponent, ...]:
         """The opponents of one model; a model is not compared with itself."""
-        return tuple(one for one in self.opponents if one.name != model or one.column is not None)
+        return tuple(opponent for opponent in self.opponents if opponent.name != model or opponent.column is not None)
 
     def arrange(self, model: str, number: int, find: Callable[[Opponent], Rival]) -> tuple[Rival, ...]:
         """The rivals of a model's answer to a row, once for each order in which the judge sees the two.
@@ -72,16 +72,16 @@ def find_comparison(
     """How an evaluator compares two answers; None if it judges one. `named`: its prompt names `{prediction2}`."""
     entry = task.entry
     baselines = entry.get('base_models')
-    asked = part_name(evaluator.get('type', '')) == _EVALUATOR or evaluator.get('against') is not None
+    listed_models = part_name(evaluator.get('type', '')) == _EVALUATOR or evaluator.get('against') is not None
     pairing = entry.get('mode') in _PAIRING_MODES or bool(baselines)
-    if not (asked or named or pairing or _reads_preferences(evaluator.get('dict_postprocessor'))):
+    if not (listed_models or named or pairing or _reads_preferences(evaluator.get('dict_postprocessor'))):
         return None
     where = 'eval_cfg.evaluator'
     order = evaluator.get('order') or _ORDERS_THERE.get(str(entry.get('infer_order')), 'both')
     if order not in get_args(Order):
         what = f'unknown order {order!r}.'
         raise ConfigError(Problem(f'{where}.order', what, did_you_mean(order, get_args(Order))))
-    given = {one.name: one for one in _read_opponents(entry.get('given_pred'), 'given_pred')}
+    by_name = {model_entry.name: model_entry for model_entry in _read_opponents(entry.get('given_pred'), 'given_pred')}
     against = evaluator.get('against')
     if against is not None and not against:
         what = 'against is empty, so there is nothing to compare with.'
@@ -89,25 +89,29 @@ def find_comparison(
     if against is not None:
         opponents = list(_read_opponents(against, f'{where}.against'))
     else:
-        opponents = list(_read_opponents(baselines, 'base_models')) or [Opponent(one.abbr) for one in model_entries]
-    models = [one.abbr for one in model_entries]
-    found = tuple(
-        one if one.column or one.path or one.name in models else _find_given(one.name, given, models)
-        for one in opponents
+        opponents = list(_read_opponents(baselines, 'base_models')) or [
+            Opponent(model_entry.abbr) for model_entry in model_entries
+        ]
+    models = [model_entry.abbr for model_entry in model_entries]
+    compared = tuple(
+        opponent
+        if opponent.column or opponent.path or opponent.name in models
+        else _find_given(opponent.name, by_name, models)
+        for opponent in opponents
     )
-    names = [one.name for one in found]
+    names = [model_entry.name for model_entry in compared]
     if twice := next((name for name in names if names.count(name) > 1), None):
         what = f'{twice!r} is named twice, so its answers would be mixed up.'
         raise ConfigError(Problem(f'{where}.against', what, 'Give each opponent an abbr of its own.'))
-    if against is None and not baselines and model_entries and len(found) < 2:
+    if against is None and not baselines and model_entries and len(compared) < 2:
         what = 'the judge compares the answers of two models, but the config has one model.'
         remedy = "Add a model, or compare with a column of the dataset: against=dict(column='…')."
         raise ConfigError(Problem(f'{where}.against', what, remedy))
-    if len(models) == 1 and not Comparison(found).against(models[0]):
+    if len(models) == 1 and not Comparison(compared).against(models[0]):
         what = f'{models[0]!r} is the only model of the config, and a model is not compared with itself.'
         remedy = "Add a model, or compare with a column of the dataset: against=dict(column='…')."
         raise ConfigError(Problem(f'{where}.against', what, remedy))
-    return Comparison(found, order)
+    return Comparison(compared, order)
 
 
 def _reads_preferences(entry: Any) -> bool:
@@ -116,21 +120,21 @@ def _reads_preferences(entry: Any) -> bool:
     return name is not None and READINGS[name].compares
 
 
-def _read_opponents(written: Any, where: str) -> Iterator[Opponent]:
+def _read_opponents(entries: Any, where: str) -> Iterator[Opponent]:
     """Opponents as configs write them: names, and dicts with an `abbr`, a `column` or a `path`."""
-    for one in written if isinstance(written, (list, tuple)) else [] if written is None else [written]:
-        options = {'abbr': one} if isinstance(one, str) else one
+    for entry in entries if isinstance(entries, (list, tuple)) else [] if entries is None else [entries]:
+        options = {'abbr': entry} if isinstance(entry, str) else entry
         if not isinstance(options, Mapping) or not any(options.get(key) for key in ('abbr', 'column')):
-            what = f'expected the abbr of a model, dict(column=…) or dict(abbr=…, path=…), got {one!r:.60}.'
+            what = f'expected the abbr of a model, dict(column=…) or dict(abbr=…, path=…), got {entry!r:.60}.'
             raise ConfigError(Problem(where, what))
         name = str(options.get('abbr') or options['column'])
         column, path = options.get('column'), options.get('path') if where != 'base_models' else None
         yield Opponent(name, None if column is None else str(column), None if path is None else str(path))
 
 
-def _find_given(name: str, given: Mapping[str, Opponent], models: Sequence[str]) -> Opponent:
-    if name in given:
-        return given[name]
+def _find_given(name: str, by_name: Mapping[str, Opponent], models: Sequence[str]) -> Opponent:
+    if name in by_name:
+        return by_name[name]
     what = f'no model {name!r} in the config, and no answers of it are given.'
     give = f"against=dict(abbr={name!r}, path='answers.json')"
     remedy = f'{did_you_mean(name, models)} Add it to models, or give a file of its answers: {give}.'

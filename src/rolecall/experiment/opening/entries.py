@@ -89,10 +89,10 @@ def _find_default_judges(config: Mapping[str, Any], problems: Problems) -> list[
     evaluation = config.get('eval')
     partitioner = evaluation.get('partitioner') if isinstance(evaluation, Mapping) else None
     nested = partitioner.get('judge_models') if isinstance(partitioner, Mapping) else None
-    written = config.get('judge_models') or nested
-    judges = [written] if isinstance(written, str | Mapping) else written or []
-    if not isinstance(judges, list | tuple) or not all(isinstance(one, str | Mapping) for one in judges):
-        problems.add('judge_models', f'expected a list of models, got {written!r:.60}.', "Write judge_models=['…'].")
+    entry = config.get('judge_models') or nested
+    judges = [entry] if isinstance(entry, str | Mapping) else entry or []
+    if not isinstance(judges, list | tuple) or not all(isinstance(judge, str | Mapping) for judge in judges):
+        problems.add('judge_models', f'expected a list of models, got {entry!r:.60}.', "Write judge_models=['…'].")
         return []
     return list(judges)
 
@@ -116,7 +116,9 @@ def _name_judges(evaluator: Any, judges: list[Any]) -> Any:
     options = {'type': evaluator} if isinstance(evaluator, str) else evaluator
     if not isinstance(options, Mapping):
         return evaluator
-    named = {key: _name_judges(one, judges) if str(key).endswith('evaluator') else one for key, one in options.items()}
+    named = {
+        key: _name_judges(value, judges) if str(key).endswith('evaluator') else value for key, value in options.items()
+    }
     kind = named.get('type') or ''
     ours = part_name(kind) in JUDGING_EVALUATORS
     if not named.get('judge_cfg') and (ours or _takes_judge(kind)):
@@ -154,10 +156,10 @@ def media_folders(
     named = [allowed] if isinstance(allowed, str | Path) else [*allowed] if isinstance(allowed, list | tuple) else []
     named += [task.entry.get('path') or here for task in tasks]
     named += (data or {}).values()
-    found: dict[Path, None] = {}
-    for one in named:
-        path = Path(os.path.expanduser(str(one)))
+    folders: dict[Path, None] = {}
+    for name in named:
+        path = Path(os.path.expanduser(str(name)))
         for place in (path, here / path):
             if os.path.exists(place):
-                found[place.resolve() if os.path.isdir(place) else place.resolve().parent] = None
-    return tuple(found)
+                folders[place.resolve() if os.path.isdir(place) else place.resolve().parent] = None
+    return tuple(folders)

@@ -64,14 +64,14 @@ class Guess:
 def guess_columns(path: Path, encoding: str | None = None) -> Guess:
     """What the columns of a file of rows probably are."""
     rows = [flatten(row) for row in read_first_rows(path, RowsOptions(encoding=encoding), _LOOKED_AT)]
-    found = columns_of(rows)
-    inside = f'{find_option_list(found)}.'
-    columns = tuple(name for name, value in found.items() if not isinstance(value, Mapping) and inside not in name)
+    values = columns_of(rows)
+    inside = f'{find_option_list(values)}.'
+    columns = tuple(name for name, value in values.items() if not isinstance(value, Mapping) and inside not in name)
     if not columns:
         raise DataError(f'{path}: the file has no rows.')
-    answer = next((name for known in _ANSWERS for name in columns if last_part(name) == known), None)
+    answer = next((name for names in _ANSWERS for name in columns if last_part(name) == names), None)
     others = [name for name in columns if name != answer]
-    talk = next((name for name in others if is_conversation(found[name])), None)
+    talk = next((name for name in others if is_conversation(values[name])), None)
     question = talk or find_question(others) or _longest(rows, others) or columns[0]
     answer = answer if answer != question else None
     return guess_answers(Guess(tuple(rows), columns, question, answer, encoding=encoding))
@@ -81,13 +81,13 @@ def guess_answers(guess: Guess) -> Guess:
     """The guess with choices and a metric that suit the answers."""
     if guess.answer is None:
         return guess
-    found = [row[guess.answer] for row in guess.rows if row.get(guess.answer) not in (None, '')]
-    golds = list(map(str, found))
+    answers = [row[guess.answer] for row in guess.rows if row.get(guess.answer) not in (None, '')]
+    golds = list(map(str, answers))
     if choices := _find_lettered_options(guess, golds) or _find_repeated_answers(golds):
         return replace(guess, choices=choices, metric='accuracy')
     if golds and all(_is_number(gold) for gold in golds):
         return replace(guess, choices=(), metric='number')
-    long = sum(isinstance(gold, str) and len(gold.split()) > _SHORT for gold in found) * 2 > len(golds)
+    long = sum(isinstance(gold, str) and len(gold.split()) > _SHORT for gold in answers) * 2 > len(golds)
     return replace(guess, choices=(), metric='rouge' if long else 'contains')
 
 

@@ -134,13 +134,13 @@ def fit(
         return Step(requests, shots, notes=(Note('not_counted', _NOT_COUNTED.format(budget)),))
     if limit is None or tokens <= limit:
         return Step(requests, shots)
-    for kept in range(len(shots) - 1, -1, -1):
-        requests = requests_with(shots[:kept])
+    for count_kept in range(len(shots) - 1, -1, -1):
+        requests = requests_with(shots[:count_kept])
         if (_count_longest(requests, count, budget) or 0) <= limit:
-            dropped = len(shots) - kept
+            dropped = len(shots) - count_kept
             gone = f'{dropped} of {count_noun(len(shots), "example")} dropped'
             message = f'{gone}: {tokens:,} tokens with all of them, budget {budget}.'
-            return Step(requests, shots[:kept], shots_dropped=dropped, notes=(Note('shots_dropped', message),))
+            return Step(requests, shots[:count_kept], shots_dropped=dropped, notes=(Note('shots_dropped', message),))
     return _cut_to_fit(requests, len(shots), count, budget)
 
 

@@ -153,7 +153,11 @@ class InferencerEntry:
 
 def _check_wordings(options: Mapping[str, Any]) -> Iterator[Problem]:
     wordings, column = options.get('original_prompt_list'), options.get('adv_key')
-    if not isinstance(wordings, (list, tuple)) or not wordings or not all(isinstance(one, str) for one in wordings):
+    if (
+        not isinstance(wordings, (list, tuple))
+        or not wordings
+        or not all(isinstance(wording, str) for wording in wordings)
+    ):
         yield Problem('original_prompt_list', f'expected a list of wordings, got {wordings!r:.60}.')
     if not isinstance(column, str):
         remedy = "Name the field that they fill in the template: 'adv_prompt' for {adv_prompt}."

@@ -91,8 +91,8 @@ class JudgeEntry:
         """Fields of the template that nothing fills, each with the name that was probably meant."""
         for span in self.trace(values).spans:
             if span.origin.kind == 'unfilled':
-                known = [name for name in values if isinstance(name, str)]
-                if close := difflib.get_close_matches(span.origin.name, known, n=1, cutoff=0.75):
+                names = [name for name in values if isinstance(name, str)]
+                if close := difflib.get_close_matches(span.origin.name, names, n=1, cutoff=0.75):
                     yield span.origin.name, close[0]
 
     @cached_property
@@ -108,7 +108,9 @@ class JudgeEntry:
         """The program of a row: its columns may hold the judge's template, in which only answers are filled in."""
         texts = {column: text for column in self._worded_by_row if isinstance(text := values.get(column), str)}
         parsed = {column: _parse_own_template(text, column) for column, text in texts.items()}
-        worded = {column: pieces for column, pieces in parsed.items() if any(isinstance(one, Field) for one in pieces)}
+        worded = {
+            column: pieces for column, pieces in parsed.items() if any(isinstance(part, Field) for part in pieces)
+        }
         if not worded:
             return self.program
 
@@ -179,22 +181,22 @@ def find_judges(task: TaskEntry, model_entries: Sequence[ModelEntry]) -> tuple[J
     """
     evaluation = task.entry.get('eval_cfg')
     evaluator = evaluation.get('evaluator') if isinstance(evaluation, Mapping) else None
-    found = next(_find_judge_parts(evaluator), None)
-    if found is None:
+    part = next(_find_judge_parts(evaluator), None)
+    if part is None:
         return ()
-    by_prompt = bool(found.get('multi_eval'))
-    written = found.get('prompt_template')
-    if written and by_prompt:  # where OpenCompass puts a row's templates, filled in
-        written = _replace_text(written, '{prediction}', '{judge_prompt}')
-    template = _read_template(written) if written else None
+    by_prompt = bool(part.get('multi_eval'))
+    prompt_template = part.get('prompt_template')
+    if prompt_template and by_prompt:  # where OpenCompass puts a row's templates, filled in
+        prompt_template = _replace_text(prompt_template, '{prediction}', '{judge_prompt}')
+    template = _read_template(prompt_template) if prompt_template else None
     named = set() if template is None or template.labels else template.script().columns
-    comparison = find_comparison(found, task, model_entries, named='prediction2' in named)
-    if comparison is not None and found is not evaluator and not isinstance(evaluator, str):
+    comparison = find_comparison(part, task, model_entries, named='prediction2' in named)
+    if comparison is not None and part is not evaluator and not isinstance(evaluator, str):
         what = 'a comparison of two answers cannot be a part of another evaluator.'
         raise ConfigError(Problem(_WHERE, what, 'Make it the evaluator of the dataset.'))
-    packs = bool(found.get('pack_all_predictions'))
+    packs = bool(part.get('pack_all_predictions'))
     whole = packs or comparison is not None or (template is not None and 'prediction' not in named)
-    wording = Wording(prompt_template=template or _word_template(found, task, comparison))
+    wording = Wording(prompt_template=template or _word_template(part, task, comparison))
     return tuple(
         JudgeEntry(
             wording,
@@ -206,7 +208,7 @@ def find_judges(task: TaskEntry, model_entries: Sequence[ModelEntry]) -> tuple[J
             by_prompt=by_prompt,
             packs_turns=packs,
         )
-        for model in _find_models(found.get('judge_cfg') or {}, model_entries)
+        for model in _find_models(part.get('judge_cfg') or {}, model_entries)
     )
 
 
@@ -246,17 +248,17 @@ def _replace_text(value: Any, old: str, new: str) -> Any:
 
 def _word_messages(messages: object, column: str) -> str:
     """A dialogue as a text, up to the question that the model was asked last."""
-    said = read_conversation(messages, column)
-    system = f'System: {said.system}\n\n' if said.system else ''
-    turns = zip(said.questions, (*said.answers[:-1], ''), strict=True)
-    return (system + ''.join(f'User: {asked}\nAssistant: {told}\n\n' for asked, told in turns)).removesuffix(
+    conversation = read_conversation(messages, column)
+    system = f'System: {conversation.system}\n\n' if conversation.system else ''
+    turns = zip(conversation.questions, (*conversation.answers[:-1], ''), strict=True)
+    return (system + ''.join(f'User: {question}\nAssistant: {answer}\n\n' for question, answer in turns)).removesuffix(
         '\nAssistant: \n\n'
     )
 
 
-def _read_template(written: Mapping[str, Any]) -> Template:
+def _read_template(entry: Mapping[str, Any]) -> Template:
     try:
-        return build_template(written)
+        return build_template(entry)
     except ConfigError as error:
         raise type(error)(problem.inside(f'{_WHERE}.prompt_template') for problem in error.problems) from error
 
@@ -264,33 +266,35 @@ def _read_template(written: Mapping[str, Any]) -> Template:
 def _find_question_columns(task: TaskEntry) -> tuple[str, ...]:
     """The columns that word a question: those that the dataset's template names, if it names its input columns."""
     named = task.wording.prompt.script(task.prompt_labels[0]).columns - {task.wording.output_column}
-    listed = tuple(column for column in task.reader.input_columns if column in named)
-    return listed or task.reader.input_columns or tuple(sorted(column for column in named if column is not None))
+    inputs = tuple(column for column in task.reader.input_columns if column in named)
+    return inputs or task.reader.input_columns or tuple(sorted(column for column in named if column is not None))
 
 
 def _word_template(evaluator: Mapping[str, Any], task: TaskEntry, comparison: Comparison | None) -> Template:
     """The prompt of a judge for whom the config has none."""
     columns = task.reader.input_columns or tuple(sorted(task.wording.prompt.script(task.prompt_labels[0]).columns))
-    asked = '\n'.join(f'{{{column}}}' for column in columns if column != task.wording.output_column)
+    question = '\n'.join(f'{{{column}}}' for column in columns if column != task.wording.output_column)
     gold = 'Reference answer: {obj_gold}\n\n' if task.wording.output_column is not None else ''
     if comparison is not None:
         whole = task.inferencer.asks_every_turn
-        kind, asked = ('Dialogue', '') if whole else ('Answer', f'User: {asked}\n\n')
+        kind, question = ('Dialogue', '') if whole else ('Answer', f'User: {question}\n\n')
         answers = f'{kind} A: {{prediction}}\n\n{kind} B: {{prediction2}}'
-        words = f'{asked}{gold}{answers}\n\n{_ASKS_FOR["PairwiseEvaluator"]}'
+        words = f'{question}{gold}{answers}\n\n{_ASKS_FOR["PairwiseEvaluator"]}'
     else:
         asks_for = _ASKS_FOR[part_name(evaluator.get('type', ''))]
-        words = f'{{history}}User: {asked}\n\n{gold}Answer to judge: {{prediction}}\n\n{asks_for}'
+        words = f'{{history}}User: {question}\n\n{gold}Answer to judge: {{prediction}}\n\n{asks_for}'
     return PromptTemplate({'round': [{'role': 'HUMAN', 'prompt': words}]})
 
 
-def _find_models(written: object, model_entries: Sequence[ModelEntry]) -> list[ModelEntry]:
-    found = [_find_model(one, model_entries) for one in (written if isinstance(written, list | tuple) else [written])]
-    names = [model.abbr for model in found]
+def _find_models(entries: object, model_entries: Sequence[ModelEntry]) -> list[ModelEntry]:
+    models = [
+        _find_model(entry, model_entries) for entry in (entries if isinstance(entries, list | tuple) else [entries])
+    ]
+    names = [model.abbr for model in models]
     if twice := next((name for name in names if names.count(name) > 1), None):
         what = f'two judges are called {twice!r}.'
         raise ConfigError(Problem(f'{_WHERE}.judge_cfg', what, 'Give each an abbr of its own.'))
-    return found
+    return models
 
 
 def _find_model(judge: object, model_entries: Sequence[ModelEntry]) -> ModelEntry:
@@ -308,7 +312,7 @@ def _find_model(judge: object, model_entries: Sequence[ModelEntry]) -> ModelEntr
     fits = [model_entry for model_entry in model_entries if named is None or model_entry.abbr == named]
     if len(fits) != 1:
         what = f'no model {named!r} in the config.' if named else 'no judge model is specified.'
-        known = [model_entry.abbr for model_entry in model_entries]
-        remedy = did_you_mean(named, known) if named else "Name one: judge_cfg='its abbr'."
+        names = [model_entry.abbr for model_entry in model_entries]
+        remedy = did_you_mean(named, names) if named else "Name one: judge_cfg='its abbr'."
         raise ConfigError(Problem(where, what, remedy))
     return fits[0]

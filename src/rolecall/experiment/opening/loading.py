@@ -70,15 +70,15 @@ class Source:
 
 def _list_rows(rows: Any) -> list[Mapping[str, Any]]:
     """Rows, an iterator of them or a frame, as a list."""
-    listed: list[Any] = [None]
+    records: list[Any] = [None]
     if hasattr(rows, 'to_dict'):
-        listed = rows.to_dict('records')
+        records = rows.to_dict('records')
     elif isinstance(rows, Iterable):
-        listed = list(rows)
-    if not all(isinstance(row, Mapping) for row in listed):
+        records = list(rows)
+    if not all(isinstance(row, Mapping) for row in records):
         what = f'expected a path, a config, or rows (dicts), got {type(rows).__name__}.'
         raise ConfigError(Problem('source', what))
-    return listed
+    return records
 
 
 def load_config(

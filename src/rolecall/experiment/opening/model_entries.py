@@ -137,10 +137,10 @@ def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) 
     abbr, entry = model_abbr(entry), with_default_path(entry)
     problems.misspelt_keys(where, entry, ('meta_template', 'chat_template', 'max_out_len', 'max_seq_len', *_OTHERS))
     meta = None
-    written = entry.get('meta_template')
-    if written is not None:
+    meta_entry = entry.get('meta_template')
+    if meta_entry is not None:
         with problems.inside(f'{where}.meta_template'):
-            meta = MetaTemplate.read(find_meta_template(written))
+            meta = MetaTemplate.read(find_meta_template(meta_entry))
     kind = _kind(entry, meta)
     renderer: Renderer
     own = None
@@ -176,13 +176,13 @@ def model_abbr(entry: Mapping[str, Any]) -> str:
 
 def _kind(entry: Mapping[str, Any], meta: MetaTemplate | None) -> ModelKind:
     """By the type; for a type of the user's own that does not say, by what the meta template says."""
-    known = model_kind(entry.get('type', ''))
-    if entry.get('chat_template') and known in (None, 'text'):
+    kind = model_kind(entry.get('type', ''))
+    if entry.get('chat_template') and kind in (None, 'text'):
         return 'chat'
-    if known is not None:
-        return known
-    written = entry.get('meta_template')
-    rounds = written.get('round') if isinstance(written, Mapping) else None
+    if kind is not None:
+        return kind
+    stated = entry.get('meta_template')
+    rounds = stated.get('round') if isinstance(stated, Mapping) else None
     roles = rounds if isinstance(rounds, (list, tuple)) else ()
     speaks_api = any(isinstance(role, Mapping) and 'api_role' in role for role in roles)
     return 'api' if speaks_api or entry.get('chat') is True or (meta is not None and meta.messages) else 'text'
@@ -193,17 +193,17 @@ def _chat_template(entry: Mapping[str, Any], where: str, problems: Problems) -> 
 
     A packaged model is fetched for it. `chat_template=True` insists on it: then not finding one is a problem.
     """
-    written = entry.get('chat_template')
+    stated = entry.get('chat_template')
     try:
-        if isinstance(written, str):
-            return ChatTemplate(written, bos_token=entry.get('bos_token', ''), eos_token=entry.get('eos_token', ''))
-        settings = _tokenizer_settings(entry, insist=written is not False)
+        if isinstance(stated, str):
+            return ChatTemplate(stated, bos_token=entry.get('bos_token', ''), eos_token=entry.get('eos_token', ''))
+        settings = _tokenizer_settings(entry, insist=stated is not False)
         if settings.get('chat_template'):
             return ChatTemplate.from_tokenizer_config(settings)
     except (RenderError, DataError, ModelError) as error:
         problems.add(f'{where}.chat_template', str(error))
         return None
-    if written is True:
+    if stated is True:
         what = "the model's own chat template was not found."
         remedy = 'Name a folder with tokenizer_config.json or a .gguf file as path, or give the template itself.'
         problems.add(f'{where}.chat_template', what, remedy)

@@ -60,12 +60,12 @@ class Overrides:
         """What is changed, for the manifest; secrets are hidden."""
         if not self.given:
             return {}
-        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != 'settings'}
-        found = {name: value for name, value in given.items() if value not in (None, ())}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != 'settings'}
+        changes = {name: value for name, value in values.items() if value not in (None, ())}
         for path, value in self.settings:
             key = path.rpartition('.')[2]
-            found[path] = mask_config({key: value})[key]
-        return found
+            changes[path] = mask_config({key: value})[key]
+        return changes
 
     def apply(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The config with all changes. All problems are raised together."""
@@ -108,8 +108,8 @@ class Overrides:
         infer = _infer_cfg(entry, where)
         if self.shots == 0:
             return {**entry, 'infer_cfg': {**infer, 'retriever': {'type': 'ZeroRetriever'}}}
-        written = infer.get('retriever') or {'type': 'ZeroRetriever'}
-        current = dict(written) if isinstance(written, Mapping) else {'type': written}
+        entry_retriever = infer.get('retriever') or {'type': 'ZeroRetriever'}
+        current = dict(entry_retriever) if isinstance(entry_retriever, Mapping) else {'type': entry_retriever}
         name = find_retriever(self.retriever) if self.retriever else bare_name(current.get('type'))
         if name == 'ZeroRetriever':
             name = 'FixKRetriever'
@@ -117,9 +117,9 @@ class Overrides:
         if count is None:
             what = f'--retriever {self.retriever}: the dataset has no examples so far.'
             raise ConfigError(Problem(f'{where}.infer_cfg.retriever', what, 'Say how many with --shots N.'))
-        kept = {key: current[key] for key in ('ice_separator', 'ice_eos_token') if key in current}
-        kept |= {key: value for key, value in current.items() if key not in _COUNTS} if not self.retriever else {}
-        retriever = {**kept, 'type': name or current['type'], **_count_as(name, count)}
+        options = {key: current[key] for key in ('ice_separator', 'ice_eos_token') if key in current}
+        options |= {key: value for key, value in current.items() if key not in _COUNTS} if not self.retriever else {}
+        retriever = {**options, 'type': name or current['type'], **_count_as(name, count)}
         if self.seed is not None and name == 'RandomRetriever':
             retriever['seed'] = self.seed
         column = (entry.get('reader_cfg') or {}).get('output_column')
@@ -135,10 +135,10 @@ class Overrides:
         infer = _infer_cfg(entry, where)
         if not _generates(infer):
             return entry
-        written = infer.get('inferencer', {'type': 'GenInferencer'})
-        inferencer = dict(written) if isinstance(written, Mapping) else {'type': written}
-        given = {name: getattr(self, name) for name in _SAMPLING if getattr(self, name) is not None}
-        return {**entry, 'infer_cfg': {**infer, 'inferencer': {**inferencer, **given}}}
+        entry_inferencer = infer.get('inferencer', {'type': 'GenInferencer'})
+        inferencer = dict(entry_inferencer) if isinstance(entry_inferencer, Mapping) else {'type': entry_inferencer}
+        sampling = {name: getattr(self, name) for name in _SAMPLING if getattr(self, name) is not None}
+        return {**entry, 'infer_cfg': {**infer, 'inferencer': {**inferencer, **sampling}}}
 
     def _ineffective(self, config: Mapping[str, Any]) -> Iterator[Problem]:
         """Sampling parameters for a config that generates nothing."""
@@ -162,11 +162,13 @@ def find_retriever(name: str) -> str:
     >>> find_retriever('bm25'), find_retriever('random'), find_retriever('FixKRetriever')
     ('BM25Retriever', 'RandomRetriever', 'FixKRetriever')
     """
-    short = {one.removesuffix('Retriever').lower(): one for one in RETRIEVERS} | {'sliding': 'SlidingWindowRetriever'}
-    found = short.get(name.lower().removesuffix('retriever'))
-    if found is None and '.' not in name:
+    short = {full_name.removesuffix('Retriever').lower(): full_name for full_name in RETRIEVERS} | {
+        'sliding': 'SlidingWindowRetriever'
+    }
+    retriever = short.get(name.lower().removesuffix('retriever'))
+    if retriever is None and '.' not in name:
         raise ConfigError(Problem('--retriever', f'unknown retriever {name!r}.', did_you_mean(name, short)))
-    return found or name
+    return retriever or name
 
 
 def _count_as(name: str | None, count: int) -> dict[str, Any]:
@@ -177,8 +179,8 @@ def _count_as(name: str | None, count: int) -> dict[str, Any]:
 
 
 def _count_examples(retriever: Entry) -> int | None:
-    listed = retriever.get('fix_id_list')
-    count = len(listed) if isinstance(listed, list | tuple) else retriever.get('ice_num') or retriever.get('k')
+    ids = retriever.get('fix_id_list')
+    count = len(ids) if isinstance(ids, list | tuple) else retriever.get('ice_num') or retriever.get('k')
     return count if isinstance(count, int) and count > 0 else None
 
 
@@ -191,15 +193,15 @@ def _infer_cfg(entry: Entry, where: str) -> Mapping[str, Any]:
 
 
 def _generates(infer: Mapping[str, Any]) -> bool:
-    written = infer.get('inferencer', 'GenInferencer')
-    kind = written.get('type', 'GenInferencer') if isinstance(written, Mapping) else written
+    inferencer = infer.get('inferencer', 'GenInferencer')
+    kind = inferencer.get('type', 'GenInferencer') if isinstance(inferencer, Mapping) else inferencer
     name = bare_name(kind) or part_name(kind)
     return INFERENCER_KINDS.get(name, 'gen') not in _NOT_GENERATING
 
 
 def _merge_repeated(problems: list[Problem]) -> list[Problem]:
     """A problem that many datasets share, once."""
-    seen: dict[tuple[str, str], Problem] = {}
+    distinct: dict[tuple[str, str], Problem] = {}
     for problem in problems:
-        seen.setdefault((problem.what, problem.remedy), problem)
-    return list(seen.values())
+        distinct.setdefault((problem.what, problem.remedy), problem)
+    return list(distinct.values())

@@ -68,8 +68,8 @@ class RowsOptions:
     @property
     def file(self) -> dict[str, Any]:
         """How the file is read, as keys of an entry."""
-        given = {'encoding': self.encoding, 'on_error': self.on_error}
-        return {key: value for key, value in given.items() if value is not None}
+        options = {'encoding': self.encoding, 'on_error': self.on_error}
+        return {key: value for key, value in options.items() if value is not None}
 
     @property
     def given(self) -> list[str]:
@@ -108,22 +108,22 @@ def read_choices(text: str) -> tuple[str, ...]:
     >>> read_choices('A,B, C')
     ('A', 'B', 'C')
     """
-    found = tuple(one.strip() for one in text.split(','))
-    if len(found) < 2 or not all(found):
+    choices = tuple(choice.strip() for choice in text.split(','))
+    if len(choices) < 2 or not all(choices):
         raise ConfigError(Problem('--choices', f'{text!r} is not a list of choices.', 'Write it like A,B,C,D.'))
-    if len(set(found)) < len(found):
+    if len(set(choices)) < len(choices):
         raise ConfigError(Problem('--choices', f'{text!r} names a choice twice.'))
-    return found
+    return choices
 
 
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of the first rows, each with its first value that is not empty."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for row in islice(rows, _LOOKED_AT):
         for name, value in row.items():
-            if found.get(name) in (None, ''):
-                found[name] = value
-    return found
+            if columns.get(name) in (None, ''):
+                columns[name] = value
+    return columns
 
 
 def find_question(columns: Iterable[str]) -> str | None:
@@ -159,19 +159,19 @@ def dataset_for_rows(
     >>> entry['infer_cfg']['prompt_template']['template'], entry['eval_cfg']['pred_postprocessor']
     ('{question}\\n{answer}', 'stated_number_postprocess')
     """
-    known = read_first_rows(rows, options)
-    columns = columns_of(known)
+    first_rows = read_first_rows(rows, options)
+    columns = columns_of(first_rows)
     nested = any(isinstance(value, Mapping) for value in columns.values())
     if nested:
-        known = list(map(flatten, known))
-        columns = columns_of(known)
-    listed = _find_options(columns, options)
-    if listed is not None:
-        known = [spread_choices(row, listed, options.answer) for row in known]
-    columns = columns_of(known)
+        first_rows = list(map(flatten, first_rows))
+        columns = columns_of(first_rows)
+    option_list = _find_options(columns, options)
+    if option_list is not None:
+        first_rows = [spread_choices(row, option_list, options.answer) for row in first_rows]
+    columns = columns_of(first_rows)
     name = options.name or (rows.name.split('.')[0] if isinstance(rows, Path) else 'rows')
     where = str(rows) if isinstance(rows, Path) else name
-    if not known:
+    if not first_rows:
         what = 'the file is empty or has only a header' if isinstance(rows, Path) else 'the list is empty'
         raise DataError(f'{where}: no rows: {what}.')
     problems = Problems()
@@ -179,20 +179,20 @@ def dataset_for_rows(
         what = f'no row has the column {options.answer!r}.'
         problems.add('--answer', what, did_you_mean(options.answer, columns))
     if not problems.items:
-        _check_choices(known, options, problems)
+        _check_choices(first_rows, options, problems)
     template = _template(options, columns, problems, where, dialogue=dialogue, perplexity=perplexity)
     answer = options.answer or ''
-    golds = [row[answer] for row in known if row.get(answer) not in (None, '')]
+    golds = [row[answer] for row in first_rows if row.get(answer) not in (None, '')]
     evaluation = _evaluation(options, perplexity, problems, golds, [] if notes is None else notes)
     problems.raise_all()
     used = [*_FIELD.findall(str(template)), template.get('messages', [{}])[0].get('expand_column')]
     fields = [column for column in columns if column in used and column != options.answer]
     if notes is not None and options.template is None:
-        shown = (*fields, options.answer, listed)
+        used_columns = (*fields, options.answer, option_list)
         left = [
             name
             for name, value in columns.items()
-            if name not in shown and not isinstance(value, Mapping) and not name.startswith(f'{listed}.')
+            if name not in used_columns and not isinstance(value, Mapping) and not name.startswith(f'{option_list}.')
         ]
         notes += [f'not in the prompt: {", ".join(left)} (a template of your own can name them).'] if left else []
     source = (
@@ -205,8 +205,8 @@ def dataset_for_rows(
         'abbr': name,
         **source,
         **options.file,
-        **({'flatten': True} if nested and '.' in f'{fields} {options.answer} {listed}' else {}),
-        **({'choices_from': listed} if listed is not None else {}),
+        **({'flatten': True} if nested and '.' in f'{fields} {options.answer} {option_list}' else {}),
+        **({'choices_from': option_list} if option_list is not None else {}),
         'reader_cfg': {'input_columns': fields, 'output_column': options.answer},
         'infer_cfg': {'prompt_template': template, 'inferencer': inferencer},
         **({'eval_cfg': evaluation} if evaluation else {}),
@@ -220,13 +220,13 @@ def read_first_rows(
     return list(islice(open_file(rows, FileOptions(**options.file)) if isinstance(rows, Path) else rows, count))
 
 
-def find_beside(given: Any) -> Any:
+def find_beside(value: Any) -> Any:
     """`module:function` as a path into the current folder, where there is such a module; anything else as it is."""
-    if not isinstance(given, str) or ':' not in given:
-        return given
-    package, here = given.replace(':', '.').partition('.')[0], Path.cwd()
+    if not isinstance(value, str) or ':' not in value:
+        return value
+    package, here = value.replace(':', '.').partition('.')[0], Path.cwd()
     local = (here / f'{package}.py').is_file() or (here / package).is_dir()
-    return LocalPath(given, here) if local else given
+    return LocalPath(value, here) if local else value
 
 
 def _find_options(columns: Mapping[str, Any], options: RowsOptions) -> str | None:
@@ -248,11 +248,11 @@ def find_letters(rows: Sequence[Mapping[str, Any]], answer: str | None) -> tuple
     ('A', 'B')
     """
     rows = list(map(flatten, rows))
-    listed = find_option_list(columns_of(rows))
-    if listed is None or answer is None:
+    option_list = find_option_list(columns_of(rows))
+    if option_list is None or answer is None:
         return ()
-    counts = [len(read_options(row.get(listed)) or ()) for row in rows]
-    golds = [spread_choices(row, listed, answer).get(answer) for row in rows]
+    counts = [len(read_options(row.get(option_list)) or ()) for row in rows]
+    golds = [spread_choices(row, option_list, answer).get(answer) for row in rows]
     letters = tuple(LETTERS[: max(counts)])
     return letters if min(counts) > 1 and all(gold in (*letters, None, '') for gold in golds) else ()
 
@@ -291,7 +291,7 @@ def is_conversation(value: Any) -> bool:
     return (
         isinstance(value, list | tuple)
         and bool(value)
-        and all(isinstance(one, Mapping) and {'role', 'content'} <= one.keys() for one in value)
+        and all(isinstance(message, Mapping) and {'role', 'content'} <= message.keys() for message in value)
         and value[-1]['role'] != 'assistant'
     )
 
@@ -314,8 +314,8 @@ def _usual_text(question: str, options: RowsOptions, columns: Mapping[str, Any],
     parts = [f'{{{name}}}' for name in (*contexts, question)]
     if options.choices and all(choice in columns for choice in options.choices):
         parts += [f'{choice}. {{{choice}}}' for choice in options.choices]
-    elif listed := next((name for name in OPTION_LISTS if options.choices and name in columns), None):
-        parts.append(f'{{{listed}}}')
+    elif option_list := next((name for name in OPTION_LISTS if options.choices and name in columns), None):
+        parts.append(f'{{{option_list}}}')
     if options.choices:
         parts += [f'Answer with one of: {", ".join(options.choices)}.', f'Answer:{gap}{{{options.answer}}}']
     elif options.answer:
@@ -335,9 +335,9 @@ def _check_choices(rows: Sequence[Mapping[str, Any]], options: RowsOptions, prob
     golds = [row[options.answer] for row in rows if row.get(options.answer) not in (None, '')]
     strange = list(dict.fromkeys(str(gold) for gold in golds if str(gold) not in options.choices))
     if strange:
-        listed = ', '.join(map(repr, strange[:5]))
+        quoted = ', '.join(map(repr, strange[:5]))
         share = f'{count_noun(sum(str(gold) in strange for gold in golds), "row")} of the first {len(rows)}'
-        what = f'the column {options.answer!r} has answers that are not among the choices: {listed} ({share}).'
+        what = f'the column {options.answer!r} has answers that are not among the choices: {quoted} ({share}).'
         distinct = sorted({str(gold) for gold in golds})
         remedy = f'Did you mean --choices {",".join(distinct)}?' if len(distinct) <= len(options.choices) + 2 else ''
         problems.add('--choices', what, remedy)
@@ -366,9 +366,9 @@ def _evaluation(
         evaluator, usual = METRIC_NAMES[metric]
         extract = extract or usual
     elif isinstance(metric, str) and METRICS.builtin_name(metric) is None and '.' not in metric and ':' not in metric:
-        known = [*METRIC_NAMES, *METRICS, *(plugin.name for plugin in METRICS.plugins())]
-        if metric not in known:
-            close = did_you_mean(metric, known)
+        names = [*METRIC_NAMES, *METRICS, *(plugin.name for plugin in METRICS.plugins())]
+        if metric not in names:
+            close = did_you_mean(metric, names)
             remedy = (
                 close
                 if close.startswith('Did')
@@ -378,8 +378,8 @@ def _evaluation(
     if choices and not perplexity and extract is None:
         extract = {'type': 'choice_postprocess', 'choices': list(choices)}
     evaluator, extract = find_beside(evaluator), find_beside(extract)
-    found = {'evaluator': evaluator if isinstance(evaluator, Mapping) else {'type': evaluator}}
-    return found if extract is None else {**found, 'pred_postprocessor': extract}
+    eval_cfg = {'evaluator': evaluator if isinstance(evaluator, Mapping) else {'type': evaluator}}
+    return eval_cfg if extract is None else {**eval_cfg, 'pred_postprocessor': extract}
 
 
 def _describe_choices(choices: Sequence[str]) -> str:

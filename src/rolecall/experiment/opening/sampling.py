@@ -153,9 +153,9 @@ def _stops(place: Mapping[str, Any]) -> Iterator[str]:
 
 def _extra(options: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters that the dataset passes on as they are. (Those of the model's entry are the model's own business.)"""
-    found = {name: value for name in _PASSED_ON if (value := find_option(name, options)) is not None}
+    extra = {name: value for name in _PASSED_ON if (value := find_option(name, options)) is not None}
     if options.get('output_schema') is not None:
-        found['json_schema'] = options['output_schema']
+        extra['json_schema'] = options['output_schema']
     for home in list(_homes(options))[1:]:
-        found |= {key: value for key, value in home.items() if key not in _NOT_SAMPLING and key not in found}
-    return found
+        extra |= {key: value for key, value in home.items() if key not in _NOT_SAMPLING and key not in extra}
+    return extra

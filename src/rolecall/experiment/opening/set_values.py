@@ -92,7 +92,9 @@ def set_value(config: Mapping[str, Any], path: str, value: Any) -> dict[str, Any
         for head in _heads(config, steps[0]):
             changed[head] = _set(config.get(head), steps[1:], value, head) if len(steps) > 1 else value
     except ConfigError as error:
-        raise ConfigError(Problem(f'--set {path}', one.what, one.remedy) for one in error.problems) from None
+        raise ConfigError(
+            Problem(f'--set {path}', problem.what, problem.remedy) for problem in error.problems
+        ) from None
     return changed
 
 
@@ -117,29 +119,30 @@ def _set(here: Any, steps: Sequence[str], value: Any, place: str) -> Any:
     if not isinstance(here, Mapping):
         raise ConfigError(Problem('', f'{place} is {here!r:.60}, not a dict.'))
     step, rest = steps[0], steps[1:]
-    known = _KNOWN.get(place, ())
+    known_keys = _KNOWN.get(place, ())
     if any(mark in step for mark in '*?'):
         keys = [key for key in here if fnmatch.fnmatchcase(str(key), step)]
         if not keys:
             raise ConfigError(Problem('', f'no key of {place} matches {step!r}.', did_you_mean(step, here)))
     else:
-        _refuse_misspelt(step, here, known)
+        _refuse_misspelt(step, here, known_keys)
         if rest and step not in here and step not in _CONTAINERS:
-            raise ConfigError(Problem('', f'{place} has no {step!r}.', did_you_mean(step, [*here, *known])))
+            raise ConfigError(Problem('', f'{place} has no {step!r}.', did_you_mean(step, [*here, *known_keys])))
         keys = [step]
     return {**here, **{key: _set(here.get(key), rest, value, str(key)) if rest else value for key in keys}}
 
 
 def _set_in_list(here: Sequence[Any], steps: Sequence[str], value: Any, place: str) -> list[Any]:
     abbr = model_abbr if place == 'models' else dataset_abbr
-    names = [abbr(one) if isinstance(one, Mapping) else '' for one in here]
+    names = [abbr(entry) if isinstance(entry, Mapping) else '' for entry in here]
     for length in range(len(steps), 0, -1):  # an abbr may have dots in it
         chosen = list(_choose(names, '.'.join(steps[:length])))
         if chosen:
             rest = steps[length:]
             inner = 'models' if place.endswith('models') else 'datasets' if place.endswith('datasets') else ''
             return [
-                (_set(one, rest, value, inner) if rest else value) if i in chosen else one for i, one in enumerate(here)
+                (_set(entry, rest, value, inner) if rest else value) if i in chosen else entry
+                for i, entry in enumerate(here)
             ]
     what = f'nothing in {place} is called {steps[0]!r}.' if here else f'{place} is empty.'
     raise ConfigError(Problem('', what, did_you_mean(steps[0], filter(None, names)) if any(names) else ''))
@@ -151,9 +154,9 @@ def _choose(names: Sequence[str], step: str) -> Iterator[int]:
             yield i
 
 
-def _refuse_misspelt(key: str, here: Mapping[str, Any], known: Collection[str]) -> None:
-    if key in here or key in known:
+def _refuse_misspelt(key: str, here: Mapping[str, Any], keys: Collection[str]) -> None:
+    if key in here or key in keys:
         return
-    close = close_match(key, [*here, *known], cutoff=_MISSPELT)
+    close = close_match(key, [*here, *keys], cutoff=_MISSPELT)
     if close is not None:
         raise ConfigError(Problem('', f'unknown key {key!r}.', f"Did you mean '{close}'?"))

@@ -189,9 +189,9 @@ def _takes_bare_text(entry: Mapping[str, Any]) -> bool:
 def _refuse_options(source: Source, options: SourceOptions) -> None:
     """Refuse options that belong to sources of another kind."""
     name = str(source)
-    shown = {'--meta-template': options.meta_template is not None, '--api': options.api}
-    if source.kind == 'config' and any(shown.values()):
-        option = next(option for option, stated in shown.items() if stated)
+    for_prompts = {'--meta-template': options.meta_template is not None, '--api': options.api}
+    if source.kind == 'config' and any(for_prompts.values()):
+        option = next(option for option, stated in for_prompts.items() if stated)
         raise ConfigError(Problem(name, f'{option} applies to a file of rows; a config defines its own.'))
     if options.rows.given:
         what = f'{options.rows.given[0]} applies to a file of rows; a config defines its own.'
@@ -258,32 +258,32 @@ def _require_rows(config: Mapping[str, Any]) -> None:
 
 def _describe_rows(config: Mapping[str, Any]) -> list[str]:
     """What is said of a benchmark's rows: that they are a sample, or not the published ones."""
-    said: dict[str, list[str]] = {}
+    by_note: dict[str, list[str]] = {}
     for entry in config.get('datasets') or ():
         if entry.get('rows_note'):
-            said.setdefault(str(entry['rows_note']), []).append(str(entry['abbr']))
-    return [f'{", ".join(abbrs)}: {note}.' for note, abbrs in said.items()]
+            by_note.setdefault(str(entry['rows_note']), []).append(str(entry['abbr']))
+    return [f'{", ".join(abbrs)}: {note}.' for note, abbrs in by_note.items()]
 
 
 def _stated_task_options(options: SourceOptions) -> list[str]:
-    given = {
+    options_by_name = {
         '--models': options.models_file,
         **{f'--{name.replace("_", "-")}': value for name, value in options.task.items()},
     }
-    return [name for name, value in given.items() if value is not None and value is not False]
+    return [name for name, value in options_by_name.items() if value is not None and value is not False]
 
 
 def _own_models(config: Mapping[str, Any], models_file: str | None) -> list[Any]:
     """The models of the config; those that it names are entries from here on, unless the name is unknown."""
-    written = config.get('models') if models_file is None else load_config(models_file).get('models')
-    entries: list[Any] = list(written) if isinstance(written, list | tuple) else []
-    if not any(isinstance(one, str) for one in entries):
+    models = config.get('models') if models_file is None else load_config(models_file).get('models')
+    entries: list[Any] = list(models) if isinstance(models, list | tuple) else []
+    if not any(isinstance(entry, str) for entry in entries):
         return entries
     from rolecall.models.model_names import resolve_model
 
-    for i, one in enumerate(entries):
+    for i, entry in enumerate(entries):
         with contextlib.suppress(ConfigError):  # reported with all other problems when the entries are built
-            entries[i] = resolve_model(one, where='') if isinstance(one, str) else one
+            entries[i] = resolve_model(entry, where='') if isinstance(entry, str) else entry
     return entries
 
 
@@ -332,4 +332,4 @@ def _select(options: SourceOptions, own: Sequence[Any], added: Sequence[Mapping[
 
 
 def _matches(name: ModelName, abbrs: Sequence[str]) -> bool:
-    return isinstance(name, str) and any(one == name or fnmatch.fnmatchcase(one, name) for one in abbrs)
+    return isinstance(name, str) and any(abbr == name or fnmatch.fnmatchcase(abbr, name) for abbr in abbrs)

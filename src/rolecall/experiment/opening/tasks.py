@@ -143,16 +143,16 @@ def dataset_abbr(entry: Mapping[str, Any]) -> str:
 
 
 def _build_template(infer: Mapping[str, Any], key: str, at: str, problems: Problems) -> Template | None:
-    written = infer.get(key)
-    if not written:
+    entry = infer.get(key)
+    if not entry:
         return None
     with problems.inside(f'{at}.{key}'):
-        return build_template(written)
+        return build_template(entry)
     return None
 
 
-def _build_inferencer(written: object, where: str, problems: Problems) -> InferencerEntry | None:
-    options = dict(written) if isinstance(written, Mapping) else {'type': written}
+def _build_inferencer(entry: object, where: str, problems: Problems) -> InferencerEntry | None:
+    options = dict(entry) if isinstance(entry, Mapping) else {'type': entry}
     problems.misspelt_keys(where, options, INFERENCER_OPTIONS)
     with problems.inside(where):
         return InferencerEntry.read(options.pop('type', 'GenInferencer'), options)
@@ -215,4 +215,4 @@ def collect(
             built.append(build(entry, f'{where}[{i}]', problems))
         else:
             problems.add(f'{where}[{i}]', f'expected a dict, got {describe_value(entry)}.')
-    return [one for one in built if one is not None]
+    return [item for item in built if item is not None]

@@ -47,16 +47,18 @@ def add_examples(infer: Mapping[str, Any], output_column: str | None, where: str
     if infer.get('ice_template'):
         return dict(infer)
     entry = _plain_template(infer.get('prompt_template'), where, 'examples cannot be added to')
-    written = entry['template']
-    shown = f'{{{output_column}}}' if output_column else None
-    if shown is None or shown not in str(written):
+    template = entry['template']
+    example = f'{{{output_column}}}' if output_column else None
+    if example is None or example not in str(template):
         what = 'the template shows no answer, so examples would have none.'
-        remedy = 'Name the column of the answer (output_column)' if shown is None else f'Write {shown} where it stands'
+        remedy = (
+            'Name the column of the answer (output_column)' if example is None else f'Write {example} where it stands'
+        )
         raise ConfigError(Problem(f'{where}.infer_cfg.prompt_template', what, f'{remedy}, or add an ice_template.'))
     token = entry.get('ice_token') or ICE_TOKEN
-    prompt = {**entry, 'template': _map_prompts(written, lambda one: _with_place(one, token)), 'ice_token': token}
+    prompt = {**entry, 'template': _map_prompts(template, lambda text: _with_place(text, token)), 'ice_token': token}
     examples = {key: value for key, value in entry.items() if key != 'ice_token'}
-    examples['template'] = _map_prompts(written, lambda one: {'round': one['round']} if is_dialogue(one) else one)
+    examples['template'] = _map_prompts(template, lambda text: {'round': text['round']} if is_dialogue(text) else text)
     return {**infer, 'ice_template': examples, 'prompt_template': prompt}
 
 
@@ -72,10 +74,10 @@ def add_system(infer: Mapping[str, Any], system: str, output_column: str | None,
     token = str(entry.get('ice_token') or '')
     speech = {'role': 'SYSTEM', 'fallback_role': 'HUMAN', 'prompt': system}
 
-    def add(written: Any) -> Any:
-        dialogue = written if is_dialogue(written) else _dialogue_with_place(str(written), output_column, token)
+    def add(template: Any) -> Any:
+        dialogue = template if is_dialogue(template) else _dialogue_with_place(str(template), output_column, token)
         begin = dialogue.get('begin') or []
-        others = [begin] if isinstance(begin, str) else [one for one in begin if not _is_system(one)]
+        others = [begin] if isinstance(begin, str) else [item for item in begin if not _is_system(item)]
         return {'begin': [speech, *others], **{name: dialogue[name] for name in ('round', 'end') if name in dialogue}}
 
     changed = {**infer, key: {**entry, 'template': _map_prompts(entry['template'], add)}}
@@ -83,7 +85,7 @@ def add_system(infer: Mapping[str, Any], system: str, output_column: str | None,
     if key == 'prompt_template' and examples:
         shots = _plain_template(examples, where, 'a system message cannot be added beside')
         turned = _map_prompts(
-            shots['template'], lambda one: one if is_dialogue(one) else as_dialogue(str(one), output_column)
+            shots['template'], lambda item: item if is_dialogue(item) else as_dialogue(str(item), output_column)
         )
         changed['ice_template'] = {**shots, 'template': turned}
     return changed
@@ -93,28 +95,28 @@ def _is_system(speech: Any) -> bool:
     return isinstance(speech, Mapping) and speech.get('role') == 'SYSTEM'
 
 
-def _plain_template(written: Any, where: str, cannot: str) -> dict[str, Any]:
+def _plain_template(entry: Any, where: str, cannot: str) -> dict[str, Any]:
     """A template entry of a kind that can be changed."""
-    if isinstance(written, Mapping) and part_name(written.get('type', 'PromptTemplate')) in _PLAIN_TYPES:
-        template = written.get('template')
+    if isinstance(entry, Mapping) and part_name(entry.get('type', 'PromptTemplate')) in _PLAIN_TYPES:
+        template = entry.get('template')
         if isinstance(template, str | Mapping) and template:
-            return dict(written)
-    kind = part_name(written.get('type')) if isinstance(written, Mapping) else type(written).__name__
+            return dict(entry)
+    kind = part_name(entry.get('type')) if isinstance(entry, Mapping) else type(entry).__name__
     raise ConfigError(Problem(f'{where}.infer_cfg', f'{cannot} a template of type {kind}.', 'Change the config.'))
 
 
-def _map_prompts(written: Any, change: Any) -> Any:
+def _map_prompts(template: Any, change: Any) -> Any:
     """The same change to a template's one prompt, or to the prompt of each label."""
-    if isinstance(written, str) or is_dialogue(written):
-        return change(written)
-    return {label: change(one) for label, one in written.items()}
+    if isinstance(template, str) or is_dialogue(template):
+        return change(template)
+    return {label: change(item) for label, item in template.items()}
 
 
-def _with_place(written: Any, token: str) -> Any:
-    if isinstance(written, str):
-        return f'{token}{written}'
-    begin = written.get('begin') or []
-    return {**written, 'begin': [*([begin] if isinstance(begin, str) else begin), token]}
+def _with_place(template: Any, token: str) -> Any:
+    if isinstance(template, str):
+        return f'{token}{template}'
+    begin = template.get('begin') or []
+    return {**template, 'begin': [*([begin] if isinstance(begin, str) else begin), token]}
 
 
 def _dialogue_with_place(text: str, output_column: str | None, token: str) -> dict[str, Any]:

@@ -43,10 +43,10 @@ def unknown_model_keys(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | No
     kinds = (kind for module, kind in _KINDS.items() if str(declared).startswith(module))
     if (kind := next(kinds, None)) is None:  # a class of the user's own: its keys are options of that class
         return
-    known = keys_of(*MODEL_PLACES[kind], 'sampling')
+    keys = keys_of(*MODEL_PLACES[kind], 'sampling')
     for key in entry:
-        if key not in known and key not in FOREIGN_KEYS:
-            yield key, _find_meant(key, known)
+        if key not in keys and key not in FOREIGN_KEYS:
+            yield key, _find_meant(key, keys)
 
 
 def unknown_dataset_keys(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
@@ -70,6 +70,6 @@ def foreign_keys(entry: Mapping[str, Any]) -> list[str]:
     return [key for key in entry if key in FOREIGN_KEYS]
 
 
-def _find_meant(key: str, known: Collection[str]) -> str | None:
+def _find_meant(key: str, keys: Collection[str]) -> str | None:
     meant = _MEANT.get(key)
-    return meant if meant in known else close_match(key, sorted(known), cutoff=_NEARLY)
+    return meant if meant in keys else close_match(key, sorted(keys), cutoff=_NEARLY)

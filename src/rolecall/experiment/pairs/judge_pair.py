@@ -21,7 +21,7 @@ class JudgePair(Pair):
     """A pair seen by its judge: the previews are the judge's requests about stand-in replies."""
 
     def __init__(self, pair: Pair, judge: JudgeEntry) -> None:
-        super().__init__(pair.task, pair.model_entry, pair.data, picking=pair.picking)
+        super().__init__(pair.task, pair.model_entry, pair.data, picker=pair.picker)
         self.judge = judge
         self.answering = pair.model_entry.abbr if pair.model_entry is not None else ''
         """The model whose answers are judged; empty if any may be."""
@@ -73,12 +73,12 @@ class JudgePair(Pair):
             by_prompt=self.judge.by_prompt,
         )
 
-        def read(said: list[str], rivals: tuple[Rival, ...] = ()) -> tuple[Answer, ...]:
-            return reader.read(Scorable(0, 'ok', said if every else said[-1], values=row, rivals=rivals)).answers
+        def read(texts: list[str], rivals: tuple[Rival, ...] = ()) -> tuple[Answer, ...]:
+            return reader.read(Scorable(0, 'ok', texts if every else texts[-1], values=row, rivals=rivals)).answers
 
-        said = [stand_in_reply(replies, turn) for turn in range(turns)]
+        texts = [stand_in_reply(replies, turn) for turn in range(turns)]
         if self.judge.comparison is None:
-            return read(said)
+            return read(texts)
         left = iter((replies or ())[turns:])
 
         def stand_in(opponent: Opponent) -> Rival:
@@ -86,13 +86,13 @@ class JudgePair(Pair):
                 return Rival(opponent.name, text_of(row.get(opponent.column, '')))
             [answer] = read(
                 [
-                    next(left, f'{one} of {opponent.name}')
-                    for one in (stand_in_reply(None, turn) for turn in range(turns))
+                    next(left, f'{reply} of {opponent.name}')
+                    for reply in (stand_in_reply(None, turn) for turn in range(turns))
                 ]
             )
             return Rival(opponent.name, answer.prediction, answer.turns)
 
-        return read(said, self.judge.comparison.arrange(self.answering, number, stand_in))
+        return read(texts, self.judge.comparison.arrange(self.answering, number, stand_in))
 
     def _name_order(self, answer: Answer) -> str | None:
         """Whose answers the judge sees, in this order."""

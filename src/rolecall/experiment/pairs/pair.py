@@ -67,7 +67,7 @@ class Preview:
         return str(request_html(f'{self.dataset}{model} · row {self.row}', self.request, self.spans))
 
 
-class Picking:
+class ShotPicker:
     """The examples for the rows of one dataset. Every model is shown the same, so `keeps` saves picking them again."""
 
     def __init__(self, task: TaskEntry, data: Dataset, *, keeps: bool) -> None:
@@ -104,26 +104,26 @@ class Picking:
             upto = islice(enumerate(self.rows(limit)), numbers[-1] + 1 if numbers else 0)
             yield from ((n, row, picked) for n, (row, picked) in upto if wanted.has(n))
             return
-        asked, seen = tee(_read_at(data.test, numbers))
+        rows, rows_again = tee(_read_at(data.test, numbers))
         with locate_problems(f'{task.where}.infer_cfg.retriever'):
-            picks = task.retriever.retrieve(data.train, seen, reader=task.reader)
-        yield from zip(numbers, asked, picks, strict=False)
+            picks = task.retriever.retrieve(data.train, rows_again, reader=task.reader)
+        yield from zip(numbers, rows, picks, strict=False)
 
     def _pick(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
         task, data = self._task, self.data
-        asked, seen = tee(first(data.test, limit))
+        test_rows, rows_again = tee(first(data.test, limit))
         with locate_problems(f'{task.where}.infer_cfg.retriever'):
-            rows = map(self._complete_row, seen)
+            rows = map(self._complete_row, rows_again)
             picks = task.retriever.retrieve(
                 data.train, rows, reader=task.reader, same_split=data.train is data.test, **self._watch_indexing()
             )
-        kept: list[Picked] = []
-        for row, picked in zip(asked, picks, strict=True):
+        picked_rows: list[Picked] = []
+        for row, picked in zip(test_rows, picks, strict=True):
             if self._keeps:
-                kept.append(picked)
+                picked_rows.append(picked)
             yield row, picked
         if self._keeps:
-            self._kept[limit] = kept
+            self._kept[limit] = picked_rows
 
     def _complete_row(self, row: Row) -> Row:
         """A row with every input column: one that lacks some fails when it is asked about, but stops no retriever."""
@@ -157,12 +157,12 @@ class Pair:
     """One dataset × one model, compiled. Everything that shows, exports or sends requests takes them from here."""
 
     def __init__(
-        self, task: TaskEntry, model_entry: ModelEntry | None, data: Dataset, *, picking: Picking | None = None
+        self, task: TaskEntry, model_entry: ModelEntry | None, data: Dataset, *, picker: ShotPicker | None = None
     ) -> None:
         self.task = task
         self.model_entry = model_entry
         self.data = data
-        self.picking = picking or Picking(task, data, keeps=False)
+        self.picker = picker or ShotPicker(task, data, keeps=False)
         self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), data)
         if model_entry is not None and model_entry.takes_token_ids:
             self._program = PlainValues(self._program, model_entry, data.train)
@@ -195,8 +195,8 @@ class Pair:
 
         A row without a needed column is an error; if not `strict`, only where none of the first rows has it.
         """
-        everything = ((number, row, picked) for number, (row, picked) in enumerate(self.picking.rows(limit)))
-        for number, row, picked in everything if only is None else self.picking.rows_at(only, limit):
+        everything = ((number, row, picked) for number, (row, picked) in enumerate(self.picker.rows(limit)))
+        for number, row, picked in everything if only is None else self.picker.rows_at(only, limit):
             if strict or (number == 0 and self.lacks_columns):
                 try:
                     self.check_row(row)
@@ -230,34 +230,34 @@ class Pair:
         self, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
     ) -> Iterator[tuple[Step, list[str]]]:
         """Every step of a row, with the replies before it: those given, then stand-ins. A step too long is the last."""
-        said: list[str] = []
-        while (step := self.step(row, picked, said)) is not None:
-            yield step, said
+        earlier: list[str] = []
+        while (step := self.step(row, picked, earlier)) is not None:
+            yield step, earlier
             if step.too_long:
                 return
-            said = [*said, stand_in_reply(replies, len(said))]
+            earlier = [*earlier, stand_in_reply(replies, len(earlier))]
 
     def answers_at(self, row: Row, step: Step) -> dict[Hashable, int]:
         """The character at which each label's answer begins, where the template says so with its sep_token."""
         if getattr(self.task.wording.prompt, 'sep_token', None) is None:
             return {}
-        found: dict[Hashable, int] = {}
+        places: dict[Hashable, int] = {}
         for label, trace, _ in self._program.traces(row, step.shots, step.turn, ()):
             at = 0
             for span in trace.spans if not is_messages(trace.request) else ():
                 if span.origin.kind == 'sep' and span.origin.shot is None:
-                    found[label] = at if step.cut is None else step.cut.place(at)
+                    places[label] = at if step.cut is None else step.cut.place(at)
                     break
                 at += len(span.text)
-        return found
+        return places
 
     def previews(
         self, number: int, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
     ) -> Iterator[Preview]:
         """Everything that is sent for one row, with origins. `replies` stand for what the model says in between."""
         try:
-            for step, said in self.steps(row, picked, replies=replies):
-                yield from self._show(number, row, picked, step, said)
+            for step, earlier in self.steps(row, picked, replies=replies):
+                yield from self._show(number, row, picked, step, earlier)
         except RenderError as error:
             raise RenderError(f'{self.task.abbr}, row {number}: {error}') from error
 

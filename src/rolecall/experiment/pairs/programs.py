@@ -195,8 +195,10 @@ class _Messages(_Turns):
     def __init__(self, task: TaskEntry, renderer: Renderer, train: Indexed, column: str) -> None:
         self._column, self._answer, self._system = column, f'{column}.assistant', f'{column}.system'
         if task.wording.prompt.script().plain:
-            asked = PromptTemplate({'round': [self._speak('HUMAN', column)]}, ice_token=task.wording.prompt.ice_token)
-            task = replace(task, wording=replace(task.wording, prompt_template=asked))
+            question = PromptTemplate(
+                {'round': [self._speak('HUMAN', column)]}, ice_token=task.wording.prompt.ice_token
+            )
+            task = replace(task, wording=replace(task.wording, prompt_template=question))
         super().__init__(task, renderer, train)
         self._compile_messages = partial(
             DialogueProgram,
@@ -223,11 +225,15 @@ class _Messages(_Turns):
         """The program for a row of this form, and the row that it takes."""
         if not has_messages(row.get(self._column)):
             return self._program(shots), row
-        said = read_conversation(row[self._column], self._column)
-        has_system = bool(said.system)
+        conversation = read_conversation(row[self._column], self._column)
+        has_system = bool(conversation.system)
         if has_system not in self._by_form:
             self._by_form[has_system] = self._compile_messages(self._word(has_system))
-        filled = {self._column: said.questions, self._answer: said.answers, self._system: said.system}
+        filled = {
+            self._column: conversation.questions,
+            self._answer: conversation.answers,
+            self._system: conversation.system,
+        }
         return self._by_form[has_system], filled
 
     def _word(self, has_system: bool) -> Wording:

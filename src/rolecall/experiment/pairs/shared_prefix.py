@@ -23,7 +23,7 @@ def find_shared_prefix(pair: Pair) -> tuple[list[Message], str] | None:
                 request = preview.request
                 if not isinstance(request, list):
                     return None
-                messages = [one for one in request if not isinstance(one, (int, str))]
+                messages = [message for message in request if not isinstance(message, (int, str))]
                 return _cut(messages, preview.spans, fixed=pair.task.retriever.fixed)
     except (RenderError, DataError):
         pass

@@ -56,8 +56,8 @@ def _speech_blocks(preview: Preview) -> Iterator[Block]:
     for number in dict.fromkeys(span.message for span in preview.spans):
         own = tuple(span for span in preview.spans if span.message == number)
         entry = entries[0] if entries else ''
-        said = ''.join(join_spans(own).values())
-        if not said and _words(entry):
+        text = ''.join(join_spans(own).values())
+        if not text and _words(entry):
             continue
         entries = entries[1:]
         yield Block(str(entry.get('role', '')) if isinstance(entry, Mapping) else 'nobody', own)

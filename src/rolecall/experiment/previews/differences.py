@@ -66,8 +66,8 @@ def align_lines(left: Sequence[str], right: Sequence[str]) -> list[Change]:
     (('Q: 1+', False), ('1', True), ('=?', False)) (('Q: 1+', False), ('2', True), ('=?', False))
     (('A:', False),) (('A:', False),)
     """
-    one, other = '\n'.join(left), '\n'.join(right)
-    runs = _by_words(one, other) if len(one) + len(other) < _LONG else _by_lines(left, right)
+    line, other = '\n'.join(left), '\n'.join(right)
+    runs = _by_words(line, other) if len(line) + len(other) < _LONG else _by_lines(left, right)
     return list(_rows(runs))
 
 
@@ -76,17 +76,17 @@ Runs = Iterable[tuple[str, str]]
 
 
 def _by_lines(left: Sequence[str], right: Sequence[str]) -> Runs:
-    one, other = ([f'{line}\n' for line in side[:-1]] + list(side[-1:]) for side in (left, right))
-    for op, a, b, c, d in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
-        before, after = ''.join(one[a:b]), ''.join(other[c:d])
+    text, other = ([f'{line}\n' for line in side[:-1]] + list(side[-1:]) for side in (left, right))
+    for op, a, b, c, d in SequenceMatcher(None, text, other, autojunk=False).get_opcodes():
+        before, after = ''.join(text[a:b]), ''.join(other[c:d])
         yield from [(before, after)] if op == 'equal' else _by_words(before, after)
 
 
 def _by_words(left: str, right: str) -> Runs:
-    one, other = _WORD.findall(left), _WORD.findall(right)
-    forgiving = max(len(one), len(other)) > _JUNK_FROM
-    for op, a, b, c, d in SequenceMatcher(None, one, other, autojunk=forgiving).get_opcodes():
-        before, after = ''.join(one[a:b]), ''.join(other[c:d])
+    word, other = _WORD.findall(left), _WORD.findall(right)
+    forgiving = max(len(word), len(other)) > _JUNK_FROM
+    for op, a, b, c, d in SequenceMatcher(None, word, other, autojunk=forgiving).get_opcodes():
+        before, after = ''.join(word[a:b]), ''.join(other[c:d])
         yield from [(before, after)] if op == 'equal' else _trim_common(before, after)
 
 
@@ -101,9 +101,9 @@ def _trim_common(left: str, right: str) -> Runs:
 
 def _move_outside_token(text: str, at: int, *, after: bool = False) -> int:
     """The place, or if it lies inside a special token, the place before (or after) that token."""
-    for found in SPECIAL_TOKEN.finditer(text):
-        if found.start() < at < found.end():
-            return found.end() if after else found.start()
+    for match in SPECIAL_TOKEN.finditer(text):
+        if match.start() < at < match.end():
+            return match.end() if after else match.start()
     return at
 
 
@@ -162,8 +162,8 @@ def plain_diff(left: Preview, right: Preview, *, whitespace: bool = False) -> It
 
 
 def _plain(pieces: Pieces, marks: tuple[str, str], whitespace: bool) -> str:
-    shown = ((show_blanks(printable(text)) if whitespace else printable(text), differs) for text, differs in pieces)
-    return ''.join(_marked_lines(text, marks) if differs else text for text, differs in shown)
+    display = ((show_blanks(printable(text)) if whitespace else printable(text), differs) for text, differs in pieces)
+    return ''.join(_marked_lines(text, marks) if differs else text for text, differs in display)
 
 
 def _marked_lines(text: str, marks: tuple[str, str]) -> str:

@@ -23,7 +23,7 @@ def show_blanks(text: str) -> str:
     >>> show_blanks('a b\\n')
     'a·b⏎\\n'
     """
-    return _BLANK.sub(lambda found: _MARKS.get(found.group()) or f'⟨{_blank_name(found.group())}⟩', text)
+    return _BLANK.sub(lambda match: _MARKS.get(match.group()) or f'⟨{_blank_name(match.group())}⟩', text)
 
 
 def _blank_name(character: str) -> str:
@@ -48,11 +48,11 @@ def split_matches(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, bo
     [('<s>', True), ('Hi', False)]
     """
     at = 0
-    for found in pattern.finditer(text):
-        if found.start() > at:
-            yield text[at : found.start()], False
-        if found.group():
-            yield found.group(), True
-        at = found.end()
+    for match in pattern.finditer(text):
+        if match.start() > at:
+            yield text[at : match.start()], False
+        if match.group():
+            yield match.group(), True
+        at = match.end()
     if at < len(text):
         yield text[at:], False

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RolecallError
-from rolecall.experiment.lint.finding import Hit, Rule
+from rolecall.experiment.lint.finding import Rule, Violation
 from rolecall.experiment.lint.rules.data import DATA_RULES
 from rolecall.experiment.lint.rules.entries import ENTRY_RULES
 from rolecall.experiment.lint.rules.leaks import LEAK_RULES
@@ -41,20 +41,20 @@ RULES: Registry[Rule] = Registry(
 
 def collect_rules(named: Iterable[object] = (), *, where: str = 'lint.rules') -> dict[str, Rule]:
     """The rules to apply: ours, those of installed packages, and those that a config names."""
-    found = [Part(plugin.name, plugin.load(), plugin.origin) for plugin in RULES.plugins()]
-    found += [RULES.find(one, where=f'{where}[{i}]') for i, one in enumerate(named)]
-    wrong = [part for part in found if not isinstance(part.value, Rule)]
+    parts = [Part(plugin.name, plugin.load(), plugin.origin) for plugin in RULES.plugins()]
+    parts += [RULES.find(entry, where=f'{where}[{i}]') for i, entry in enumerate(named)]
+    wrong = [part for part in parts if not isinstance(part.value, Rule)]
     if wrong:
         what = '{} is not a lint rule, but a {}.'
         raise ConfigError(Problem(where, what.format(part.name, type(part.value).__name__)) for part in wrong)
-    return {**RULES, **{part.value.name: _guard(part.value) for part in found if not part.builtin}}
+    return {**RULES, **{part.value.name: _guard(part.value) for part in parts if not part.builtin}}
 
 
 def _guard(rule: Rule) -> Rule:
     """The rule of a user, whose exceptions are problems that name it."""
 
-    def guard_rule(find: Callable[..., Iterator[Hit]] | None) -> Callable[..., Iterator[Hit]] | None:
-        def found(*arguments: Any) -> Iterator[Hit]:
+    def guard_rule(find: Callable[..., Iterator[Violation]] | None) -> Callable[..., Iterator[Violation]] | None:
+        def found(*arguments: Any) -> Iterator[Violation]:
             try:
                 with user_code(f'the lint rule {rule.name!r}', where='lint.rules'):
                     return iter(list(find(*arguments)) if find is not None else ())

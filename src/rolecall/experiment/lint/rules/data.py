@@ -6,51 +6,51 @@ import re
 from collections.abc import Iterator
 
 from rolecall.core.render.spans import Span
-from rolecall.experiment.lint.finding import Hit, Rule, excerpt
-from rolecall.experiment.lint.subject import Asked, Subject
+from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRow, Subject
 
 _FIELD = re.compile(r'\{([^{}]+)\}')
 
 
-def looks_like_field(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def looks_like_field(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Values with a column's name in braces."""
-    for span in _values(asked):
-        for found in _FIELD.finditer(span.text) if '{' in span.text else ():
-            if found[1] in asked.values:
-                yield _make_hit(span, found[0], 'reads like a field of the template')
+    for span in _values(row):
+        for match in _FIELD.finditer(span.text) if '{' in span.text else ():
+            if match[1] in row.values:
+                yield _make_violation(span, match[0], 'reads like a field of the template')
 
 
-def looks_like_mark(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def looks_like_mark(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Values with the example token or the separator in them."""
-    for span in _values(asked) if subject.marks else ():
+    for span in _values(row) if subject.marks else ():
         for mark in subject.marks:
             if mark in span.text:
-                yield _make_hit(span, mark, "is the template's own token")
+                yield _make_violation(span, mark, "is the template's own token")
 
 
-def looks_like_special_token(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def looks_like_special_token(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Values with a control token of the model in them."""
-    known = () if subject.values_stay_text else subject.control_tokens
-    firsts = {token[0] for token in known}
-    for span in _values(asked) if known else ():
+    tokens = () if subject.values_stay_text else subject.control_tokens
+    firsts = {token[0] for token in tokens}
+    for span in _values(row) if tokens else ():
         if any(first in span.text for first in firsts):
-            for token in known:
+            for token in tokens:
                 if token in span.text:
-                    yield _make_hit(span, token, 'is a control token of the model')
+                    yield _make_violation(span, token, 'is a control token of the model')
 
 
-def _values(asked: Asked) -> Iterator[Span]:
+def _values(row: CheckedRow) -> Iterator[Span]:
     """What the row and its examples put into the prompts."""
-    seen = set()
-    for prompt in asked.spoken:
+    texts = set()
+    for prompt in row.spoken:
         for span in prompt.spans:
-            if span.origin.kind == 'field' and isinstance(span.text, str) and span.text not in seen:
-                seen.add(span.text)
+            if span.origin.kind == 'field' and isinstance(span.text, str) and span.text not in texts:
+                texts.add(span.text)
                 yield span
 
 
-def _make_hit(span: Span, token: str, what: str) -> Hit:
-    return Hit(
+def _make_violation(span: Span, token: str, what: str) -> Violation:
+    return Violation(
         f"column '{span.origin.name}' holds {token!r}, which {what}.",
         about=f'{span.origin.name} {token}',
         example=excerpt(span.text, token),

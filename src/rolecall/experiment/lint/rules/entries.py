@@ -5,46 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rolecall.errors import close_match
-from rolecall.experiment.lint.finding import Hit, Rule, excerpt
-from rolecall.experiment.lint.subject import Looked, Subject
+from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRows, Subject
 
 
-def unknown_keys(subject: Subject) -> Iterator[Hit]:
+def unknown_keys(subject: Subject) -> Iterator[Violation]:
     """Keys that nothing reads."""
     for key, meant in subject.unknown_keys:
         remedy = f"Did you mean '{meant}'?" if meant else ''
-        yield Hit(f'the key {key!r} has no effect.', about=key, remedy=remedy)
+        yield Violation(f'the key {key!r} has no effect.', about=key, remedy=remedy)
 
 
-def foreign_keys(subject: Subject) -> Iterator[Hit]:
+def foreign_keys(subject: Subject) -> Iterator[Violation]:
     """Keys that configure another program."""
     if subject.foreign_keys:
         keys = ', '.join(subject.foreign_keys)
-        yield Hit(f'keys of OpenCompass or AISBench without effect here: {keys}.')
+        yield Violation(f'keys of OpenCompass or AISBench without effect here: {keys}.')
 
 
-def unused_template(subject: Subject) -> Iterator[Hit]:
+def unused_template(subject: Subject) -> Iterator[Violation]:
     """An instruct model that is sent bare text."""
     if subject.template_unused:
-        yield Hit('the model has a chat template, and prompts are sent to it as bare text.')
+        yield Violation('the model has a chat template, and prompts are sent to it as bare text.')
 
 
-def missing_input_columns(subject: Subject, looked: Looked) -> Iterator[Hit]:
+def missing_input_columns(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
     """Columns that reader_cfg names and no row has."""
     for column in subject.input_columns if looked.columns else ():
         if column not in looked.columns:
             close = close_match(column, looked.columns)
-            yield Hit(
+            yield Violation(
                 f'no row has the input column {column!r}.',
                 about=column,
                 remedy=f"Did you mean '{close}'?" if close else f'The rows have: {", ".join(looked.columns)}.',
             )
 
 
-def same_prompt(subject: Subject, looked: Looked) -> Iterator[Hit]:
+def same_prompt(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
     """Rows that all ask the same."""
     if looked.same_prompt:
-        yield Hit('every row gives the same prompt.', example=excerpt(looked.same_prompt))
+        yield Violation('every row gives the same prompt.', example=excerpt(looked.same_prompt))
 
 
 ENTRY_RULES = (

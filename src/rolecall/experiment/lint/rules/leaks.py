@@ -17,8 +17,8 @@ from functools import lru_cache
 
 from rolecall.core.prompts.pieces import Row
 from rolecall.core.render.spans import Span
-from rolecall.experiment.lint.finding import Hit, Rule, excerpt
-from rolecall.experiment.lint.subject import Asked, Looked, Prompt, Subject
+from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Prompt, Subject
 from rolecall.experiment.lint.text_matching import bag, likeness, nearest_name, plain, readable
 from rolecall.sources.datasets.conversions import PASSAGES
 
@@ -32,62 +32,62 @@ _OPTION_COLUMN = re.compile(r'^(.*?)([ _-][A-Za-z]|[A-H]|[ _-]?\d+)$')
 _OPTION = re.compile(r'(?<![A-Za-z])\(?([A-H])[).:、．]')
 
 
-def missing_output_column(subject: Subject, looked: Looked) -> Iterator[Hit]:
+def missing_output_column(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
     """An output column that no row has, so that it hides nothing."""
     column = subject.output_column
     if column is None or not looked.columns or column in looked.columns:
         return
     near = nearest_name(column, looked.columns)
-    yield Hit(
+    yield Violation(
         f'the rows have no column {column!r} (output_column), so nothing is hidden from the model. '
         f'The rows have: {", ".join(map(str, looked.columns))}.',
         remedy=f'Did you mean {near!r}?' if near else '',
     )
 
 
-def visible_answers(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def visible_answers(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Gold answers that another column shows."""
     column = subject.output_column
-    if column is None or subject.asks == 'whole' or column not in asked.values:
+    if column is None or subject.asks == 'whole' or column not in row.values:
         return
     options = _option_columns(subject.columns)
     looked_at = set()
-    for prompt in asked.spoken:
-        answer = _answer(asked.values[column], prompt.turn)
+    for prompt in row.spoken:
+        answer = _answer(row.values[column], prompt.turn)
         for span in () if _is_test(answer) else prompt.own:
             name, text = span.origin.name, span.text
             if span.origin.kind != 'field' or name in options or (answer, text) in looked_at:
                 continue
             looked_at.add((answer, text))
-            if isinstance(text, str) and not isinstance(asked.values.get(name), (list, tuple)):
+            if isinstance(text, str) and not isinstance(row.values.get(name), (list, tuple)):
                 yield from _visible_in(span, answer)
 
 
-def _visible_in(span: Span, answer: str) -> Iterator[Hit]:
+def _visible_in(span: Span, answer: str) -> Iterator[Violation]:
     name = span.origin.name
-    shown, gold = plain(span.text), plain(answer)
-    said = f"column '{name}' shows the gold answer in the prompt, although the output column is hidden."
-    if _is_distinctive(gold) and gold in shown and not _lists_options(span.text):
+    text, gold = plain(span.text), plain(answer)
+    message = f"column '{name}' shows the gold answer in the prompt, although the output column is hidden."
+    if _is_distinctive(gold) and gold in text and not _lists_options(span.text):
         example = excerpt(span.text, answer.strip())
-        if _is_passage(name, shown, gold):
+        if _is_passage(name, text, gold):
             note = f"the answers stand in column '{name}', a passage to find them in."
-            yield Hit(note, about=f'passage {name}', example=example, severity='info', remedy=_EXTRACTIVE)
+            yield Violation(note, about=f'passage {name}', example=example, severity='info', remedy=_EXTRACTIVE)
         else:
-            yield Hit(said, about=name, example=example, weight=1)
-    elif _ends_with(shown, gold):
-        yield Hit(said, about=name, example=excerpt(span.text[-80:], answer.strip()), if_all_of=_ENOUGH_ROWS)
+            yield Violation(message, about=name, example=example, weight=1)
+    elif _ends_with(text, gold):
+        yield Violation(message, about=name, example=excerpt(span.text[-80:], answer.strip()), if_all_of=_ENOUGH_ROWS)
 
 
-def _is_passage(name: str, shown: str, gold: str) -> bool:
+def _is_passage(name: str, text: str, gold: str) -> bool:
     """Whether a text is one to find the answer in: called so, and with several times as much to read."""
-    return name.lower().rpartition('.')[2] in PASSAGES and len(shown) >= _TIMES_AS_LONG * len(gold)
+    return name.lower().rpartition('.')[2] in PASSAGES and len(text) >= _TIMES_AS_LONG * len(gold)
 
 
-def _ends_with(shown: str, gold: str) -> bool:
+def _ends_with(text: str, gold: str) -> bool:
     """Whether the last words of a text are the answer, or all of it is."""
-    shown = shown.rstrip(' .!"\'')
-    before = shown.removesuffix(gold.rstrip(' .!"\''))
-    return len(before) < len(shown) and not before[-1:].isalnum()
+    text = text.rstrip(' .!"\'')
+    before = text.removesuffix(gold.rstrip(' .!"\''))
+    return len(before) < len(text) and not before[-1:].isalnum()
 
 
 def _answer(value: object, turn: int | None) -> str:
@@ -108,7 +108,7 @@ def _is_distinctive(answer: str) -> bool:
 @lru_cache(maxsize=64)
 def _option_columns(columns: tuple[str, ...]) -> frozenset[str]:
     """Columns that differ only in a letter or number at the end: `A`, `B`; `opt1`, `opt2`; `choice_a`, `choice_b`."""
-    stems = {column: found[1] for column in columns if (found := _OPTION_COLUMN.match(column))}
+    stems = {column: match[1] for column in columns if (match := _OPTION_COLUMN.match(column))}
     counts = Counter(stems.values())
     return frozenset(column for column, stem in stems.items() if counts[stem] > 1)
 
@@ -117,41 +117,41 @@ def _lists_options(text: str) -> bool:
     return len(set(_OPTION.findall(text))) > 1
 
 
-def equal_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def equal_examples(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """The row's question among its examples, or in the template's own words."""
-    asks = _question(subject, asked.values)
-    for number, shot in zip(asked.shot_ids, asked.shots, strict=True):
+    asks = _question(subject, row.values)
+    for number, shot in zip(row.shot_ids, row.shots, strict=True):
         if asks and _question(subject, shot) == asks:
-            yield Hit(
+            yield Violation(
                 f'training row {number} is shown as an example and asks the same as the row itself.',
                 about='example',
                 example=excerpt(asks),
             )
     for column in subject.question_columns:
-        question = plain(readable(asked.values[column])) if isinstance(asked.values.get(column), str) else ''
-        if len(question) >= _QUOTED_QUESTION and any(question in _own_words(prompt) for prompt in asked.spoken):
-            yield Hit(
+        question = plain(readable(row.values[column])) if isinstance(row.values.get(column), str) else ''
+        if len(question) >= _QUOTED_QUESTION and any(question in _own_words(prompt) for prompt in row.spoken):
+            yield Violation(
                 f"the template's own words hold the row's {column}, probably as a hand-written example.",
                 about='template',
-                example=excerpt(str(asked.values[column])),
+                example=excerpt(str(row.values[column])),
             )
 
 
-def near_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def near_examples(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Examples that ask nearly the same as the row."""
-    if not asked.shots:
+    if not row.shots:
         return
-    asks = _question(subject, asked.values)
+    asks = _question(subject, row.values)
     words = _kept_bag(asks)
-    for number, shot in zip(asked.shot_ids, asked.shots, strict=True):
-        shown = _question(subject, shot)
-        if shown == asks or not words:
+    for number, shot in zip(row.shot_ids, row.shots, strict=True):
+        example = _question(subject, shot)
+        if example == asks or not words:
             continue
-        alike = likeness(words, _kept_bag(shown)) if len(words) >= _DISTINCT_WORDS else 0.0
-        if alike >= _ALIKE or plain(shown) == plain(asks):
-            yield Hit(
+        alike = likeness(words, _kept_bag(example)) if len(words) >= _DISTINCT_WORDS else 0.0
+        if alike >= _ALIKE or plain(example) == plain(asks):
+            yield Violation(
                 f'training row {number} is shown as an example and asks nearly the same as the row itself.',
-                example=f'{excerpt(asks)} ↔ {excerpt(shown)}',
+                example=f'{excerpt(asks)} ↔ {excerpt(example)}',
                 weight=round(alike * 1000),
             )
 
@@ -168,19 +168,19 @@ _kept_bag = lru_cache(maxsize=4096)(bag)
 _kept_plain = lru_cache(maxsize=64)(plain)
 
 
-def same_split(subject: Subject) -> Iterator[Hit]:
+def same_split(subject: Subject) -> Iterator[Violation]:
     """Examples from the rows that are asked about."""
     if subject.same_rows and subject.shots:
-        yield Hit('the examples are picked from the very rows that are asked about: train_split = test_split.')
+        yield Violation('the examples are picked from the very rows that are asked about: train_split = test_split.')
 
 
-def skipped_examples(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def skipped_examples(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Training rows that were passed over for a row."""
-    if asked.skipped:
-        rows = ', '.join(map(str, asked.skipped))
-        yield Hit(
+    if row.skipped:
+        rows = ', '.join(map(str, row.skipped))
+        yield Violation(
             f'training rows were passed over because they are, or ask the same as, the row itself (here: {rows}).',
-            example=excerpt(_question(subject, asked.values)),
+            example=excerpt(_question(subject, row.values)),
         )
 
 

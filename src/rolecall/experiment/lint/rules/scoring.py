@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from rolecall.experiment.lint.finding import Hit, Rule, excerpt
-from rolecall.experiment.lint.subject import Asked, Subject
+from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRow, Subject
 
 Mismatch = Callable[[str, Mapping[str, Any]], str]
 """What a postprocessor with these options misses in a prompt; nothing if all is well."""
@@ -16,8 +16,8 @@ Mismatch = Callable[[str, Mapping[str, Any]], str]
 
 def _wants_options(text: str, options: Mapping[str, Any]) -> str:
     letters = str(options.get('options') or 'ABCD')
-    shown = [letter for letter in letters if _stands_alone(letter, text)]
-    if len(shown) >= min(2, len(letters)):
+    visible = [letter for letter in letters if _stands_alone(letter, text)]
+    if len(visible) >= min(2, len(letters)):
         return ''
     return f'it looks for one of the options {letters}, and the prompt shows no such options'
 
@@ -31,8 +31,8 @@ def _wants_pattern(text: str, options: Mapping[str, Any]) -> str:
     if not isinstance(pattern, str):
         return ''
     wordings = _words_of(pattern)
-    heard = text.casefold()
-    if not wordings or any(all(word in heard for word in words) for words in wordings):
+    prompt = text.casefold()
+    if not wordings or any(all(word in prompt for word in words) for words in wordings):
         return ''
     return f'it looks for {pattern!r}, and the prompt never says {" or ".join(repr(" ".join(w)) for w in wordings)}'
 
@@ -46,14 +46,14 @@ def _words_of(pattern: str) -> tuple[tuple[str, ...], ...]:
     """
     bare = re.sub(r'\(\?[a-zA-Z]+\)|\(\?(?:[:=!]|<[=!]|P?<\w+>)', '(', pattern)
     bare = re.sub(r'\\[a-zA-Z]|\[[^\]]*\]|\{\d*,?\d*\}|.[?*]', ' ', bare)
-    alternatives = tuple(tuple(re.findall(r'[^\W\d_]{2,}', one.casefold())) for one in bare.split('|'))
+    alternatives = tuple(tuple(re.findall(r'[^\W\d_]{2,}', alternative.casefold())) for alternative in bare.split('|'))
     return alternatives if all(alternatives) else ()
 
 
 def _wants_any(*phrases: str) -> Mismatch:
     def check(text: str, options: Mapping[str, Any]) -> str:
-        heard = text.casefold()
-        if any(phrase in heard for phrase in phrases):
+        prompt = text.casefold()
+        if any(phrase in prompt for phrase in phrases):
             return ''
         return f'it looks for {" or ".join(map(repr, phrases))}, and the prompt never says so'
 
@@ -79,15 +79,15 @@ _MISMATCHES: Mapping[str, Mismatch] = {
 """Postprocessors that need the prompt to ask for a certain form."""
 
 
-def unmatched_postprocessor(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def unmatched_postprocessor(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """A postprocessor that looks for something the prompt does not ask for."""
     reads = subject.postprocessor
     mismatch = _MISMATCHES.get(reads.name) if reads else None
     if reads is None or mismatch is None or subject.mode != 'gen':
         return
-    for prompt in asked.spoken[-1:]:
+    for prompt in row.spoken[-1:]:
         if missing := mismatch(prompt.text, reads.options):
-            yield Hit(
+            yield Violation(
                 f'{reads.name} cannot match: {missing}.',
                 about=reads.name,
                 example=excerpt(prompt.text[-80:]),
@@ -95,11 +95,11 @@ def unmatched_postprocessor(subject: Subject, asked: Asked) -> Iterator[Hit]:
             )
 
 
-def unusable_scoring(subject: Subject) -> Iterator[Hit]:
+def unusable_scoring(subject: Subject) -> Iterator[Violation]:
     """An eval_cfg that cannot score: an unknown evaluator, a wrong option, no sandbox."""
     for problem in subject.scoring_problems:
         place = f'eval_cfg.{problem.where}' if problem.where else 'eval_cfg'
-        yield Hit(f'{place}: {problem.what}', about=f'{problem.where} {problem.what}', remedy=problem.remedy)
+        yield Violation(f'{place}: {problem.what}', about=f'{problem.where} {problem.what}', remedy=problem.remedy)
 
 
 SCORING_RULES = (

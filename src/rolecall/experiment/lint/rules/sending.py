@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rolecall.core.render.arrange import Note
-from rolecall.experiment.lint.finding import Hit, Rule, excerpt
-from rolecall.experiment.lint.subject import Asked, Subject
+from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRow, Subject
 
 
-def _report_notes(fits: Callable[[Note], bool]) -> Callable[[Subject, Asked], Iterator[Hit]]:
+def _report_notes(fits: Callable[[Note], bool]) -> Callable[[Subject, CheckedRow], Iterator[Violation]]:
     """A rule that reports certain notes of the renderer."""
 
-    def check(subject: Subject, asked: Asked) -> Iterator[Hit]:
-        for prompt in asked.sent:
+    def check(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
+        for prompt in row.sent:
             for note in prompt.notes:
                 if fits(note):
-                    yield Hit(note.message, about=note.message, example=excerpt(note.text))
+                    yield Violation(note.message, about=note.message, example=excerpt(note.text))
 
     return check
 
@@ -25,46 +25,46 @@ def _is_answer_start(note: Note) -> bool:
     return note.kind == 'not_sent' and 'prefill' in note.message
 
 
-def dated_templates(subject: Subject) -> Iterator[Hit]:
+def dated_templates(subject: Subject) -> Iterator[Violation]:
     """Chat templates whose text changes with the calendar."""
     if subject.chat_template and subject.chat_template.prints_date:
-        yield Hit("the model's chat template prints the date: prompts and cached results change at midnight.")
+        yield Violation("the model's chat template prints the date: prompts and cached results change at midnight.")
 
 
-def missing_length(subject: Subject) -> Iterator[Hit]:
+def missing_length(subject: Subject) -> Iterator[Violation]:
     """Generation without a limit."""
     if subject.asks in ('gen', 'wordings', 'dialogue') and subject.max_out_len is None:
-        yield Hit('neither the inferencer nor the model says how long a reply may be.')
+        yield Violation('neither the inferencer nor the model says how long a reply may be.')
 
 
-def alike_samples(subject: Subject) -> Iterator[Hit]:
+def alike_samples(subject: Subject) -> Iterator[Violation]:
     """Several answers to one prompt, drawn without a temperature."""
     if subject.alike_samples:
-        yield Hit('several answers are drawn to each prompt without a temperature: they may all be the same.')
+        yield Violation('several answers are drawn to each prompt without a temperature: they may all be the same.')
 
 
-def unknown_models(subject: Subject) -> Iterator[Hit]:
+def unknown_models(subject: Subject) -> Iterator[Violation]:
     """Models that a run cannot build."""
     for problem in subject.type_problems:
-        yield Hit(f'{problem.where}: {problem.what}', remedy=problem.remedy)
+        yield Violation(f'{problem.where}: {problem.what}', remedy=problem.remedy)
 
 
-def wrong_sampling(subject: Subject) -> Iterator[Hit]:
+def wrong_sampling(subject: Subject) -> Iterator[Violation]:
     """Sampling parameters that a run refuses."""
     for problem in subject.sampling_problems:
-        yield Hit(f'{problem.where}: {problem.what}', about=problem.where, remedy=problem.remedy)
+        yield Violation(f'{problem.where}: {problem.what}', about=problem.where, remedy=problem.remedy)
 
 
-def misplaced_options(subject: Subject) -> Iterator[Hit]:
+def misplaced_options(subject: Subject) -> Iterator[Violation]:
     """Options of the inferencer written one level too high."""
     for option in subject.misplaced_options:
-        yield Hit(f'infer_cfg.{option} has no effect: it is an option of the inferencer.', about=option)
+        yield Violation(f'infer_cfg.{option} has no effect: it is an option of the inferencer.', about=option)
 
 
-def shared_abbr(subject: Subject) -> Iterator[Hit]:
+def shared_abbr(subject: Subject) -> Iterator[Violation]:
     """Entries that go by the same name."""
     if subject.namesakes:
-        yield Hit(f'the same abbr is used at {", ".join(subject.namesakes)}: results would be mixed up.')
+        yield Violation(f'the same abbr is used at {", ".join(subject.namesakes)}: results would be mixed up.')
 
 
 SENDING_RULES = (

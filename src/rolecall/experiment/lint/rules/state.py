@@ -4,43 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rolecall.experiment.lint.finding import Hit, Rule, excerpt
-from rolecall.experiment.lint.subject import Asked, Looked, Subject
+from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Subject
 from rolecall.experiment.lint.text_matching import text_or_none
 
 
-def missing_rows(subject: Subject) -> Iterator[Hit]:
+def missing_rows(subject: Subject) -> Iterator[Violation]:
     """A dataset whose rows cannot be read."""
     if subject.rows_missing:
-        yield Hit(f'there are no rows to look at: {subject.rows_missing}')
+        yield Violation(f'there are no rows to look at: {subject.rows_missing}')
 
 
-def no_rows(subject: Subject, looked: Looked) -> Iterator[Hit]:
+def no_rows(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
     """A dataset that can be read and asks nothing."""
     if looked.empty:
         ranged = f': test_range {subject.test_range!r} leaves none' if subject.test_range is not None else ''
-        yield Hit(f'there are no rows to ask about{ranged}.')
+        yield Violation(f'there are no rows to ask about{ranged}.')
 
 
-def failing_retriever(subject: Subject, looked: Looked) -> Iterator[Hit]:
+def failing_retriever(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
     """Settings of a retriever that cannot work with the training rows there are."""
     if looked.unpicked:
-        yield Hit(f'no examples can be picked: {looked.unpicked}')
+        yield Violation(f'no examples can be picked: {looked.unpicked}')
 
 
-def failing_rows(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def failing_rows(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Rows that cannot become a prompt."""
-    if asked.failed:
-        values = {name: text_or_none(value) for name, value in asked.values.items()}
-        yield Hit(asked.failed, example=excerpt(str(values)) if values else '')
+    if row.failed:
+        values = {name: text_or_none(value) for name, value in row.values.items()}
+        yield Violation(row.failed, example=excerpt(str(values)) if values else '')
 
 
-def left_out_lines(subject: Subject, looked: Looked) -> Iterator[Hit]:
+def left_out_lines(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
     """Malformed lines that `on_error='skip'` passed over."""
     for which, count in looked.left_out.items():
         if count:
             lines = '1 malformed line was' if count == 1 else f'{count:,} malformed lines were'
-            yield Hit(f'{lines} left out of the {which} rows.', about=which)
+            yield Violation(f'{lines} left out of the {which} rows.', about=which)
 
 
 STATE_RULES = (

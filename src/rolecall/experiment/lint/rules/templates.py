@@ -9,8 +9,8 @@ from itertools import chain
 
 from rolecall.core.prompts.messages import has_messages
 from rolecall.core.render.spans import Span
-from rolecall.experiment.lint.finding import Hit, Rule, excerpt
-from rolecall.experiment.lint.subject import Asked, Subject
+from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRow, Subject
 from rolecall.experiment.lint.text_matching import nearest_name, plain, text_or_none
 from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, read_options, spread_choices
 from rolecall.strings import count_noun
@@ -21,20 +21,20 @@ _NAME_LIKE = re.compile(r'[\w .-]+')
 _DATASET_WORDS = ('text', 'field', 'unfilled', 'label', 'default', 'message', 'reply', 'media')
 
 
-def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def unfilled_fields(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Fields that stand in the prompt as written."""
-    for prompt in asked.spoken:
+    for prompt in row.spoken:
         for before, span in _find_unfilled(prompt.spans):
             shot = span.origin.shot
-            near = nearest_name(span.origin.name, asked.values if shot is None else asked.shots[shot])
+            near = nearest_name(span.origin.name, row.values if shot is None else row.shots[shot])
             if not span.text:
-                yield Hit(
+                yield Violation(
                     f'the row has no column {span.origin.name!r}, so its picture, sound or film is not sent.',
                     about=span.origin.name,
                     remedy=f'Did you mean {{{near}}}?' if near else '',
                 )
             elif _is_meant_as_field(span.origin.name, before, near):
-                yield Hit(
+                yield Violation(
                     f'the template has the field {span.text}, and the row has no such column: it is sent as written.',
                     about=span.text,
                     example=excerpt(prompt.text, span.text),
@@ -43,14 +43,14 @@ def unfilled_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
                 )
 
 
-def unclosed_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def unclosed_fields(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Columns of the row behind a brace that nothing closes."""
-    for prompt in asked.spoken:
+    for prompt in row.spoken:
         for span in prompt.spans:
             text = span.text if span.origin.kind == 'text' and isinstance(span.text, str) else ''
             for field in _UNCLOSED.finditer(text):
-                if field[1] in asked.values:
-                    yield Hit(
+                if field[1] in row.values:
+                    yield Violation(
                         f'the template has {field[0]!r} without a closing brace: it is sent as written.',
                         about=field[0],
                         example=excerpt(prompt.text, field[0]),
@@ -59,44 +59,44 @@ def unclosed_fields(subject: Subject, asked: Asked) -> Iterator[Hit]:
                     )
 
 
-def hidden_options(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def hidden_options(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Options to choose from, none of which stands in a prompt."""
     answer = subject.output_column
-    if answer is None or answer not in asked.values or subject.asks == 'whole':
+    if answer is None or answer not in row.values or subject.asks == 'whole':
         return
-    for name, value in asked.values.items():
+    for name, value in row.values.items():
         options = read_options(value) if str(name).lower().rpartition('.')[2] in OPTION_LISTS else None
         texts = {plain(str(option)) for option in (options or {}).values()} - {letter.lower() for letter in LETTERS}
-        if not options or not texts or spread_choices(asked.values, name, answer)[answer] not in list(LETTERS):
+        if not options or not texts or spread_choices(row.values, name, answer)[answer] not in list(LETTERS):
             continue
-        if not any(text in plain(prompt.text) for prompt in asked.spoken for text in texts):
+        if not any(text in plain(prompt.text) for prompt in row.spoken for text in texts):
             letters = ','.join(LETTERS[: len(options)])
-            yield Hit(
+            yield Violation(
                 f'the answer is one of the options in column {name!r}, and the prompt shows none of them.',
                 about=str(name),
-                example=excerpt(asked.spoken[0].text if asked.spoken else ''),
+                example=excerpt(row.spoken[0].text if row.spoken else ''),
                 remedy=f'Without --template, --choices {letters} writes them into the prompt; in a config, '
                 f'choices_from={name!r} gives the columns {letters}.',
                 if_all_of=1,
             )
 
 
-def check_judge_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def check_judge_prompts(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Fields that stand in a judge's prompt as written, and prompts that do not fit the judge's context."""
-    known = (*asked.values, 'prediction', 'prediction2', 'obj_gold', 'history', 'dialogue')
-    for prompt in asked.judged:
+    names = (*row.values, 'prediction', 'prediction2', 'obj_gold', 'history', 'dialogue')
+    for prompt in row.judged:
         for note in prompt.notes:
             if note.kind == 'too_long':
-                yield Hit(
+                yield Violation(
                     f"the judge's prompt is {note.message}",
                     about='judge',
                     example=excerpt(prompt.text),
                     remedy='Shorten the template, or give the judge a longer max_seq_len.',
                 )
         for before, span in _find_unfilled(prompt.spans):
-            near = nearest_name(span.origin.name, known)
+            near = nearest_name(span.origin.name, names)
             if span.text and _is_meant_as_field(span.origin.name, before, near):
-                yield Hit(
+                yield Violation(
                     f"the judge's template has the field {span.text}, and nothing fills it: it is sent as written.",
                     about=span.text,
                     example=excerpt(prompt.text, span.text),
@@ -104,10 +104,10 @@ def check_judge_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
                 )
 
 
-def missing_judge(subject: Subject) -> Iterator[Hit]:
+def missing_judge(subject: Subject) -> Iterator[Violation]:
     """A judge that cannot be asked."""
     if subject.judge_missing:
-        yield Hit(subject.judge_missing)
+        yield Violation(subject.judge_missing)
 
 
 def _find_unfilled(spans: tuple[Span, ...]) -> Iterator[tuple[str, Span]]:
@@ -130,25 +130,25 @@ def _is_meant_as_field(name: str, before: str, near: str) -> bool:
     return bool(near) or (name.isidentifier() and not before.endswith(('_', '^', '{')))
 
 
-def non_string_values(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def non_string_values(subject: Subject, checked: CheckedRow) -> Iterator[Violation]:
     """Values whose text form may not be what a person would write. (A value without one makes its row fail.)"""
     turns = subject.asks == 'dialogue'
-    for row, columns in ((asked.values, subject.columns), *((shot, subject.shot_columns) for shot in asked.shots)):
+    for row, columns in ((checked.values, subject.columns), *((shot, subject.shot_columns) for shot in checked.shots)):
         for column in columns:
             if column not in row:
                 continue
             value = row[column]
             if turns and has_messages(value):
                 continue  # a dialogue, of which each message is worded
-            for one in value if turns and isinstance(value, (list, tuple)) else (value,):
-                if (said := _odd(one)) is None or (text := text_or_none(one)) is None:
+            for item in value if turns and isinstance(value, (list, tuple)) else (value,):
+                if (form := _odd(item)) is None or (text := text_or_none(item)) is None:
                     continue
-                yield Hit(
-                    f"column '{column}' is filled in with {said}.",
+                yield Violation(
+                    f"column '{column}' is filled in with {form}.",
                     about=column,
-                    example=f'{one!r:.40} → {text!r:.60}',
-                    severity='info' if _is_number(one) else None,
-                    weight=0 if _is_number(one) else 1,
+                    example=f'{item!r:.40} → {text!r:.60}',
+                    severity='info' if _is_number(item) else None,
+                    weight=0 if _is_number(item) else 1,
                 )
 
 
@@ -168,22 +168,24 @@ def _odd(value: object) -> str | None:
     return None
 
 
-def empty_prompts(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def empty_prompts(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Prompts without words, and rows that add nothing to theirs."""
-    silent = next((prompt for prompt in asked.spoken if not _has_words(prompt.spans)), None)
+    silent = next((prompt for prompt in row.spoken if not _has_words(prompt.spans)), None)
     if subject.level == 'pair':
-        lost = next((prompt for prompt in asked.sent if not _has_words(prompt.spans)), None)
+        lost = next((prompt for prompt in row.sent if not _has_words(prompt.spans)), None)
         if lost is not None and silent is None:
-            yield Hit('nothing of the prompt reaches the model.', about='sent', example=excerpt(asked.spoken[0].text))
+            yield Violation(
+                'nothing of the prompt reaches the model.', about='sent', example=excerpt(row.spoken[0].text)
+            )
         return
     if silent is not None:
-        yield Hit('the prompt is empty.', about='prompt', example=excerpt(silent.text))
+        yield Violation('the prompt is empty.', about='prompt', example=excerpt(silent.text))
         return
-    for prompt in asked.spoken[-1:]:
+    for prompt in row.spoken[-1:]:
         filled = [span for span in prompt.own if span.origin.kind in ('field', 'media', 'unfilled')]
         if filled and not _has_words(filled):
             blank = ', '.join(dict.fromkeys(span.origin.name for span in filled))
-            yield Hit(
+            yield Violation(
                 f'the row adds nothing to its prompt: {blank} {"are" if "," in blank else "is"} blank.',
                 about='row',
                 example=excerpt(prompt.text),
@@ -198,20 +200,22 @@ def _has_words(spans: Sequence[Span]) -> bool:
     return any(span.origin.kind in _DATASET_WORDS and str(span.text).strip() for span in spans)
 
 
-def lost_shots(subject: Subject) -> Iterator[Hit]:
+def lost_shots(subject: Subject) -> Iterator[Violation]:
     """An ice_template that is never used."""
     wording = subject.wording
     if wording and wording.ice_template and wording.prompt_template and not subject.shots:
-        yield Hit('there is an ice_template, but the retriever picks no examples: it is never used.', about='unused')
+        yield Violation(
+            'there is an ice_template, but the retriever picks no examples: it is never used.', about='unused'
+        )
 
 
-def missing_shots(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def missing_shots(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Rows with fewer examples than the others."""
-    if len(asked.shot_ids) < subject.shots:
-        yield Hit(
-            f'only {len(asked.shot_ids)} of {count_noun(subject.shots, "example")} could be found.',
+    if len(row.shot_ids) < subject.shots:
+        yield Violation(
+            f'only {len(row.shot_ids)} of {count_noun(subject.shots, "example")} could be found.',
             about='fewer',
-            weight=subject.shots - len(asked.shot_ids),
+            weight=subject.shots - len(row.shot_ids),
         )
 
 
@@ -222,7 +226,7 @@ WORDING_RULES = (
         description='The row has no column for a {field} of the template, so the field is sent as written.',
         remedy='Name a column of the rows, or write the braces in another way if they are meant as text.',
         levels=('dataset',),
-        each=lambda subject, asked: chain(unfilled_fields(subject, asked), unclosed_fields(subject, asked)),
+        each=lambda subject, row: chain(unfilled_fields(subject, row), unclosed_fields(subject, row)),
     ),
     Rule(
         name='options-hidden',

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from rolecall.experiment.lint.finding import Hit, Rule, excerpt
-from rolecall.experiment.lint.subject import Asked, Prompt, Subject
+from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRow, Prompt, Subject
 
 if TYPE_CHECKING:
     from rolecall.models.tokenizers.tokenizer import Tokenizer
@@ -17,31 +17,33 @@ _TAIL = 64
 _FIRST_WORDS = ('A', 'The', '1', '答')
 
 
-def skipped_rules(subject: Subject) -> Iterator[Hit]:
+def skipped_rules(subject: Subject) -> Iterator[Violation]:
     """Say once that there is no tokenizer."""
     if subject.tokenizer is None:
         why = f' ({subject.tokenizer_missing})' if subject.tokenizer_missing else ''
-        yield Hit(f'token rules skipped: no tokenizer at hand for {subject.where}{why}.')
+        yield Violation(f'token rules skipped: no tokenizer at hand for {subject.where}{why}.')
 
 
-def wrong_bos(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def wrong_bos(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Prompts that begin with two BOS tokens, or with none where the tokenizer wants one."""
     tokenizer = subject.tokenizer
     if tokenizer is None or tokenizer.bos_id is None:
         return
-    for prompt in asked.sent:
+    for prompt in row.sent:
         if prompt.sent_text is None:
             continue
         start = excerpt(prompt.sent_text[:40])
-        written = _written_bos(tokenizer, prompt.sent_text)
-        total = written + (tokenizer.adds_bos and subject.takes == 'text')
+        in_text = _written_bos(tokenizer, prompt.sent_text)
+        total = in_text + (tokenizer.adds_bos and subject.takes == 'text')
         if total > 1:
-            also = ', one of them added by the tokenizer' if total > written else ''
-            yield Hit(
+            also = ', one of them added by the tokenizer' if total > in_text else ''
+            yield Violation(
                 f'the prompt begins with {total} BOS tokens{also}.', about='many', example=start, severity='error'
             )
         elif total == 0 and tokenizer.adds_bos:
-            yield Hit('the tokenizer wants a BOS token, and the prompt begins without.', about='none', example=start)
+            yield Violation(
+                'the tokenizer wants a BOS token, and the prompt begins without.', about='none', example=start
+            )
 
 
 def _written_bos(tokenizer: Tokenizer, text: str) -> int:
@@ -50,9 +52,9 @@ def _written_bos(tokenizer: Tokenizer, text: str) -> int:
     return next((i for i, token in enumerate(ids) if token != tokenizer.bos_id), len(ids))
 
 
-def trailing_spaces(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def trailing_spaces(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """White space at the end of a prompt that would have been part of the model's first token."""
-    for prompt in asked.sent if subject.mode == 'gen' else ():
+    for prompt in row.sent if subject.mode == 'gen' else ():
         text = prompt.sent_text or ''
         if not text or not text[-1].isspace():
             continue
@@ -62,7 +64,7 @@ def trailing_spaces(subject: Subject, asked: Asked) -> Iterator[Hit]:
             merges = any(not _goes_on(subject.tokenizer, text[-_TAIL:], word) for word in _FIRST_WORDS)
             how = "the model's tokenizer joins it to the next word"
         if merges:
-            yield Hit(
+            yield Violation(
                 f'the prompt ends in white space ({_wrote_the_end(prompt)}), and {how}.',
                 example=excerpt(repr(text[-40:])),
             )
@@ -81,33 +83,33 @@ def _wrote_the_end(prompt: Prompt) -> str:
     return f"from column '{last.name}'" if last.kind == 'field' else 'written in the template'
 
 
-def label_boundaries(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def label_boundaries(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Label prompts that cannot be told apart, or differ where they should be the same."""
-    if subject.asks != 'label' or len(asked.sent) < 2:
+    if subject.asks != 'label' or len(row.sent) < 2:
         return
-    yield from _identical(asked.sent)
-    texts = ['\0'.join(prompt.sent_texts) for prompt in asked.sent]
-    contexts = [_find_context(prompt) for prompt in asked.sent]
+    yield from _identical(row.sent)
+    texts = ['\0'.join(prompt.sent_texts) for prompt in row.sent]
+    contexts = [_find_context(prompt) for prompt in row.sent]
     marked = [context for context in contexts if context is not None]
     if len(marked) == len(texts) and len(set(marked)) > 1:
         here = len(_shared_start(marked))
-        yield Hit(
+        yield Violation(
             'the prompts of the labels differ before the label.', about='context', example=excerpt(marked[0][here:])
         )
         return
     shared = marked[0] if len(marked) == len(texts) else _whole_words(_shared_start(texts), texts)
-    for prompt, text in zip(asked.sent, texts, strict=True):
+    for prompt, text in zip(row.sent, texts, strict=True):
         if (len(set(texts)) > 1 and text == shared) or _says_nothing(prompt):
             yield _nothing(prompt)
-    if subject.tokenizer and all(isinstance(prompt.request, str) for prompt in asked.sent):
-        yield from _token_boundaries(subject.tokenizer, asked.sent, texts, shared)
+    if subject.tokenizer and all(isinstance(prompt.request, str) for prompt in row.sent):
+        yield from _token_boundaries(subject.tokenizer, row.sent, texts, shared)
 
 
-def _identical(prompts: Sequence[Prompt]) -> Iterator[Hit]:
+def _identical(prompts: Sequence[Prompt]) -> Iterator[Violation]:
     for i, prompt in enumerate(prompts):
         twin = next((other for other in prompts[:i] if other.request == prompt.request), None)
         if twin is not None:
-            yield Hit(
+            yield Violation(
                 f'the labels {twin.label!r} and {prompt.label!r} have the same prompt.',
                 about='same',
                 example=excerpt(prompt.text[-80:]),
@@ -142,8 +144,8 @@ def _says_nothing(prompt: Prompt) -> bool:
     return bool(labels) and not any(map(str.strip, labels))
 
 
-def _nothing(prompt: Prompt) -> Hit:
-    return Hit(
+def _nothing(prompt: Prompt) -> Violation:
+    return Violation(
         f'the prompt of the label {prompt.label!r} is nothing more than the shared context.',
         about='nothing',
         example=excerpt(prompt.text[-80:]),
@@ -152,24 +154,24 @@ def _nothing(prompt: Prompt) -> Hit:
 
 def _token_boundaries(
     tokenizer: Tokenizer, prompts: Sequence[Prompt], texts: Sequence[str], shared: str
-) -> Iterator[Hit]:
+) -> Iterator[Violation]:
     tail = shared[-_TAIL:]
     context = tokenizer.encode(tail)
     unspaced = tokenizer.encode(tail.rstrip(' '))  # a label may bring its own space: ' A' is one token
-    known: dict[tuple[int, ...], Prompt] = {}
+    boundaries: dict[tuple[int, ...], Prompt] = {}
     for prompt, text in zip(prompts, texts, strict=True):
         ids = tokenizer.encode(tail + text[len(shared) :])
         if text != shared and ids == context:
             yield _nothing(prompt)
         elif ids[: len(context)] != context and ids[: len(unspaced)] != unspaced:
-            yield Hit(
+            yield Violation(
                 f'the first token of the label {prompt.label!r} takes in the end of the context.',
                 about='boundary',
                 example=excerpt(repr(tail[-40:] + text[len(shared) :])),
             )
-        twin = known.setdefault(tuple(ids), prompt)
+        twin = boundaries.setdefault(tuple(ids), prompt)
         if twin is not prompt and twin.request != prompt.request:
-            yield Hit(
+            yield Violation(
                 f'the labels {twin.label!r} and {prompt.label!r} are the same tokens.',
                 about='same tokens',
                 example=excerpt(prompt.text[-80:]),
@@ -177,14 +179,16 @@ def _token_boundaries(
             )
 
 
-def overflowing(subject: Subject, asked: Asked) -> Iterator[Hit]:
+def overflowing(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """Prompts that do not fit, with what is left out to make them fit."""
-    for prompt in asked.sent:
+    for prompt in row.sent:
         for note in prompt.notes:
             if note.kind == 'too_long':
-                yield Hit(note.message, about='row', example=excerpt(prompt.text), severity='error')
+                yield Violation(note.message, about='row', example=excerpt(prompt.text), severity='error')
             elif note.kind in ('shots_dropped', 'truncated'):
-                yield Hit(note.message, about=note.kind, example=excerpt(prompt.text), weight=prompt.shots_dropped)
+                yield Violation(
+                    note.message, about=note.kind, example=excerpt(prompt.text), weight=prompt.shots_dropped
+                )
 
 
 TOKEN_RULES = (
