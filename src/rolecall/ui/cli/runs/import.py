@@ -1,3 +1,4 @@
+# ruff: noqa: N999  # a file is the command you type
 # a file is the command you type
 """`rolecall runs import`: a log of another harness as a run directory."""
 

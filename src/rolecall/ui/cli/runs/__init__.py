@@ -1,0 +1,1 @@
+"""`rolecall runs`: run directories listed, merged, completed, and read from other harnesses."""
