@@ -23,7 +23,7 @@ def none(p): return None
 x = 5
 """
 FILES: dict[str, str | bytes] = {'rows.csv': 'question,answer\n1+1,2\n2+2,4\n', 'good.py': GOOD, 'mine.py': FUNCTIONS}
-R = ['--answer', 'answer']
+R = ['--answer', 'answer', '--metric', 'exact']
 PPL = GOOD.replace("type='GenInferencer'", "type='PPLInferencer', labels=['2', '4']")
 FAILING = ('function-raises', 'function-returns-none', 'closed-port')
 """These run, and their rows fail: exit code 1. Everything else is refused before anything is sent: exit code 2."""
