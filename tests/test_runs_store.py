@@ -49,7 +49,7 @@ def finish(store: Store, *results: Result) -> list[int]:
 
     async def write() -> None:
         for result in results:
-            store.add_result(result, then=lambda row=result.row: safe.append(row))
+            store.add_results([result], then=lambda row=result.row: safe.append(row))
         await store.wait_until_saved()
 
     asyncio.run(write())
@@ -80,7 +80,7 @@ def test_a_row_is_told_of_when_another_process_could_read_it(tmp_path: Path) -> 
     async def write() -> None:
         for row in range(20):
             result = Result('d', 'm', row, 'ok')
-            store.add_result(result, then=lambda row=row: seen.append(row in on_disk()))
+            store.add_results([result], then=lambda row=row: seen.append(row in on_disk()))
         await store.wait_until_saved()
 
     def on_disk() -> set[int]:
@@ -96,7 +96,7 @@ def test_a_group_that_was_taken_and_not_written_is_written_in_the_end(tmp_path: 
     store = Store(tmp_path)
 
     async def interrupt() -> None:
-        store.add_result(ROW, then=lambda: None)
+        store.add_results([ROW], then=lambda: None)
         store._take_group()  # as Ctrl-C may leave it: taken, and the thread never started on it
 
     asyncio.run(interrupt())
@@ -124,10 +124,10 @@ def test_whatever_ends_the_thread_that_writes_ends_the_run(
         raise fault
 
     async def write() -> None:
-        store.add_result(replace(ROW, row=1), then=lambda: None)
+        store.add_results([replace(ROW, row=1)], then=lambda: None)
         await store.broken
         monkeypatch.undo()
-        store.add_result(replace(ROW, row=2), then=lambda: None)
+        store.add_results([replace(ROW, row=2)], then=lambda: None)
         await store.wait_until_saved()
 
     monkeypatch.setattr(store._transactions, '_put_all', fail)
@@ -143,9 +143,9 @@ def test_a_callback_that_raises_ends_the_run_and_what_was_gathered_is_kept(tmp_p
     called: list[bool] = []
 
     async def write() -> None:
-        store.add_result(ROW, then=lambda: [][0])
+        store.add_results([ROW], then=lambda: [][0])
         await store.broken
-        store.add_result(replace(ROW, row=1), then=lambda: called.append(True))
+        store.add_results([replace(ROW, row=1)], then=lambda: called.append(True))
         await store.wait_until_saved()
 
     with pytest.raises(IndexError):
@@ -167,12 +167,12 @@ def test_rows_to_come_wait_while_many_or_large_ones_wait_to_be_written(
     monkeypatch.setattr(store._transactions, 'write_group', lambda group: disk.wait() and write_group(group))
 
     async def write() -> None:
-        store.add_result(ROW, then=lambda: None)
+        store.add_results([ROW], then=lambda: None)
         await asyncio.sleep(0)  # its group is taken
         reply = Reply(os.urandom(length).hex())
         for row in range(rows):
             store.add_reply(f'{row:032x}', 'request', reply, then=lambda: None)
-            store.add_result(replace(ROW, row=row), then=lambda: None)
+            store.add_results([replace(ROW, row=row)], then=lambda: None)
         waiting = asyncio.ensure_future(store.wait_for_room())
         await asyncio.sleep(0)
         assert waiting.done() != waits
@@ -190,7 +190,7 @@ def test_what_is_recorded_at_once_waits_for_the_group_that_is_being_written(tmp_
 
     async def write() -> None:
         for row in range(50):
-            store.add_result(replace(ROW, row=row), then=lambda row=row: safe.append(row))
+            store.add_results([replace(ROW, row=row)], then=lambda row=row: safe.append(row))
             await asyncio.sleep(0)
             store.record_digests('d', f'm{row}', asking='a', scoring='s')
         await store.wait_until_saved()
@@ -282,7 +282,9 @@ def test_a_full_disk_stops_the_run_and_corrupts_nothing(tmp_path: Path) -> None:
 
     async def write() -> None:
         for row in range(1, 50):
-            store.add_result(Result('d', 'm', row, 'ok', prediction='x' * 4000), then=lambda row=row: safe.append(row))
+            store.add_results(
+                [Result('d', 'm', row, 'ok', prediction='x' * 4000)], then=lambda row=row: safe.append(row)
+            )
         await store.wait_until_saved()
 
     with pytest.raises(RunError, match=r'disk is full.*\nFinished rows are kept'):

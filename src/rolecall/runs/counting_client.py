@@ -166,7 +166,7 @@ class CountingClient:
             self._asked.append((counted, size))
             return counted
         self._exact = False
-        return round(size * sum(amount for amount, _ in self._asked) / max(1, sum(one for _, one in self._asked)))
+        return round(size * sum(amount for amount, _ in self._asked) / max(1, sum(length for _, length in self._asked)))
 
     def plan(self, rows: int) -> PlannedPair:
         """The plan for this many rows, scaled up from those that were checked."""

@@ -68,8 +68,8 @@ def describe_run(prepared: Prepared) -> dict[str, Any]:
 
 def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What a person should know who starts a run again: other rows than before, or a new model beside old ones."""
-    listed = before.get('pairs')
-    pairs = [pair for pair in listed if isinstance(pair, dict)] if isinstance(listed, list) else []
+    entries = before.get('pairs')
+    pairs = [pair for pair in entries if isinstance(pair, dict)] if isinstance(entries, list) else []
     return [*_describe_changed_rows(pairs, now['pairs']), *_describe_other_models(pairs, now['pairs'])]
 
 

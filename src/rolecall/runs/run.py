@@ -38,7 +38,7 @@ from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.run_times import RunTimes
 from rolecall.runs.signals import stop_on_signal
 from rolecall.runs.store.writer import Store, open_store
-from rolecall.runs.workers.settings import connect_here, open_workers
+from rolecall.runs.workers.connections import connect_here, open_workers
 from rolecall.scoring.groups import read_groups
 from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config

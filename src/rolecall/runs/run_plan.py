@@ -86,7 +86,9 @@ class RunPlan:
         about = '' if self.exact else '~'
         judging = sum(pair.to_judge for pair in self.pairs)
         more = f', and up to {judging:,} to judges' if judging else ''
-        some = ' for those whose price is known' if any(one.remote and one.price is None for one in self.pairs) else ''
+        some = (
+            ' for those whose price is known' if any(line.remote and line.price is None for line in self.pairs) else ''
+        )
         without = ' without the judges' if judging else ''
         batch = ' at the batch price' if any(pair.batch for pair in self.pairs) else ''
         price = '' if self.price is None else f', at most {self.price:.2f}{batch}{some}{without}'

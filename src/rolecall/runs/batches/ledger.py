@@ -144,7 +144,7 @@ class BatchLedger:
                     values,
                 ).lastrowid
                 self._db.executemany(
-                    'UPDATE batch_requests SET batch = ? WHERE fingerprint = ?', ((number, one) for one in group)
+                    'UPDATE batch_requests SET batch = ? WHERE fingerprint = ?', ((number, key) for key in group)
                 )
         return len(groups)
 

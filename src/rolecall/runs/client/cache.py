@@ -73,8 +73,8 @@ class CachedClient:
     async def answer(self, key: str, call: ModelCall, *, retry_failed: bool, retry_all: bool) -> tuple[Known, bool]:
         """The answer to a call, and whether it was sent for this."""
         while key in self._in_flight:
-            if (came := await asyncio.shield(self._in_flight[key])) is not None:
-                return came, False
+            if (shared := await asyncio.shield(self._in_flight[key])) is not None:
+                return shared, False
         stored = None if retry_all else self._store.find_reply(key)
         if stored is not None and not isinstance(stored, Failure):
             self.client.trust()
@@ -109,7 +109,7 @@ class CachedClient:
 
         None for those that another row has sent, or that have to be sent one by one.
         """
-        stored = {key: (known, False) for key, known in self._store.find_replies(keys).items()}
+        stored = {key: (answer, False) for key, answer in self._store.find_replies(keys).items()}
         if any(not isinstance(reply, Failure) for reply, _ in stored.values()):
             self.client.trust()
         loop = asyncio.get_running_loop()

@@ -29,7 +29,7 @@ _VALUES: Mapping[Any, float] = {'C': 1.0, 'I': 0.0, 'P': 0.5, 'N': 0.0, True: 1.
 
 def read_inspect(path: Path) -> list[ImportedLog]:
     """A log file, or every log in a folder."""
-    files = sorted(one for one in path.rglob('*') if one.suffix in ('.eval', '.json')) if path.is_dir() else [path]
+    files = sorted(log for log in path.rglob('*') if log.suffix in ('.eval', '.json')) if path.is_dir() else [path]
     if not files or not files[0].is_file():
         raise RunError(f'{path}: no log of Inspect found. Give a .eval or .json file, or a folder with some.')
     logs = []
@@ -41,8 +41,8 @@ def read_inspect(path: Path) -> list[ImportedLog]:
 
 def _read_file(path: Path) -> ImportedLog:
     if path.suffix == '.json':
-        told = read_json(path)
-        header, samples = told, told.get('samples') or [] if isinstance(told, Mapping) else []
+        log = read_json(path)
+        header, samples = log, log.get('samples') or [] if isinstance(log, Mapping) else []
     else:
         with closing(_Members(path)) as members:
             samples = [members.read(name) for name in members.names if name.startswith('samples/')]
@@ -51,8 +51,10 @@ def _read_file(path: Path) -> ImportedLog:
         raise RunError(f'{path}: not a log of Inspect: there is no `eval`.')
     about = header['eval']
     task = str(about.get('task') or path.stem)
-    order = {str(one): number for number, one in enumerate((about.get('dataset') or {}).get('sample_ids') or ())}
-    epochs = max((one.get('epoch') or 1 for one in samples), default=1)
+    order = {
+        str(sample_id): number for number, sample_id in enumerate((about.get('dataset') or {}).get('sample_ids') or ())
+    }
+    epochs = max((row.get('epoch') or 1 for row in samples), default=1)
     rows = []
     for number, sample in enumerate(samples):
         place = order.get(str(sample.get('id')), number) * epochs + (sample.get('epoch') or 1) - 1
@@ -116,9 +118,9 @@ def _read_sample(sample: Mapping[str, Any], task: str, number: int) -> ImportedR
     attachments = sample.get('attachments') or {}
     output = sample.get('output') or {}
     messages: list[Mapping[str, Any]] = [
-        {'role': str(one.get('role')), 'content': _text(one.get('content'), attachments)}
-        for one in sample.get('messages') or ()
-        if isinstance(one, Mapping)
+        {'role': str(message.get('role')), 'content': _text(message.get('content'), attachments)}
+        for message in sample.get('messages') or ()
+        if isinstance(message, Mapping)
     ]
     while messages and messages[-1]['role'] == 'assistant':
         messages.pop()

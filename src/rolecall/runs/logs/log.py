@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -81,19 +82,19 @@ class ImportedLog:
 
 def keep_newest(logs: Sequence[ImportedLog]) -> tuple[list[ImportedLog], list[str]]:
     """The logs by their time, and what was left out of them: a model's older rows of a dataset that a newer log has."""
-    kept: list[ImportedLog] = []
+    newest: list[ImportedLog] = []
     left_out: list[str] = []
     taken: set[tuple[str, str]] = set()
-    for log in sorted(logs, key=lambda one: one.created, reverse=True):
+    for log in sorted(logs, key=attrgetter('created'), reverse=True):
         names = log.datasets
         older = [name for name in names if (log.model, name) in taken]
         taken |= {(log.model, name) for name in names}
         left_out += [f'{name} × {log.model} of {log.created}' for name in older]
-        rows = [one for one in log.rows if one.dataset not in older]
-        scores = [one for one in log.scores if one.dataset not in older]
+        rows = [row for row in log.rows if row.dataset not in older]
+        scores = [score for score in log.scores if score.dataset not in older]
         if rows or scores or not older:
-            kept.append(replace(log, rows=rows, scores=scores))
-    return kept[::-1], left_out
+            newest.append(replace(log, rows=rows, scores=scores))
+    return newest[::-1], left_out
 
 
 def write_run(logs: Sequence[ImportedLog], source: str, out: Path) -> None:
@@ -125,12 +126,12 @@ def _write_log(store: Store, log: ImportedLog) -> None:
     """Write each table in one transaction: with one for each row, a large log would wait for the disk."""
     marks = [_fingerprints(log, row) for row in log.rows]
     marked = list(zip(log.rows, marks, strict=True))
-    store.import_entries(entry for row, found in marked for entry in _request_entries(row, found))
+    store.import_entries(entry for row, keys in marked for entry in _request_entries(row, keys))
     store.import_fields(_fields_entry(row) for row in log.rows if row.fields)
     results: dict[str, list[Result]] = {}
-    for row, found in marked:
-        results.setdefault(row.dataset, []).append(_result(log.model, row, found))
-    store.import_results(one for listed in results.values() for one in listed)
+    for row, keys in marked:
+        results.setdefault(row.dataset, []).append(_result(log.model, row, keys))
+    store.import_results(result for group in results.values() for result in group)
     cards = [_scorecard(log, score, results.get(score.dataset, ())) for score in log.scores]
     if cards:
         store.record_scores(cards)
@@ -151,8 +152,8 @@ def _fields_entry(row: ImportedRow) -> tuple[Any, ...]:
 def _fingerprints(log: ImportedLog, row: ImportedRow) -> list[str]:
     """A fingerprint for each request of a row."""
     place = [log.harness, log.model, row.dataset, row.row]
-    said = [json.dumps([*place, *one], default=repr, sort_keys=True) for one in enumerate(row.requests)]
-    return [hashlib.sha256(one.encode('utf-8', 'surrogatepass')).hexdigest()[:32] for one in said]
+    texts = [json.dumps([*place, *request], default=repr, sort_keys=True) for request in enumerate(row.requests)]
+    return [hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32] for text in texts]
 
 
 def _result(model: str, row: ImportedRow, marks: Sequence[str]) -> Result:
@@ -179,7 +180,7 @@ def _result(model: str, row: ImportedRow, marks: Sequence[str]) -> Result:
 
 def _scorecard(log: ImportedLog, score: ImportedScore, results: Sequence[Result]) -> Scorecard:
     """The log's own number. Its interval is ours, from the log's rows, where the number is their mean."""
-    scores = [one.score for one in results if one.score is not None]
+    scores = [result.score for result in results if result.score is not None]
     mean = sum(scores) / len(scores) if scores else None
     scale = next(
         (
@@ -189,15 +190,16 @@ def _scorecard(log: ImportedLog, score: ImportedScore, results: Sequence[Result]
         ),
         None,
     )
-    share = scale is not None and all(0 <= one <= _SHARES for one in scores)
+    share = scale is not None and all(0 <= score <= _SHARES for score in scores)
     factor = 100.0 / (scale or 1.0) if share else 1.0
     low = high = basis = None
     if share and len(scores) > 1:
-        right = all(one in (0, 1) for one in scores)
-        found = wilson(sum(scores), len(scores)) if right else mean_interval([(one, 1) for one in scores], scale=(0, 1))
-        low, high = (100 * bound for bound in found or (0.0, 1.0))
+        right = all(score in (0, 1) for score in scores)
+        weighed = [(score, 1) for score in scores]
+        interval = wilson(sum(scores), len(scores)) if right else mean_interval(weighed, scale=(0, 1))
+        low, high = (100 * bound for bound in interval or (0.0, 1.0))
         basis = IntervalBasis('of the rows in the log', 0.95)
-    outcomes = Counter[str](one.outcome for one in results)
+    outcomes = Counter[str](result.outcome for result in results)
     value = score.value * factor
     return Scorecard(
         *(score.dataset, log.model, score.metric, value, low, high, len(scores), len(results), outcomes),

@@ -41,22 +41,25 @@ def read_opencompass(folder: Path, harness: Literal['OpenCompass', 'AISBench']) 
     root = _find_run(folder)
     configs = [_read_config(path) for path in sorted((root / 'configs').glob('*.py'))]
     logs = []
-    for model in sorted(one for one in (root / 'predictions').iterdir() if one.is_dir() and not one.is_symlink()):
+    folders = sorted((root / 'predictions').iterdir())
+    for model in (folder for folder in folders if folder.is_dir() and not folder.is_symlink()):
         results = {path.stem: read_json(path) for path in sorted((root / 'results' / model.name).glob('*.json'))}
         rows: list[ImportedRow] = []
         scores: list[ImportedScore] = []
         files = sorted(path for path in model.iterdir() if path.suffix in ('.json', '.jsonl'))
         for dataset, parts in _by_dataset(files).items():
-            told = results.get(dataset)
-            details = told.get('details') if isinstance(told, Mapping) else None
-            listed = [entry for path in parts for entry in _read_entries(path)]
+            result = results.get(dataset)
+            details = result.get('details') if isinstance(result, Mapping) else None
+            entries = [entry for path in parts for entry in _read_entries(path)]
             with reading(parts[0], harness):
-                rows += [_read_row(one, dataset, number, _detail(details, number)) for number, one in enumerate(listed)]
-            if isinstance(told, Mapping):
-                numbers = {str(key): float(one) for key, one in told.items() if isinstance(one, int | float)}
+                rows += [
+                    _read_row(entry, dataset, number, _detail(details, number)) for number, entry in enumerate(entries)
+                ]
+            if isinstance(result, Mapping):
+                numbers = {str(key): float(value) for key, value in result.items() if isinstance(value, int | float)}
                 if numbers:
                     metric, value = next(iter(numbers.items()))
-                    further = {key: one for key, one in numbers.items() if key != metric}
+                    further = {key: value for key, value in numbers.items() if key != metric}
                     scores.append(ImportedScore(dataset=dataset, metric=metric, value=value, further=further))
         settings = _read_settings(configs, model.name)
         logs.append(
@@ -73,10 +76,10 @@ def _find_run(folder: Path) -> Path:
     """The folder that holds `predictions`: this one, or the newest below it."""
     if (folder / 'predictions').is_dir():
         return folder
-    found = sorted(path.parent for path in folder.rglob('predictions') if path.is_dir()) if folder.is_dir() else []
-    if not found:
+    roots = sorted(path.parent for path in folder.rglob('predictions') if path.is_dir()) if folder.is_dir() else []
+    if not roots:
         raise RunError(f'{folder}: no folder `predictions` found. Give the working directory (outputs/default/TIME).')
-    return found[-1]
+    return roots[-1]
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -102,9 +105,9 @@ def _read_literal(node: ast.expr) -> Any:
     [{'a': -1, 'b': "open('x')"}]
     """
     if isinstance(node, ast.List | ast.Tuple):
-        return [_read_literal(one) for one in node.elts]
+        return [_read_literal(element) for element in node.elts]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == 'dict' and not node.args:
-        return {one.arg: _read_literal(one.value) for one in node.keywords if one.arg is not None}
+        return {keyword.arg: _read_literal(keyword.value) for keyword in node.keywords if keyword.arg is not None}
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         return {str(_read_literal(key)): _read_literal(value) for key, value in pairs if key is not None}
@@ -117,7 +120,7 @@ def _read_literal(node: ast.expr) -> Any:
 
 def _read_settings(configs: Sequence[Mapping[str, Any]], model: str) -> dict[str, Any]:
     """How each dataset was asked and its replies were read, and how the model was set up; later configs win."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     own: dict[str, Any] = {}
     for config in configs:
         for entry in _entries_of(config, 'models'):
@@ -131,13 +134,13 @@ def _read_settings(configs: Sequence[Mapping[str, Any]], model: str) -> dict[str
                 for key in keys
                 if key in section
             }
-            found[str(entry.get('abbr'))] = mask_config(parts)
-    return {name: {**parts, 'model': own or NOT_RECORDED} for name, parts in found.items()}
+            values[str(entry.get('abbr'))] = mask_config(parts)
+    return {name: {**parts, 'model': own or NOT_RECORDED} for name, parts in values.items()}
 
 
 def _entries_of(config: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    listed = config.get(name)
-    return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    entries = config.get(name)
+    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
 
 
 def _shorten_types(part: Any) -> Any:
@@ -150,54 +153,54 @@ def _shorten_types(part: Any) -> Any:
 def _by_dataset(files: list[Path]) -> dict[str, list[Path]]:
     """The files by dataset. A dataset that was split has `NAME_0.json`, `NAME_1.json` …, in this order."""
     stems = {path.stem for path in files}
-    found: dict[str, list[tuple[int, Path]]] = {}
+    by_name: dict[str, list[tuple[int, Path]]] = {}
     for path in files:
         piece = _PIECE.search(path.stem)
         whole = _PIECE.sub('', path.stem)
         split = piece is not None and f'{whole}_0' in stems
-        found.setdefault(whole if split else path.stem, []).append((int(piece[1]) if piece and split else 0, path))
-    return {name: [path for _, path in sorted(parts)] for name, parts in found.items()}
+        by_name.setdefault(whole if split else path.stem, []).append((int(piece[1]) if piece and split else 0, path))
+    return {name: [path for _, path in sorted(parts)] for name, parts in by_name.items()}
 
 
 def _read_entries(path: Path) -> list[Mapping[str, Any]]:
     if path.suffix == '.jsonl':
-        told: Any = [entry for _, entry in read_json_lines(path)]
-        if all(isinstance(one, Mapping) and isinstance(one.get('id'), int) for one in told):
-            told = sorted(told, key=lambda one: one['id'])
+        entries: Any = [entry for _, entry in read_json_lines(path)]
+        if all(isinstance(entry, Mapping) and isinstance(entry.get('id'), int) for entry in entries):
+            entries = sorted(entries, key=lambda entry: entry['id'])
     else:
-        told = read_json(path)
-        told = list(told.values()) if isinstance(told, Mapping) else told
-    if not isinstance(told, list) or not told:
+        entries = read_json(path)
+        entries = list(entries.values()) if isinstance(entries, Mapping) else entries
+    if not isinstance(entries, list) or not entries:
         raise RunError(f'{path}: no predictions in it.')
-    for number, entry in enumerate(told):
+    for number, entry in enumerate(entries):
         if not isinstance(entry, Mapping):
             raise RunError(f'{path}: expected a prediction for row {number}, found {type(entry).__name__}.')
-    return told
+    return entries
 
 
 def _detail(details: Any, number: int) -> Mapping[str, Any]:
     """What the evaluator says about a row: details are a list, or a dict by the row's number."""
-    found = details.get(str(number)) if isinstance(details, Mapping) else None
+    detail = details.get(str(number)) if isinstance(details, Mapping) else None
     if isinstance(details, list) and number < len(details):
-        found = details[number]
-    return found if isinstance(found, Mapping) else {}
+        detail = details[number]
+    return detail if isinstance(detail, Mapping) else {}
 
 
 def _read_row(entry: Mapping[str, Any], dataset: str, number: int, detail: Mapping[str, Any]) -> ImportedRow:
-    prediction, asked = entry.get('prediction'), entry.get('origin_prompt')
+    prediction, prompt = entry.get('prediction'), entry.get('origin_prompt')
     replies = prediction if isinstance(prediction, list) else [] if prediction is None else [prediction]
     correct = detail.get('correct', detail.get('is_correct'))
     correct = correct[0] if isinstance(correct, list) and len(correct) == 1 else correct
     failed = entry.get('success') is False
-    labels = [key for key, one in entry.items() if isinstance(one, Mapping) and 'PPL' in one]
+    labels = [key for key, value in entry.items() if isinstance(value, Mapping) and 'PPL' in value]
     extracted = detail.get('pred', detail.get('predictions'))
     return ImportedRow(
         dataset=dataset,
         row=number,
-        requests=[_request(asked)]
-        if asked is not None
+        requests=[_request(prompt)]
+        if prompt is not None
         else [_request(entry[key].get('testing input', '')) for key in labels],
-        replies=[str(one) for one in replies],
+        replies=[str(reply) for reply in replies],
         extracted=extracted[0] if isinstance(extracted, list) and len(extracted) == 1 else extracted,
         gold=entry.get('gold', detail.get('answer')),
         score=float(correct) if isinstance(correct, bool | int | float) else None,
@@ -206,15 +209,15 @@ def _read_row(entry: Mapping[str, Any], dataset: str, number: int, detail: Mappi
     )
 
 
-def _request(asked: Any) -> Request:
+def _request(prompt: Any) -> Request:
     """A prompt as it was sent: a text, or speeches with OpenCompass' roles as messages."""
-    if isinstance(asked, list) and all(isinstance(one, Mapping) for one in asked):
+    if isinstance(prompt, list) and all(isinstance(turn, Mapping) for turn in prompt):
         speeches: list[Mapping[str, Any]] = [
             {
-                'role': _ROLES.get(str(one.get('role')), str(one.get('role'))),
-                'content': str(one.get('prompt', one.get('content', ''))),
+                'role': _ROLES.get(str(turn.get('role')), str(turn.get('role'))),
+                'content': str(turn.get('prompt', turn.get('content', ''))),
             }
-            for one in asked
+            for turn in prompt
         ]
         return speeches
-    return str(asked)
+    return str(prompt)

@@ -236,7 +236,7 @@ def _decode_result(parts: tuple[tuple[Any, ...], Callable[[str], str | None]]) -
     for key, kind in _KINDS.items():
         if key in record and not isinstance(record[key], kind):
             raise TypeError(f'{key} is a {type(record[key]).__name__}')
-    if not isinstance(row, int) or not all(isinstance(one, str) for one in (dataset, model, outcome)):
+    if not isinstance(row, int) or not all(isinstance(cell, str) for cell in (dataset, model, outcome)):
         raise TypeError('a column has the wrong type')
     values: dict[str, Any] = {
         key: tuple(record[key]) if key in _TUPLES else record[key] for key, _ in _RESULT_DEFAULTS if key in record

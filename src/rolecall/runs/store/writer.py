@@ -174,10 +174,6 @@ class Store(StoreLookup):
             self._answering.add(who)
             self._gathered.answered.add(who)
 
-    def add_result(self, result: Result, *, then: Callable[[], object]) -> None:
-        """Store a finished row; `then` is called once it is safe."""
-        self.add_results([result], then=then)
-
     def add_results(self, results: Sequence[Result], *, then: Callable[[], object]) -> None:
         """Store finished rows; `then` is called once they are safe."""
         self._gathered.rows += map(self._row_entry, results)

@@ -197,8 +197,8 @@ class ProcessPool:
         executor = self._executors[worker]
         if executor is None:
             context = multiprocessing.get_context('spawn')
-            given = (self._packed, self._spec.name, self._spec.config)
-            executor = ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=given)
+            spec = (self._packed, self._spec.name, self._spec.config)
+            executor = ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=spec)
             self._executors[worker] = executor
         try:
             future: Future[Any] = executor.submit(work, *arguments)
