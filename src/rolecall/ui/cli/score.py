@@ -37,16 +37,16 @@ def _show_readings(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.strings import printable
 
-    shown = 0
+    count = 0
     with RunReader(arguments.directory) as run:
         for dataset, model in run.pairs():
             if arguments.dataset in (None, dataset) and arguments.model in (None, model):
                 for result in run.results(dataset, model):
                     if _is_wanted(result, arguments):
-                        shown += 1
+                        count += 1
                         for line in _describe(result):
                             print(printable(line))
-    return 0 if shown else fail(f'{arguments.directory}: no such row.')
+    return 0 if count else fail(f'{arguments.directory}: no such row.')
 
 
 def _is_wanted(result: Result, arguments: argparse.Namespace) -> bool:
