@@ -1,6 +1,7 @@
 """The way of one row of a generation run: what it passes from the engine to the socket.
 
     python benchmarks/row_path.py [--stack]
+    python benchmarks/row_path.py view lint       what these commands pass through for a config of four rows
 
 A server on loopback answers. Counted are the functions of rolecall that are called for the row, the files and
 rooms (top-level packages) they stand in, the frames on the stack when the HTTP library is entered, and how often
@@ -11,6 +12,8 @@ on older trees: `PYTHONPATH=/path/to/other/src python benchmarks/row_path.py`.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import sys
 import tempfile
 import threading
@@ -128,11 +131,51 @@ def follow_row() -> RowPath:
     return path
 
 
+CONFIG = """
+def echo(prompt):
+    return '2'
+
+models = [dict(abbr='m', type=echo)]
+datasets = [dict(abbr='demo', type='Rows', test=[dict(q=f'{n}+1=?', a='2') for n in range(4)],
+    reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q}')),
+    eval_cfg=dict(evaluator='AccEvaluator'))]
+"""
+COMMANDS = {'view': ['view', 'config.py', '-n', '4', '--plain'], 'lint': ['lint', 'config.py']}
+
+
+def follow_command(words: list[str]) -> set[tuple[str, str]]:
+    """The functions of rolecall that a command calls, its imports and its special methods aside."""
+    from rolecall.ui.cli.main import main as command_line
+
+    functions: set[tuple[str, str]] = set()
+
+    def on_call(frame: FrameType, event: str, _argument: Any) -> None:
+        name = frame.f_code.co_qualname
+        if event == 'call' and frame.f_code.co_filename.startswith(ROOT) and not name.endswith(('>', '__')):
+            functions.add((file_of(frame), name))
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+        Path('config.py').write_text(CONFIG)
+        command_line(words)  # whatever is imported is imported now
+        sys.setprofile(on_call)
+        command_line(words)
+        sys.setprofile(None)
+    return functions
+
+
 def main() -> None:
-    """Follow a row and print what it passed."""
+    """Follow a row, or commands, and print what was passed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('commands', nargs='*', choices=[[], *COMMANDS], help='follow these commands instead of a row')
     parser.add_argument('--stack', action='store_true', help='also print the frames at the socket')
     arguments = parser.parse_args()
+    for name in arguments.commands:
+        functions = follow_command(COMMANDS[name])
+        files = {file for file, _ in functions}
+        print(f'{name}: functions {len(functions)}, files {len(files)}, rooms {len(set(map(room_of, files)))}')
+    if arguments.commands:
+        return
     path = follow_row()
     files = {file for file, _ in path.functions}
     rooms = [room_of(file) for file, _ in path.stack]

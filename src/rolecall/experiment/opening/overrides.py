@@ -41,6 +41,8 @@ class Overrides:
     """Lint rules to leave out."""
 
     def __post_init__(self) -> None:
+        if not self.given:
+            return
         reader = OptionReader({field.name: getattr(self, field.name) for field in fields(self)})
         reader.whole('shots', least=0)
         reader.whole('max_out_len')
