@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -83,6 +84,9 @@ def test_a_fallback_goes_on_after_tools_that_have_run(till: Till, second: Server
     [body] = second.bodies
     assert [message['role'] for message in body['messages']] == ['user', 'assistant', 'tool']
     assert [message['role'] for message in reply.history] == ['user', 'assistant', 'tool', 'assistant']
+    call, result = body['messages'][1]['tool_calls'][0]['id'], body['messages'][2]['tool_call_id']
+    assert call == result
+    assert re.fullmatch('[A-Za-z0-9]{9}', call)  # the strictest vendors and chat templates take no other
     assert reply.prompt == [{'role': 'user', 'content': 'Pay 5.'}]
 
 

@@ -19,7 +19,7 @@ pytest.importorskip('peft')
 from safetensors.torch import load_file, save_file
 
 from rolecall import ChatPrompter, TrainableModule  # they need the packages above
-from rolecall.apps.tuning.settings import TuneSettings
+from rolecall.apps.tuning.tune_settings import TuneSettings
 from rolecall.errors import RolecallError
 from rolecall.ui.cli.main import main
 from small_models import make_model

@@ -251,9 +251,7 @@ class ActorPrompt(PromptLibrary):
             ) from None
         cls._prompts.setdefault(lang, {}).update(prompts)
 
-    def get_all_acts(self, lang: str | None = None) -> list[str]:
-        """The parts of a language."""
-        return self.get_all_keys(lang)
+    get_all_acts = PromptLibrary.get_all_keys
 
     def __call__(self, act: str, lang: str | None = None, return_raw: bool = False) -> Any:
         """A `ChatPrompter` with the prompt as its instruction, or the text itself. Names in braces are its slots."""

@@ -93,19 +93,8 @@ class OpenAIAdapter:
         return reply
 
 
-class AnthropicAdapter:
+class AnthropicAdapter(OpenAIAdapter):
     """Messages in Anthropic's shape. The system message goes first; the client moves it to the `system` field."""
-
-    writes_calls = False
-
-    def __init__(self, thinking: ThinkingPolicy) -> None:
-        self.thinking = thinking
-
-    def trace(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:
-        return _trace_messages(prompter, call, turns)
-
-    def check_tool_support(self, prompter: Prompter) -> None:
-        """Messages can carry tool results, so every prompter is fine."""
 
     def word(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> AdaptedRequest:
         call, turns = _filter_thinking(call, turns, self.thinking)
@@ -113,9 +102,6 @@ class AnthropicAdapter:
         system = [{'role': 'system', 'content': body['system']}] if body.get('system') else []
         messages = [*system, *body['messages'], *map(_restore_anthropic, turns)]
         return AdaptedRequest(messages, _tools_of(body), messages)
-
-    def read_reply(self, reply: Reply, prompter: Prompter, call: ModuleCall) -> Reply:
-        return reply
 
 
 def _trace_messages(prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ from rolecall.apps.chat.streaming import OnPiece, StreamPiece
 from rolecall.apps.chat.structured import AnswerType
 from rolecall.apps.chat.tool_calls import CallFilter
 from rolecall.apps.chat.toolbox import INTERRUPTED, Toolbox
-from rolecall.apps.chat.trimming import TokenBudget, drop_turns_to_fit
+from rolecall.apps.chat.trimming import HistoryBudget, drop_turns_to_fit
 from rolecall.core.program.compiled import Trace
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.call_inputs import run_hooks
@@ -51,6 +52,7 @@ _UNSUPPORTED = (400, 415, 422)
 _LONGEST_RETRY_AFTER = 60.0
 """Seconds that a server may ask a call without a timeout to wait."""
 _MEDIA = ('image_url', 'image', 'input_audio', 'audio_url', 'video_url', 'file')
+_STRICT_ID = re.compile('[A-Za-z0-9]{9}')
 _ASKED_AGAIN = 2
 """How often a model is asked again whose answer is not of the type asked for."""
 
@@ -70,7 +72,7 @@ class Conversation:
     on_piece: OnPiece | None = None
     home: asyncio.AbstractEventLoop | None = None
     on_event: OnEvent | None = None
-    budget: TokenBudget | None = None
+    budget: HistoryBudget | None = None
     failures: list[ModelError] = field(default_factory=list)
     """Why requests were sent again."""
     said: list[Message] = field(default_factory=list)
@@ -156,6 +158,7 @@ class Conversation:
         name = self.answerers[self.place].name
         self.attempts.append(self._describe_attempt(why))
         self.place += 1
+        self.said = _shorten_ids(self.said)
         self.first, self.usages, self.dropped = None, [], []
         self._report('fallback', f'{name} failed ({why}); {self.answerers[self.place].name} is asked.')
 
@@ -235,7 +238,7 @@ class Conversation:
         if spent >= most:
             raise CostLimitError(spent, most, [*self.before, *self.said])
 
-    async def _trim(self, budget: TokenBudget, prompter: Prompter, call: ModuleCall) -> ModuleCall:
+    async def _trim(self, budget: HistoryBudget, prompter: Prompter, call: ModuleCall) -> ModuleCall:
         """The call with a history that keeps to the token budget, tool rounds so far included."""
         check_history(call.history or ())
         model, sampling = self.line.model, self.options.sampling
@@ -343,6 +346,20 @@ def _without_forced_choice(extra: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parameters without a `tool_choice` that forces a call: forced in every round, no model could answer."""
     forced = extra.get('tool_choice') not in (None, 'auto', 'none', {'type': 'auto'}, {'type': 'none'})
     return {name: value for name, value in extra.items() if not (forced and name == 'tool_choice')}
+
+
+def _shorten_ids(messages: Sequence[Message]) -> list[Message]:
+    """The messages with ids of tool calls that every vendor and chat template takes: nine letters and digits."""
+    ids = [str(call['id']) for message in messages for call in message.get('tool_calls') or ()]
+    short = {long: f'call{number:05}' for number, long in enumerate(ids) if not _STRICT_ID.fullmatch(long)}
+    renamed: list[Message] = []
+    for message in messages:
+        if calls := message.get('tool_calls'):
+            message = {**message, 'tool_calls': [{**call, 'id': short.get(call['id'], call['id'])} for call in calls]}
+        if message.get('tool_call_id') in short:
+            message = {**message, 'tool_call_id': short[message['tool_call_id']]}
+        renamed.append(message)
+    return renamed
 
 
 def _number_calls(reply: Reply, start: int) -> Reply:

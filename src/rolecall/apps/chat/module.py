@@ -28,7 +28,7 @@ from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.structured import AnswerType
 from rolecall.apps.chat.toolbox import TOOL_SECONDS, Toolbox
 from rolecall.apps.chat.tools import Approve, Tool, tool_schema
-from rolecall.apps.chat.trimming import TokenBudget, count_exactly
+from rolecall.apps.chat.trimming import HistoryBudget, count_exactly
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.builtin import ChatPrompter, EmptyPrompter
 
@@ -47,7 +47,7 @@ class ChatModule(ModuleCalls):
         self._fallbacks: tuple[ChatModule, ...] = ()
         self._failover = FailoverPolicy()
         self._on_event: OnEvent | None = None
-        self._budget: TokenBudget | None = None
+        self._budget: HistoryBudget | None = None
         self._prompter: Prompter = EmptyPrompter()
         self._toolbox: Toolbox | None = None
 
@@ -144,7 +144,7 @@ class ChatModule(ModuleCalls):
         Without `tokens`, the budget is the model's context without room for the answer. Tokens are counted by the
         model's tokenizer, or by `count`, a function of a text. `reply.dropped` has what was not sent.
         """
-        budget = TokenBudget(tokens, count)
+        budget = HistoryBudget(tokens, count)
         warn_if_dropped('with_token_budget')
         return self._with(_budget=budget)
 

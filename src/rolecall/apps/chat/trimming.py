@@ -22,7 +22,7 @@ _AROUND_A_MESSAGE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class TokenBudget:
+class HistoryBudget:
     """How many tokens a prompt may have, and who counts them if the model's tokenizer cannot."""
 
     tokens: int | None = None

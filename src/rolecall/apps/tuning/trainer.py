@@ -14,7 +14,7 @@ from typing import Any
 
 from rolecall.apps.sft.forms import IGNORED
 from rolecall.apps.tuning.sequences import TokenSequence, order_batches
-from rolecall.apps.tuning.settings import TuneSettings
+from rolecall.apps.tuning.tune_settings import TuneSettings
 from rolecall.errors import import_extra
 from rolecall.models.protocol import ModelError
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package, no_progress_bar
@@ -25,7 +25,7 @@ _LARGEST_GRADIENT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """One update."""
 
     number: int
@@ -69,7 +69,7 @@ class Trainer:
         self._steps = count_steps(len(rows), settings)
         self.done = 0
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[TrainingStep]:
         """Train to the end, from wherever the state is; one update for each item."""
         with _memory_errors(self._torch):
             for number, batch in self._plan():
@@ -77,7 +77,7 @@ class Trainer:
                     continue
                 loss, tokens = self._update([self._rows[i] for i in batch], number)
                 self.done = number + 1
-                yield Step(self.done, loss, tokens)
+                yield TrainingStep(self.done, loss, tokens)
 
     def held_out_loss(self, rows: Sequence[TokenSequence]) -> float:
         """The mean loss over the answer tokens of rows that are not trained on."""

@@ -18,7 +18,7 @@ from rolecall.apps.sft.prompter_examples import Columns, PrompterSide
 from rolecall.apps.sft.training_programs import Aim
 from rolecall.apps.tuning.output_folder import OutputFolder
 from rolecall.apps.tuning.sequences import TrainingRows, read_training_rows
-from rolecall.apps.tuning.settings import TuneSettings
+from rolecall.apps.tuning.tune_settings import TuneSettings
 from rolecall.checking import Problems
 from rolecall.core.prompters import Prompter
 from rolecall.errors import ConfigError, DataError, Problem, import_extra

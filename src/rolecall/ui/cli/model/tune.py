@@ -76,8 +76,8 @@ def _tune(arguments: argparse.Namespace) -> int:
 
     from rolecall.apps.sft.prompter_examples import Columns
     from rolecall.apps.sft.training_programs import Aim
-    from rolecall.apps.tuning.settings import TuneSettings
     from rolecall.apps.tuning.tune import tune
+    from rolecall.apps.tuning.tune_settings import TuneSettings
     from rolecall.strings import count_noun
     from rolecall.ui.cli.inputs import load_prompter, named_model_entry
     from rolecall.ui.views.tune_progress import tune_progress_for
