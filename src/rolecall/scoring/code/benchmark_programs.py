@@ -15,8 +15,6 @@ from rolecall.scoring.code.execution import Case, CodeProgram
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.sources.datasets.rows import list_names
 
-__all__: list[str] = []
-
 _CONTEST_IMPORTS = """\
 import bisect, collections, copy, functools, heapq, itertools, json, math, operator, random, re, string, sys
 from bisect import *
@@ -198,11 +196,11 @@ def _contest_program(code: str, sample: Mapping[str, Any], *, lines: bool = Fals
     if not pairs:
         raise ScoringError('found no tests: the row has no inputs and outputs.')
     if not function:
-        tests = tuple(Case(_text(given), partial(prints_the_same, _text(right))) for given, right in pairs)
+        tests = tuple(Case(_text(inputs), partial(prints_the_same, _text(right))) for inputs, right in pairs)
         return CodeProgram(source, 'stdio', tests)
-    arguments = [[json.loads(line) for line in given.split('\n')] if lines else given for given, _ in pairs]
+    arguments = [[json.loads(line) for line in inputs.split('\n')] if lines else inputs for inputs, _ in pairs]
     golds = [json.loads(right) if lines else right for _, right in pairs]
-    tests = tuple(Case(given, partial(returns_the_same, gold)) for given, gold in zip(arguments, golds, strict=True))
+    tests = tuple(Case(inputs, partial(returns_the_same, gold)) for inputs, gold in zip(arguments, golds, strict=True))
     return CodeProgram(source, 'call', tests, function)
 
 
@@ -267,11 +265,11 @@ def output_prediction(answer: Answer) -> CodeProgram:
 
 def need(answer: Answer, column: str) -> str:
     """The text of a column that the tests need."""
-    found = answer.values.get(column)
-    if found is None:
+    value = answer.values.get(column)
+    if value is None:
         there = list_names(answer.values) or 'none'
         raise ScoringError(f'needs the column {column!r} to test a program. The columns are: {there}.')
-    return found if isinstance(found, str) else json.dumps(found)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _parse(text: Any) -> Mapping[str, Any]:
@@ -283,7 +281,7 @@ def _parse(text: Any) -> Mapping[str, Any]:
 
 def problem_of(answer: Answer, *columns: str) -> str | None:
     """The problem that a row is a sample of, where rows repeat problems."""
-    found: Sequence[Any] = [answer.values[column] for column in columns if answer.values.get(column) is not None]
+    names: Sequence[Any] = [answer.values[column] for column in columns if answer.values.get(column) is not None]
     if isinstance(answer.gold, Mapping):
-        found = [answer.gold['task_id']] if 'task_id' in answer.gold else found
-    return str(found[0]) if found else None
+        names = [answer.gold['task_id']] if 'task_id' in answer.gold else names
+    return str(names[0]) if names else None

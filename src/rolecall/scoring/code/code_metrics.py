@@ -19,8 +19,6 @@ from rolecall.scoring.code.sandbox import Sandbox, SandboxError, SandboxLimits
 from rolecall.scoring.code.sandbox_probe import choose_sandbox
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, PassRate
 
-__all__: list[str] = []
-
 _SEVERAL = (1, 10, 100)
 _OPTIONS = ('memory', 'workers', 'sandbox')
 
@@ -40,18 +38,18 @@ def _code_metric(
     memory, workers, sandbox = options.get('memory', 1024), options.get('workers'), options.get('sandbox')
     limits = _limits(timeout, memory, workers)
     chosen = choose_sandbox(sandbox, where='sandbox' if sandbox else '')
-    known: dict[tuple[int, str, str], Execution] = {}
+    executions: dict[tuple[int, str, str], Execution] = {}
 
     def prepare(answers: Sequence[Answer]) -> None:
-        known.clear()
+        executions.clear()
         keys = list(dict.fromkeys(map(_key, answers)))
         by_key = {_key(answer): answer for answer in answers}
         programs = [make(by_key[key]) for key in keys]
-        known.update(zip(keys, _run(programs, chosen, limits, workers), strict=True))
+        executions.update(zip(keys, _run(programs, chosen, limits, workers), strict=True))
 
     def mark(answer: Answer) -> Mark:
         key = _key(answer)
-        execution = known.get(key) or _run([make(answer)], chosen, limits, 1)[0]
+        execution = executions.get(key) or _run([make(answer)], chosen, limits, 1)[0]
         note = f'{execution.outcome}: {execution.detail}' if execution.detail else execution.outcome
         return Mark(float(execution.passed), correct=execution.passed, note=note)
 
@@ -83,10 +81,10 @@ def _share_of_outcomes(rows: Sequence[tuple[Answer, Mark]]) -> Mapping[str, floa
 
 
 def _limits(timeout: float, memory: int, workers: int | None) -> SandboxLimits:
-    given = {'timeout': timeout, 'memory': memory, 'workers': 1 if workers is None else workers}
+    numbers = {'timeout': timeout, 'memory': memory, 'workers': 1 if workers is None else workers}
     problems = [
         Problem(name, f'must be a number above 0, got {value!r}.')
-        for name, value in given.items()
+        for name, value in numbers.items()
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0
     ]
     if problems:
@@ -229,7 +227,7 @@ def bigcodebench(
         raise ConfigError(
             Problem('eval_type', f'unknown type {eval_type!r}.', did_you_mean(eval_type, ('instruct', 'complete')))
         )
-    numbers = [int(one) for one in str(pass_k).split(',') if one.strip().isdigit()]
+    numbers = [int(k) for k in str(pass_k).split(',') if k.strip().isdigit()]
     workers = parallel if parallel > 0 else None
     return _code_metric(
         partial(benchmark_programs.bigcodebench, eval_type=eval_type),

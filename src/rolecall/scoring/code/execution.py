@@ -277,11 +277,11 @@ class _Session:
         return report
 
     def _describe_end(self, starting: bool) -> _EndedError:
-        said = (self._noise + b' ' + self._received[-500:]).decode('utf-8', 'replace').strip()
+        output = (self._noise + b' ' + self._received[-500:]).decode('utf-8', 'replace').strip()
         number = self.end()
         if starting:
             how = 'killed by the sandbox' if number is None else f'signal {number}'
-            raise _NotStartedError(f'the interpreter did not start: {said or how}')
+            raise _NotStartedError(f'the interpreter did not start: {output or how}')
         if number is None:
             return _EndedError('memory', f'killed: over {self._limits.memory} MB', by_sandbox=True)
         if number == signal.SIGXCPU:
@@ -310,12 +310,12 @@ def _parse_report(line: bytes) -> Mapping[str, Any]:
 
 def _describe_failure(kind: str, test: Case, report: Mapping[str, Any]) -> str:
     """Why a test failed; nothing if it passed."""
-    found = report.get('output') if kind == 'stdio' else report.get('value')
-    if kind == 'stdio' and found is None:
+    result = report.get('output') if kind == 'stdio' else report.get('value')
+    if kind == 'stdio' and result is None:
         return 'printed too much'
-    if test.is_right(found):
+    if test.is_right(result):
         return ''
-    return f'{"printed" if kind == "stdio" else "returned"} {found!r:.120}'
+    return f'{"printed" if kind == "stdio" else "returned"} {result!r:.120}'
 
 
 @contextmanager

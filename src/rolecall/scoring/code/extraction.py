@@ -45,10 +45,10 @@ def fenced_block(text: str) -> str:
 
 def _find_blocks(text: str) -> list[tuple[str, str]]:
     """The language and code of each fenced block. A fence may stand within a line if none stands on its own."""
-    found = list(_FENCE.finditer(text))
-    if not found or (not found[-1]['end'] and '```' in found[-1]['code']):
-        found = list(_FENCE_IN_LINE.finditer(text))
-    return [(one['language'].strip().lower(), dedent(one['code'])) for one in found]
+    fences = list(_FENCE.finditer(text))
+    if not fences or (not fences[-1]['end'] and '```' in fences[-1]['code']):
+        fences = list(_FENCE_IN_LINE.finditer(text))
+    return [(fence['language'].strip().lower(), dedent(fence['code'])) for fence in fences]
 
 
 def _is_python(code: str) -> bool:
@@ -151,9 +151,9 @@ def humaneval_postprocess_v3(text: str) -> str:
 
 def _before_closing_fence(text: str) -> str:
     """The indented code before a fence that closes a block which the prompt opened; else nothing."""
-    found = _FENCE.search(text)
-    closes = found and not found['end'] and text[: found.start()].strip() and text.startswith((' ', '\t'))
-    return text[: found.start()] if found and closes else ''
+    fence = _FENCE.search(text)
+    closes = fence and not fence['end'] and text[: fence.start()].strip() and text.startswith((' ', '\t'))
+    return text[: fence.start()] if fence and closes else ''
 
 
 def humaneval_internal_v2_postprocess(text: str) -> str:
@@ -323,11 +323,11 @@ def ds1000_postprocess(text: str) -> str:
     >>> ds1000_postprocess('<code>\\nx = 1\\n</code>')
     '\\nx = 1\\n'
     """
-    if found := _CODE_TAG.search(text):
-        text = found[1]
+    if code := _CODE_TAG.search(text):
+        text = code[1]
     text = fenced_block(text)
-    found = _SOLUTION.search(text)
-    return found[1] if found else text
+    code = _SOLUTION.search(text)
+    return code[1] if code else text
 
 
 def ds1000_completion_postprocess(text: str) -> str:
