@@ -108,18 +108,19 @@ def _try(*command: str) -> str:
 
 
 def signalled(folder: Path) -> Verdict:
-    """Ctrl-C and SIGTERM in the middle: what is finished is kept, and the next start asks only for the rest."""
+    """Signals that end a run: what is finished is kept, and the next start asks only for the rest."""
     out, rows = folder / 'run', 400
     complaint = ''
     with serve_hostile('null', is_bad=never) as server:
         config = write_config(folder, server.url, rows=rows, max_workers=4)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+        for place, number in enumerate(signals, start=1):
             running = subprocess.Popen(
                 [sys.executable, '-m', 'rolecall', 'run', str(config), '--out', str(out)],
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             )  # fmt: skip
             until = time.monotonic() + 30
-            while len(server.answered) < (100 if number == signal.SIGINT else 200) and time.monotonic() < until:
+            while len(server.answered) < 70 * place and time.monotonic() < until:
                 time.sleep(0.02)
             running.send_signal(number)
             said = running.communicate(timeout=60)[1]
@@ -128,7 +129,7 @@ def signalled(folder: Path) -> Verdict:
         last = rolecall('run', str(config), '--out', str(out))
         again = sum(server.answered.values()) - rows
     verdict = judge(out, rows, last, is_bad=never)
-    if again > 2 * 4:
+    if again > len(signals) * 4:
         complaint = complaint or f'{again} answered requests were asked again'
     return Verdict(rows, verdict.kept, verdict.failed, verdict.lost, complaint or verdict.complaint)
 

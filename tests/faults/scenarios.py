@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from disk_faults import failing_disk, first_failures
 from hostile_server import MISBEHAVIOURS, serve_hostile
 from machine_faults import clock_jumps, hostile_files, odd_streams, read_only, signalled
 from playing import ROWS, Verdict, judge, never, rolecall, write_config
@@ -244,10 +245,12 @@ SCENARIOS: dict[str, Callable[[Path], Verdict]] = {
     'bits flipped in the store': damaged_store,
     'standard streams closed, full, left or blocked': odd_streams,
     'a read-only directory': read_only,
-    'Ctrl-C and SIGTERM': signalled,
+    'Ctrl-C, SIGTERM, SIGHUP and SIGQUIT': signalled,
     'a clock that jumps': clock_jumps,
     'hostile data and tokenizer files (commands, not rows)': hostile_files,
     'a full disk': full_disk,
+    'the first writes, syncs and renames fail': first_failures,
+    'every write, sync and rename fails, each in turn': failing_disk,
 }
 
 

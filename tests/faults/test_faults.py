@@ -15,6 +15,10 @@ QUICK = ('a lone surrogate in an error', 'bits flipped in the store')
 """Those that every `make test` plays. `make test-all` adds those about processes and files; `make faults` plays all."""
 
 
+LONG = ('every write, sync and rename fails, each in turn',)
+"""Minutes: `make faults` alone."""
+
+
 @pytest.mark.parametrize('name', QUICK)
 def test_no_row_is_lost_to(name: str, tmp_path: Path) -> None:
     verdict = play(name, tmp_path)
@@ -22,7 +26,7 @@ def test_no_row_is_lost_to(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize('name', [name for name in SCENARIOS if name not in (*QUICK, *MISBEHAVIOURS)])
+@pytest.mark.parametrize('name', [name for name in SCENARIOS if name not in (*QUICK, *MISBEHAVIOURS, *LONG)])
 def test_no_row_is_lost_to_rarer_faults_either(name: str, tmp_path: Path) -> None:
     verdict = play(name, tmp_path)
     if verdict.complaint.startswith('not tried'):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: they stop a run cleanly, and concern no process that it forks."""
+"""Ctrl-C, SIGTERM and a terminal that closes: they stop a run cleanly, and concern no process that it forks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 _DEFAULTS: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+if hasattr(signal, 'SIGHUP'):
+    _DEFAULTS[signal.SIGHUP] = signal.SIG_DFL
 _handled: set[signal.Signals] = set()
 """The signals that a run in this process handles."""
 
 
 @contextmanager
 def stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM calls `stop`; a second one stops the process."""
+    """The first Ctrl-C, SIGTERM or SIGHUP calls `stop`; a second one stops the process."""
     loop = asyncio.get_running_loop()
     ours = threading.current_thread() is threading.main_thread()
 
@@ -28,6 +30,8 @@ def stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
 
     added = []
     for number in _DEFAULTS if ours else ():
+        if signal.getsignal(number) is signal.SIG_IGN:  # nohup
+            continue
         try:
             loop.add_signal_handler(number, stop_once, number)
         except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
