@@ -120,7 +120,7 @@ def test_how_programs_ended_is_told_for_every_row_and_in_the_score() -> None:
         '    return a + b',
         '    return 0',
         '    import time; time.sleep(60)',
-        '    return open("/etc/passwd").read()',
+        '    import os; os.fork()',
     ]
     scorer = build_scorer({'evaluator': {'type': 'HumanEvalEvaluator', 'timeout': 4}})
     seen: list[tuple[int, int]] = []
