@@ -29,18 +29,17 @@ from test_replies_short import run_program
 ROWS = [json.loads(line) for line in (Path(__file__).parent / 'data/replies.jsonl').read_text('utf-8').splitlines()]
 MISREAD = {
     'Most people pick B and they are right.',
-    'A better interpretation would be B.',
     'Of the four, B, since A, C and D fail.',
     'All except B are correct.',
-    'If we ignore friction, A. With friction, as stated here, B.',
     'So positive at first, then it turns negative.',
     '(a) 12\n(b) 15',
-    'Paris (not Lyon)',
     'Sure, here it is: Paris',
-    'Grade — A',
     'A is more detailed; B is more accurate.',
     'A is not right, B is',
-    'vitamin B-12 is D',
+    'Paris is the capital, so the answer is the second option, Paris.',
+    r'Thus $x = \frac{-1 \pm \sqrt{5}}{2}$.',
+    'I would rank A above B.',
+    'A is worse than B.',
     '> ```python\n> def add(a, b):\n>     return a + b\n> ```',
 }
 

@@ -190,7 +190,7 @@ SHORT = [  # evaluator, reply, gold answer, score
     ('WholeMatchEvaluator', 'Paris, or maybe Rome', 'Paris', 0.0),
     ('WholeMatchEvaluator', 'Paris. Wait, no: Rome.', 'Paris', 0.0),
     ('WholeMatchEvaluator', 'Paris, not Rome', 'Paris', 1.0),
-    ('WholeMatchEvaluator', 'Paris (France)', 'Paris', 0.0),
+    ('WholeMatchEvaluator', 'Paris (France)', 'Paris', 1.0),
     ('WholeMatchEvaluator', '`Paris`', 'Paris', 1.0),
     ('WholeMatchEvaluator', '- Paris', 'Paris', 1.0),
     ('WholeMatchEvaluator', '<think>Rome?</think>Paris', 'Paris', 1.0),

@@ -11,7 +11,7 @@ from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
 from rolecall.scoring.readers.native import number_in
 from rolecall.scoring.readers.numbers import number_of
-from rolecall.scoring.readers.phrases import ending_phrase
+from rolecall.scoring.readers.phrases import short_phrases
 from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, equals_an_answer, strip_text
 
 _POINT = re.compile(r'(?<=\d)\.(?=\d)')
@@ -79,7 +79,7 @@ def whole_match(ignore_case: bool = True) -> Metric:
 
     def same(prediction: Any, gold: Any) -> bool:
         ours = after_reasoning(strip_text(prediction)).strip()
-        replies = {ours, _unwrap(ours), ending_phrase(ours)}
+        replies = {ours, _unwrap(ours), *short_phrases(ours)}
         golds = list(map(strip_text, alternatives(gold)))
         longest = _ROOM + 4 * max(map(len, golds), default=0)
         beginnings = {

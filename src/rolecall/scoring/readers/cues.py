@@ -174,7 +174,7 @@ class Cues:
 
     @cached_property
     def contrast(self) -> re.Pattern[str]:
-        return re.compile(r'(?<![a-z])(?:but|however|yet|aber|jedoch|mais|pero)(?![a-z])|但|然而')
+        return re.compile(r'(?<![a-z])(?:but|however|yet|aber|jedoch|sondern|mais|pero|sino)(?![a-z])|但|然而')
 
     @cached_property
     def refuses(self) -> Finder:
@@ -214,7 +214,7 @@ class Cues:
         words = f'{self.any_of("or")}|{self.any_of("and")}'
         opened = r'[\s(\[{【*"\'“‘]*'
         return re.compile(
-            rf'[\s)\]}}】*"\'”’]*(?:[,，、]\s*(?:{words})?|/|&|\+|{words}){opened}(?:{self.any_of("option")}{opened})?'
+            rf'(?:选?项)?[\s)\]}}】*"\'”’]*(?:[,，、]\s*(?:{words})?|/|&|\+|{words}){opened}(?:{self.any_of("option")}{opened})?'
         )
 
     @cached_property

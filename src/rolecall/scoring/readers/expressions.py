@@ -39,7 +39,10 @@ _TOKENS = re.compile(
 )
 _MATRIX = re.compile(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
 _ASSIGNED = re.compile(r'\s*\\?[a-zA-Z][\w\\]{0,12}(?:\([a-z]\))?\s*=(?:[^=,]*=)*\s*(?P<value>[^=,]+?)\s*')
-_EQUATION = re.compile(r'[^=]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)\s*')
+_SEVERAL = re.compile(
+    r'(?<![a-z])(?:are|sind|sont|son)\s+(?P<x>-?[\w./\\{}√]+(?:,\s*-?[\w./\\{}√]+)*,?\s+(?:and|or|und|et|y)\s+-?[\w./\\{}√]+)\W*\Z'
+)
+_EQUATION = re.compile(r'[^=<>!]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)\s*')
 _WORD = re.compile(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
 _CONDITION = re.compile(r'\s(?:when|where|if|since|because|for)\s(?=[^.\n]{0,200}\.?\Z)')
 _UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
@@ -116,6 +119,9 @@ class Expressions:
         if formulas:
             return self._content(page, formulas[-1])
         begin, stop = page.last_sentence(start, end)
+        several = _SEVERAL.search(page.raw, begin, stop)
+        if several and re.search(r'\d', several['x']):
+            return Candidate(re.sub(r',?\s+(?:and|or|und|et|y)\s+', ', ', several['x']), *several.span('x'))
         if matrix := list(_MATRIX.finditer(page.raw, start, end)):
             return Candidate(matrix[-1][0], *matrix[-1].span())
         tokens = [

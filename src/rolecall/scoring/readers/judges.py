@@ -14,7 +14,7 @@ from rolecall.scoring.readers.reading import Candidate, Page, Reading
 Side = Literal['first', 'second', 'tie']
 
 _NOUN = (
-    r'(?:assistant|model|response|answer|output|candidate|reply|option|system|text|summary'
+    r'(?:assistant|model|response|answer|output|candidate|reply|option|system|text|summary|antwort|réponse|respuesta'
     r'|助手|模型|回答|答案|回复|选项)'
 )
 _NOUN_BEFORE = re.compile(rf'{_NOUN}\s*\Z')
@@ -30,6 +30,7 @@ _TIE = (
 _NAMED = re.compile(
     rf'(?<![a-z]){_NOUN}[\s_#:"“*(-]{{0,4}}(?P<x>[abm12一二])\)?(?![a-z0-9])'
     rf'|(?<![a-z])(?P<place>first|second|former|latter)(?=\s+{_NOUN}|\s+one|\s+is\b)(?:\s+{_NOUN})?'
+    r'|\((?P<paren>[ab])\)(?=\s+(?:is|was|wins))'
     rf'|第(?P<nth>[一二])个(?:{_NOUN})?|(?P<which>前者|后者)|(?P<tie>{_TIE})'
 )
 _BARE = re.compile(
@@ -80,7 +81,7 @@ class Sides(Options):
             if side is not None:
                 places[match.start()] = Candidate(side.side, *match.span())
         for match in _NAMED.finditer(page.low, start, end):
-            name = match['x'] or match['place'] or match['nth'] or match['which']
+            name = match['x'] or match['place'] or match['paren'] or match['nth'] or match['which']
             capital = match['x'] == 'm' and page.text[match.start('x')] == 'M'
             value = 'second' if capital else _SIDES[name] if name else 'tie'
             places.setdefault(match.start(), Candidate(value, *match.span()))

@@ -22,14 +22,14 @@ _LATELY = 400
 _OPEN, _CLOSE = '([{【<"\'“‘*$', ')]}】>"\'”’*$'
 _AROUND = ' \t\r\n*_#>-.:,;!?。！？"\'“”‘’([{【)]}】$\\<>✅✔☑✓👉—–…%'
 _AFTER = re.compile(
-    r'\s{0,80}[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|\s{0,80}(?:\n|\Z)|\s[-–—(|]|\s{0,80}[一-鿿✓✔✅✗✘❌→—–]|[-–—]\s)'
+    r'\s{0,80}[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|</|\s{0,80}(?:\n|\Z)|\s[-–—(|]|\s{0,80}[一-鿿✓✔✅✗✘❌→—–]|[-–—]\s)'
 )
 _BECAUSE = re.compile(
     r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que)(?![a-z])'
     r'|\s[A-Z]|\s?因'
 )
 _OPERATOR = re.compile(
-    r'\s?(?:[=<>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
+    r'\s?(?:<(?!/)|[=>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
 )
 _VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\])\s?|[A-Za-z]\(|\w\||\b(?:implies|entails) )\Z')
 _SMALL = re.compile(r'[\s("*\[]*(?P<x>[a-z])(?=[\s.,;:)"\'*\]]|\Z)')
@@ -37,6 +37,10 @@ _SMALL_FIRST = re.compile(r'\W*(?P<x>[a-z])[.)]\s')
 _ITEM = re.compile(
     r'[ \t*>#+•☐-]*(?:\d{1,2}\.\s)?(?:\[.\]\s|☐\s|☑\s)?(?:(?:Option|Choice)\s)?\(?[A-Za-z][.):|]|\|\s*[A-Za-z]\s*\|'
 )
+_PRONOUN = re.compile(r'\s(?:it|he|she|they|this|that|we|you|i|there)\b', re.IGNORECASE)
+_IF = re.compile(r'(?<![a-z])(?:if|wenn|falls)(?![a-z])|如果')
+_CLAIM = re.compile(r'(?:is|are|was|\'s|’s)\s+(?P<not>not\s+)?(?P<word>correct|right|true|false|incorrect|wrong)\W*\Z')
+_PREPOSITION = re.compile(r'(?<![a-z])(?:of|and|to|from|with|at|in|on|by|for|per|or|than|through|into)\s\Z')
 _LABEL = re.compile(rf'{CUES.any_of("option")}|\A\W*\d{{1,2}}[.)]\s')
 _CONDITION = re.compile(r'\s(?:if|when|falls|wenn|si)\s')
 _PAIRS = (
@@ -195,7 +199,9 @@ class Options:
                 if not (page.text[stop : stop + 1].isalnum() and text[-1].isalnum()) and not (
                     whole and page.text[stop:end].strip(_AROUND)
                 ):
-                    return Candidate(self.texts[text], at, stop)
+                    joined = CUES.joins.match(page.low, stop, end)
+                    several = joined and any(page.low.startswith(other, joined.end()) for other in self.texts)
+                    return Candidate(None if several else self.texts[text], at, stop)
         return None
 
     chooses = True
@@ -287,11 +293,14 @@ class Options:
         listed = len(mentions) > 1 and self._joined(page, first, mentions[1])
         if first.value is None or asked or listed or self._in_a_list(page, start, stop):
             return None
-        if CUES.wrong.match(page.low, first.end) or _OPERATOR.match(tail) or _CONDITION.match(tail):
+        wrong = self.lettered and CUES.wrong.match(page.low, first.end)
+        if wrong or _OPERATOR.match(tail) or _CONDITION.match(tail):
             return None
         return (
             first
-            if _AFTER.match(page.text, first.end) or (_BECAUSE.match(tail) and page.text[start] not in '"“')
+            if _AFTER.match(page.text, first.end)
+            or (_BECAUSE.match(tail) and page.text[start] not in '"“')
+            or (not self.lettered and _PRONOUN.match(tail))
             else None
         )
 
@@ -321,7 +330,16 @@ class Options:
             before, last = list(accepted.values())[-2:]
             contrast = CUES.contrast.search(page.low, before.end, last.start)
             return last if contrast or self._is_concluded(page, last, start) else None
-        return ends[-1] if ends else self._only_one(page, start, end)
+        return ends[-1] if ends else self._judged(page, start, end) or self._only_one(page, start, end)
+
+    def _judged(self, page: Page, start: int, end: int) -> Candidate | None:
+        """What a single sentence says of a claim, for yes and no: `That is correct.`, `The claim is false.`"""
+        begin, stop = page.last_sentence(start, end)
+        match = _CLAIM.search(page.low, begin, stop) if begin <= start + 1 else None
+        if match is None or len(self.values) <= len(self.labels):
+            return None
+        right = (match['word'] in ('correct', 'right', 'true')) != bool(match['not'])
+        return Candidate(self.values['yes' if right else 'no'], *match.span('word'))
 
     def _is_concluded(self, page: Page, mention: Candidate, start: int) -> bool:
         """Whether `so`, `it is` or `but` leads to a mention."""
@@ -343,44 +361,55 @@ class Options:
     def _only_one(self, page: Page, start: int, end: int) -> Candidate | None:
         """The only option that a short reply or its last sentence names, by a marked letter, a text or a word."""
         begin, stop = page.last_sentence(start, end)
+        alone = begin <= start + 1
         named = self._chosen(page, begin if self.lettered else start, stop)
         if self.lettered:
+            if any(self._joined(page, left, right) for left, right in pairwise(named)):
+                return None
+            ended = alone or page.text[stop:end].strip()
             named = [
                 mention
                 for mention in named
-                if self._is_called(page, mention) and (begin <= start + 1 or page.text[mention.end : end].strip())
+                if (self._is_called(page, mention) or self._ends(page, mention, stop))
+                and (ended or page.text[mention.end : end].strip())
             ]
         elif len({mention.value for mention in named}) > 1 or end - start > 600:
             named = [mention for mention in named if mention.start >= begin > start]
-        if begin <= start + 1:
+        if alone:
             named += self._named_texts(page, begin, stop)
         named = [mention for mention in named if not CUES.wrong.match(page.low, mention.end, stop)]
         return named[-1] if len({mention.value for mention in named}) == 1 else None
+
+    def _ends(self, page: Page, mention: Candidate, stop: int) -> bool:
+        """Whether a letter is the last word of a sentence, and not that of `the concentration of B`."""
+        begin = page.sentence_start(mention.start, 0)
+        within = _PREPOSITION.search(page.low, max(0, mention.start - 12), mention.start)
+        clause = page.clause_start(mention.start, begin)
+        open_ = _IF.search(page.low, begin, mention.start) or CUES.others.find(page, clause, mention.start)
+        return not (within or open_ or page.text[mention.end : stop].strip(_AROUND))
 
     def _is_called(self, page: Page, mention: Candidate) -> bool:
         opened = page.text[mention.start - 1 : mention.start] == '('
         return opened or CUES.called.search(page.low, max(0, mention.start - 16), mention.start) is not None
 
     def _named_texts(self, page: Page, start: int, end: int) -> list[Candidate]:
-        """The options whose texts a sentence ends with; of overlapping ones the longest."""
+        """The option whose text a sentence ends with, if it has no other text; of overlapping ones the longest."""
         places = []
         for text, label in self.texts.items() if end - start <= 300 else ():
-            at = page.low.find(text, start, end)
-            apart = (
-                at >= 0
-                and not page.low[at - 1 : at].isalnum()
-                and not page.low[at + len(text) : at + len(text) + 1].isalnum()
-            )
-            ends = not page.low[at + len(text) : end].strip(_AROUND)
-            if apart and ends and re.search('[a-z]{3}|[一-鿿]{2}', text):
-                places.append(Candidate(label, at, at + len(text)))
+            at, after = page.low.find(text, start, end), 0
+            after = at + len(text)
+            apart = at >= 0 and not page.low[at - 1 : at].isalnum() and not page.low[after : after + 1].isalnum()
+            if apart and re.search('[a-z]{3}|[一-鿿]{2}', text):
+                places.append(Candidate(label, at, after))
         inner = {
             small
             for small in places
             for large in places
             if large.start <= small.start < small.end <= large.end and small != large
         }
-        return [place for place in places if place not in inner and not self._is_denied(page, place)]
+        outer = [place for place in places if place not in inner and not self._is_denied(page, place)]
+        ends = len(outer) == 1 and not page.low[outer[0].end : end].strip(_AROUND)
+        return outer if ends else []
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
         chosen = self._chosen(page, start, end) or list(self._find(page, start, end))

@@ -15,7 +15,9 @@ _END = re.compile(
     r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
 )
 _LONGEST = 300
-_COPULA = re.compile(r'(?<![a-z])(?:is|was|are|were|ist|war|est|était|es|era|è|é)\s+|[是为]')
+_COPULA = re.compile(
+    r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|ist|war|sondern|est|était|mais|es|era|sino|è|é)|[\'’]s)\s+|\A(?:in|on|at)\s|[是为]'
+)
 
 
 class Phrases:
@@ -98,24 +100,28 @@ class Phrases:
         return []
 
 
-def ending_phrase(reply: str) -> str:
-    """What a reply of one sentence says of its subject, or emphasises; empty if it has more sentences.
+def short_phrases(reply: str) -> set[str]:
+    """What a reply of one sentence may be said to answer: what it emphasises, what it says of its subject, its subject.
 
-    >>> ending_phrase('The capital of France is Paris.'), ending_phrase('It was **Neil Armstrong**, in 1969.')
-    ('Paris', 'Neil Armstrong')
+    >>> sorted(short_phrases('The capital of France is Paris.')), short_phrases('It was **Neil Armstrong**, in 1969.')
+    (['Paris'], {'Neil Armstrong'})
     """
     text = reply.strip()
     bold = re.findall(r'\*\*([^*\n]{1,80})\*\*', text)
     if len(bold) == 1 and not bold[0].endswith(':'):
-        return str(bold[0]).strip(' .')
-    if '\n' in text or len(text) > _LONGEST or re.search(r'[.!?。]\s+\S', text):
-        return ''
-    match = _COPULA.search(text.lower())
-    return (
-        text[match.end() :].rstrip('.。! ').strip('"“”')
-        if match and not CUES_NEGATED.match(text.lower(), match.end())
-        else ''
-    )
+        return {str(bold[0]).strip(' .')}
+    if '\n' in text or len(text) > _LONGEST or re.search(r'(?<!\b[A-Z])(?<!\b(?:Dr|Mr|St))[.!?。]\s+\S', text):
+        return set()
+    phrases = [
+        text[match.end() :] for match in _COPULA.finditer(text.lower()) if not _NEGATED.match(text.lower(), match.end())
+    ]
+    if subject := _SUBJECT.match(text):
+        phrases.append(subject[1])
+    if aside := _ASIDE.match(text):
+        phrases.append(aside[1])
+    return {re.split(_END, phrase)[0].rstrip('.。!？ ').strip('"“”') for phrase in phrases if phrase.strip()}
 
 
-CUES_NEGATED = re.compile(r'(?:not|nicht|pas|no|never)\b|不')
+_NEGATED = re.compile(r'(?:not|nicht|pas|no|never)\b|不')
+_SUBJECT = re.compile(r'((?:[A-Z0-9][\w.\'’-]*\s){1,5})(?:is|was|are|were)\s+(?:the|a|an)\s')
+_ASIDE = re.compile(r'([^()]{2,80}?)\s\([^()]{1,60}\)\.?\Z')
