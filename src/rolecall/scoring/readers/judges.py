@@ -28,7 +28,7 @@ _TIE = (
     r'|neither(?=[^.\n]{0,20}better))(?![a-z])|平局|平手|平(?![均时常])|持平|不分上下|旗鼓相当|难分伯仲|不相上下|一样好?|同样好|相同'
 )
 _NAMED = re.compile(
-    rf'(?<![a-z]){_NOUN}[\s_#:"“*(-]{{0,4}}(?P<x>[abm12一二])\)?(?![a-z0-9])'
+    rf'(?<![a-z]){_NOUN}[\s_#:"“*(-]{{0,4}}(?P<x>[abm12二]|一(?!样))\)?(?![a-z0-9])'
     rf'|(?<![a-z])(?P<place>first|second|former|latter)(?=\s+{_NOUN}|\s+one|\s+is\b)(?:\s+{_NOUN})?'
     r'|\((?P<paren>[ab])\)(?=\s+(?:is|was|wins))'
     rf'|第(?P<nth>[一二])个(?:{_NOUN})?|(?P<which>前者|后者)|(?P<tie>{_TIE})'

@@ -31,7 +31,7 @@ _BECAUSE = re.compile(
 _OPERATOR = re.compile(
     r'\s?(?:<(?!/)|[=>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
 )
-_VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\])\s?|[A-Za-z]\(|\w\||\b(?:implies|entails) )\Z')
+_VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\∪∩])\s?|[A-Za-z]\(|\w\||\b(?:implies|entails) )\Z')
 _SMALL = re.compile(r'[\s("*\[]*(?P<x>[a-z])(?=[\s.,;:)"\'*\]]|\Z)')
 _SMALL_FIRST = re.compile(r'\W*(?P<x>[a-z])[.)]\s')
 _ITEM = re.compile(
@@ -364,9 +364,10 @@ class Options:
         alone = begin <= start + 1
         named = self._chosen(page, begin if self.lettered else start, stop)
         if self.lettered:
-            if any(self._joined(page, left, right) for left, right in pairwise(named)):
+            if len(named) > 1 and self._joined(page, named[-2], named[-1]):
                 return None
-            ended = alone or page.text[stop:end].strip()
+            labelled = bool(named) and page.text[: named[-1].start].rstrip(' (*').endswith(':')
+            ended = alone or labelled or page.text[stop:end].strip()
             named = [
                 mention
                 for mention in named
@@ -378,7 +379,9 @@ class Options:
         if alone:
             named += self._named_texts(page, begin, stop)
         named = [mention for mention in named if not CUES.wrong.match(page.low, mention.end, stop)]
-        return named[-1] if len({mention.value for mention in named}) == 1 else None
+        values = {mention.value for mention in named}
+        last = self.lettered and bool(named) and self._ends(page, named[-1], stop)
+        return named[-1] if len(values) == 1 or last else None
 
     def _ends(self, page: Page, mention: Candidate, stop: int) -> bool:
         """Whether a letter is the last word of a sentence, and not that of `the concentration of B`."""

@@ -16,7 +16,7 @@ _END = re.compile(
 )
 _LONGEST = 300
 _COPULA = re.compile(
-    r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|ist|war|sondern|est|était|mais|es|era|sino|è|é)|[\'’]s)\s+|\A(?:in|on|at)\s|[是为]'
+    r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|ist|heißt|war|sondern|est|était|mais|es|era|sino|è|é)|[\'’]s)\s+|\A(?:in|on|at)\s|[是为]'
 )
 
 

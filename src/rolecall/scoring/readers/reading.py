@@ -121,8 +121,7 @@ class Page:
     @property
     def continental(self) -> bool:
         """Whether the reply is in a language that writes `12.500,50`."""
-        words = len(self._words & CUES.continental)
-        return words > 1 and words > len(self._words & CUES.english)
+        return len(self._words & CUES.continental) > len(self._words & CUES.english)
 
     def scopes(self) -> Iterator[tuple[int, int]]:
         """The reply up to the next question that a base model asks itself, then all of it."""
