@@ -80,14 +80,12 @@ class Phrases:
         return None
 
     def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
-        if not correcting:
+        phrase = self.follows(page, start, end) if correcting else None
+        if phrase is None or not phrase.value or len(phrase.value.split()) > 4:
             return None
-        phrase = self.follows(page, start, end)
-        return (
-            phrase
-            if phrase and phrase.value and len(phrase.value.split()) <= 4 and phrase.value[:1].isupper()
-            else None
-        )
+        ends = not page.text[phrase.end : end].strip(' .!\n*"')
+        named = phrase.value[:1].isupper() or (ends and phrase.value[:1].isalnum())
+        return phrase if named and not CUES.corrects.find(page, phrase.start, phrase.end) else None
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
         begin, stop = page.strip(start, end, ' \t\r\n')
