@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.ranking import unescape_field
 from rolecall.scoring.readers.reading import Candidate, Page
 
