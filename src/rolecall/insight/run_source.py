@@ -24,6 +24,7 @@ from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
 from rolecall.runs.store.run_reader import NodeTimes, RunReader
+from rolecall.runs.versions import pairs_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.datasets import Row
 from rolecall.sources.retrievers import Picked
@@ -135,6 +136,12 @@ def find_notices(run: RunSource) -> list[str]:
     return [*waiting, *filter(None, [run.damage])]
 
 
+def find_wordings(run: RunSource) -> Mapping[tuple[str, str], str]:
+    """The digest of the wording of each dataset × model, as far as it is known."""
+    pairs = run.stored_pairs if isinstance(run, StoredRun) else {}
+    return {names: str(pair['wording']) for names, pair in pairs.items() if pair.get('wording')}
+
+
 def find_batched(run: RunSource) -> Mapping[tuple[str, str], BatchTokens]:
     """The tokens billed at the batch price, by dataset and model."""
     return run.batched if isinstance(run, StoredRun) else {}
@@ -195,6 +202,11 @@ class StoredRun:
     def batched(self) -> Mapping[tuple[str, str], BatchTokens]:
         """The tokens billed at the batch price, by dataset and model."""
         return read_batch_tokens(self._archive.directory)
+
+    @property
+    def stored_pairs(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """What is known of each dataset × model: the digest of its wording, its limit."""
+        return pairs_of(self._archive)
 
     def prices(self, overrides: Mapping[str, Price] | None = None) -> dict[str, Price | None]:
         """The price of each model, judges included, as far as it is known."""

@@ -10,6 +10,7 @@ from rolecall._version import __version__
 from rolecall.core.program import fingerprint
 from rolecall.redaction import mask_config
 from rolecall.runs.pair_run import Prepared
+from rolecall.runs.versions import digest_wording
 from rolecall.sources.config.printing import format_config
 from rolecall.sources.datasets.digest import checksum_rows
 from rolecall.strings import count_noun
@@ -51,6 +52,8 @@ def describe_run(prepared: Prepared) -> dict[str, Any]:
             'dataset': pair.dataset,
             'model': pair.model.name,
             'template': fingerprint(format_config(hide_secrets(pair.pair.task.entry['infer_cfg']), style='json')),
+            'wording': digest_wording(pair.pair.task.entry['infer_cfg']),
+            **({'limit': prepared.options.limit} if prepared.options.limit is not None else {}),
             **({'rows': rows} if (rows := checksums.get(pair.dataset)) else {}),
             **({'path': path} if isinstance(path := pair.pair.task.entry.get('path'), str) else {}),
         }

@@ -120,6 +120,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.runs import run_config
+    from rolecall.runs.versions import choose_version
     from rolecall.ui.views.run_progress import progress_for
 
     options = _read_options(arguments)
@@ -127,10 +128,17 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.save_config:
         save_experiment(experiment, arguments.save_config, arguments.limit)
         print_note(f'wrote {arguments.save_config}: rolecall run {arguments.save_config} sends the same requests.')
-    out = shared_out = Path(arguments.out or Path('runs') / experiment.name)
+    note = ''
+    if arguments.out is None:
+        out, note = choose_version(experiment, Path('runs'), limit=options.limit)
+    else:
+        out = Path(arguments.out)
+    shared_out = out
     if options.share is not None:
         out = out / f'rank-{options.share.rank}-of-{options.share.of}'
     progress = progress_for(quiet=arguments.quiet, translate=translate_message)
+    if note:
+        _print_aside(note)
     with _rare_collections():
         summary = run_config(experiment, replace(options, out=out), progress=progress)
     again = _repeat_command(shared_out)

@@ -13,6 +13,7 @@ from rolecall.experiment.opening.rows_config import RowsOptions
 from rolecall.experiment.opening.source import SourceOptions, list_models
 from rolecall.models.model_names import ModelName
 from rolecall.runs import RunOptions, run_config
+from rolecall.runs.versions import choose_version
 from rolecall.ui.notebook.finished_run import FinishedRun
 from rolecall.ui.notebook.notebook_progress import choose_progress
 
@@ -101,8 +102,12 @@ def run(
     progress = choose_progress(quiet=quiet)
     for note in experiment.notes:
         progress.on_message(note)
+    if out is None:
+        out, note = choose_version(experiment, Path('runs'), limit=limit)
+        if note:
+            progress.on_message(note)
     run_options = RunOptions(
-        out=Path('runs') / experiment.name if out is None else out,
+        out=out,
         limit=limit,
         dataset=dataset,
         rerun=rerun,

@@ -21,7 +21,15 @@ from markupsafe import Markup
 
 from rolecall._version import __version__
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import Previews, RunSource, find_batched, find_notices, judge_requests, requests_sent
+from rolecall.insight.run_source import (
+    Previews,
+    RunSource,
+    find_batched,
+    find_notices,
+    find_wordings,
+    judge_requests,
+    requests_sent,
+)
 from rolecall.models.prices import PRICES_OF, Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
@@ -126,8 +134,9 @@ def build_page(
             run_counts.measure_texts(result, None)
     cards = every_card(cards, run_counts)
     models = tuple(dict.fromkeys([model for _, model in (*pairs, *run_counts.endings)]))
-    ranked = rank_run(run_counts, cards)
-    headline = word_headline(ranked, run_counts, cards)
+    wordings = find_wordings(run)
+    ranked = rank_run(run_counts, cards, wordings)
+    headline = word_headline(ranked, run_counts, cards, wordings)
     parts = (
         make_environment()
         .get_template('page.html')

@@ -72,9 +72,21 @@ def _not_means_of_rows(scores: Mapping[str, _Scores], cards: Iterable[Scorecard]
     }
 
 
-def rank_run(counts: RunCounts, cards: Sequence[Scorecard]) -> RankingSummary | None:
-    """Rank the models of a run; None if fewer than two have rows in common."""
-    scores = _scores_in_percent(counts, cards)
+Wordings = Mapping[tuple[str, str], str]
+"""The digest of the wording of each dataset × model, where it is known."""
+
+
+def rank_run(counts: RunCounts, cards: Sequence[Scorecard], wordings: Wordings | None = None) -> RankingSummary | None:
+    """Rank the models of a run; None if fewer than two have rows in common.
+
+    Datasets that models were asked with different prompts are left out of the ranking.
+    """
+    apart = find_other_prompts(cards, wordings or {})
+    scores = {
+        model: {place: row for place, row in rows.items() if place[0] not in apart} if apart else rows
+        for model, rows in _scores_in_percent(counts, cards).items()
+    }
+    scores = {model: rows for model, rows in scores.items() if rows}
     if len(scores) < 2:
         return None
     ranking = rank_models(scores)
@@ -83,9 +95,27 @@ def rank_run(counts: RunCounts, cards: Sequence[Scorecard]) -> RankingSummary | 
     return RankingSummary(describe_ranking(ranking), ranking, not counts.scores_capped)
 
 
-def word_headline(ranked: RankingSummary | None, counts: RunCounts, cards: Sequence[Scorecard]) -> str:
+def find_other_prompts(cards: Sequence[Scorecard], wordings: Wordings) -> dict[str, list[str]]:
+    """Datasets that models were asked with different prompts, with those models."""
+    apart: dict[str, list[str]] = {}
+    for dataset in dict.fromkeys(card.dataset for card in cards):
+        models = list(dict.fromkeys(card.model for card in cards if card.dataset == dataset))
+        if len({wordings[dataset, model] for model in models if (dataset, model) in wordings}) > 1:
+            apart[dataset] = models
+    return apart
+
+
+def word_headline(
+    ranked: RankingSummary | None,
+    counts: RunCounts,
+    cards: Sequence[Scorecard],
+    wordings: Wordings | None = None,
+) -> str:
     """How the models of a run rank, or how its only model scores, in a sentence. Empty if none is scored."""
     headline = _describe_only_model(counts, cards) if ranked is None else ranked.headline
+    for dataset, models in find_other_prompts(cards, wordings or {}).items():
+        names = f'{", ".join(models[:-1])} and {models[-1]}'
+        headline = f'{headline} {names} were asked about {dataset} with different prompts: not ranked on it.'.strip()
     unfinished = any(card.metric == UNFINISHED for card in cards)
     return f'{headline} The run is not finished.' if headline and unfinished else headline
 
