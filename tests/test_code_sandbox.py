@@ -392,6 +392,19 @@ def test_without_a_sandbox_code_is_refused_with_the_reasons(monkeypatch: pytest.
     assert "pip install 'rolecall[code]'" in said
 
 
+def test_a_bubblewrap_that_can_make_no_namespaces_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bwrap = tmp_path / 'bwrap'
+    bwrap.write_text('#!/bin/sh\necho "bwrap: No permissions to create new namespace" >&2\nsleep 0.2\nexit 1\n')
+    bwrap.chmod(0o755)
+    monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
+    probe_sandbox.cache_clear()
+    try:
+        assert 'No permissions to create new namespace' in probe_sandbox('bubblewrap')
+        assert choose_sandbox().name == 'sandlock'
+    finally:
+        probe_sandbox.cache_clear()
+
+
 def test_a_sandbox_that_confines_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from rolecall.scoring.code import sandbox as module
 

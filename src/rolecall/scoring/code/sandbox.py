@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import errno
 import importlib
-import json
 import marshal
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -32,6 +32,7 @@ _LIBRARIES = (
 _DEVICES = ('/dev/null', '/dev/urandom', '/dev/zero')
 _FOLDER = '/rolecall-sandbox'
 _MB = 1 << 20
+_LONGEST_INFORMATION = 4096
 MOST_FILES = 1000
 
 
@@ -233,7 +234,9 @@ class _Spawned:
     def usage(self) -> tuple[int, int]:
         if self.information is None:
             return 0, 0
-        self._inside = self._inside or int(json.load(self.information)['child-pid'])
+        if not self._inside:
+            number = re.search(rb'"child-pid": (\d+)', self.information.read(_LONGEST_INFORMATION) or b'')
+            self._inside = int(number[1]) if number else 0
         try:
             status = os.statvfs(f'/proc/{self._inside}/root{_FOLDER}')
         except OSError:
@@ -288,25 +291,26 @@ class BubblewrapSandbox:
         bwrap = shutil.which('bwrap')
         if bwrap is None:
             raise SandboxError('bubblewrap is not installed (the program bwrap)')
-        shown = [word for path in _readable() for word in ('--ro-bind', path, path)]
+        libraries = [word for path in _readable() for word in ('--ro-bind', path, path)]
         devices = [word for path in _DEVICES for word in ('--dev-bind', path, path)]
         clean = [word for name, value in _environment(_FOLDER).items() for word in ('--setenv', name, value)]
-        information, written = os.pipe()
+        information, writer = os.pipe()
         command = [
-            bwrap, '--info-fd', str(written),
+            bwrap, '--info-fd', str(writer),
             '--unshare-all', '--unshare-user', '--uid', '65534', '--die-with-parent', '--new-session',
-            '--cap-drop', 'ALL', '--clearenv', *clean, *shown, *devices,
+            '--cap-drop', 'ALL', '--clearenv', *clean, *libraries, *devices,
             '--size', str(limits.disk * _MB), '--tmpfs', _FOLDER, '--chdir', _FOLDER,
             '--remount-ro', '/', '--', *_interpreter(),
         ]  # fmt: skip
-        stream = os.fdopen(information, 'rb')
+        os.set_blocking(information, False)
+        stream = os.fdopen(information, 'rb', buffering=0)
         try:
-            process = _spawn(command, {}, lambda: None, pass_fds=(written,))
+            process = _spawn(command, {}, lambda: None, pass_fds=(writer,))
         except SandboxError:
             stream.close()
             raise
         finally:
-            os.close(written)
+            os.close(writer)
         return replace(process, information=stream)
 
 
@@ -338,4 +342,6 @@ class DockerSandbox:
         return _spawn(command, {'PATH': os.environ.get('PATH', '')}, stop)
 
 
-SANDBOXES: Mapping[str, Sandbox] = {one.name: one for one in (SandlockSandbox(), BubblewrapSandbox(), DockerSandbox())}
+SANDBOXES: Mapping[str, Sandbox] = {
+    sandbox.name: sandbox for sandbox in (SandlockSandbox(), BubblewrapSandbox(), DockerSandbox())
+}
