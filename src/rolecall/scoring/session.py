@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -57,6 +57,8 @@ class ScoringSession:
     """What rows without a stated answer would score by the inferred one."""
     _readable: bool = field(init=False, default=False)
     _plain: bool = field(init=False, default=False)
+    _whole: bool = field(init=False, default=False)
+    _group_of: Callable[[Answer], str | None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         metric = self.metric
@@ -66,6 +68,8 @@ class ScoringSession:
         }
         self._first = next(iter(self._columns.values()))
         self._plain = self.is_plain
+        if metric is not None:  # asked for every row
+            self._whole, self._group_of = metric.whole is not None, metric.group
 
     def add(self, rows: Sequence[Scorable], *, judge_replies: JudgeReplies | None = None) -> list[Verdict]:
         """Score some rows. `judge_replies` holds replies by row and sample."""
@@ -161,7 +165,7 @@ class ScoringSession:
         marked, row, reason = self._mark_first(row, judge_replies)
         if self.adds_up:
             self._count_row(row, marked)
-        if self.metric is not None and self.metric.whole is not None:
+        if self._whole:
             self._held.append((row, marked))
             return _make_verdict(row, (), row.reason or reason)
         if self._first.marks is not None:
@@ -172,8 +176,8 @@ class ScoringSession:
     def _count_row(self, row: ReadRow, marked: MarkedRow) -> None:
         self._outcomes[row.outcome] += 1
         self._count_notices(row.row, cut=marked.cut)
-        if self.metric is not None and self.metric.group is not None and row.answers:
-            self._note_group(self.metric.group(row.answers[0]), row.row.row)
+        if self._group_of is not None and row.answers:
+            self._note_group(self._group_of(row.answers[0]), row.row.row)
         if not marked.marks:
             self._excluded[self._why_excluded(row)] += 1
         elif row.outcome == 'ok':
@@ -216,7 +220,7 @@ class ScoringSession:
             policy = self.unparsed if row.outcome == 'unparsed' else self.failures
             counts = policy == 'wrong' and not metric.lower_is_better
             return (_mark_missing_answer(metric, row) if counts else ()), ''
-        if metric.whole is not None:
+        if self._whole:
             unheard = metric.needs_judge is not None and any(answer.judge_reply is None for answer in row.answers)
             return () if unheard else (Mark(0.0),) * len(row.answers), ''
         if len(row.answers) == 1:
