@@ -10,9 +10,9 @@ import pytest
 
 import rolecall
 from rolecall import ConfigError, Experiment, Task
+from rolecall.experiment import SourceOptions
 from rolecall.experiment.opening import loading
 from rolecall.experiment.opening.loading import Source
-from rolecall.experiment.opening.source import SourceOptions
 from rolecall.runs.prepare import prepare
 from rolecall.ui.cli.main import main
 

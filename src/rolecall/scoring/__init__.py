@@ -1,1 +1,5 @@
 """From predictions to numbers: postprocessors, metrics, intervals and comparisons."""
+
+from rolecall.lazy_names import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
