@@ -38,7 +38,6 @@ _TOKENS = re.compile(
     rf'|(?<=[-+*/=^,])\ (?=[\w(\\√-]))*'
 )
 _MATRIX = re.compile(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
-_ASSIGNED = re.compile(r'\s*\\?[a-zA-Z][\w\\]{0,12}(?:\([a-z]\))?\s*=(?:[^=,]*=)*\s*(?P<value>[^=,]+?)\s*')
 _SEVERAL = re.compile(
     r'(?<![a-z])(?:are|sind|sont|son)\s+(?P<x>-?[\w./\\{}√]+(?:,\s*-?[\w./\\{}√]+)*,?\s+(?:and|or|und|et|y)\s+-?[\w./\\{}√]+)\W*\Z'
 )

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from unicodedata import normalize
 
 from rolecall.scoring.readers.cues import CUES
+from rolecall.scoring.readers.numerals import SCALES, spell_out
 from rolecall.scoring.readers.reading import Candidate, Page
 
 _SIGN = (
@@ -50,28 +50,6 @@ _NUMBER = re.compile(
     rf'(?=[\d.\\$€£¥₹+–负MmNn¼-¾⅐-⅞-]){_SIGN}(?:{_POWERED}|{_FRACTION}|{_COMMA}|{_DIGITS}{_POWER}){_SCALE}',
     re.MULTILINE,
 )
-_PLAIN = re.compile(r'[-+]?\\?[$€£¥₹]?[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?')
-_SCALES = {
-    'hundred': 100,
-    'dozen': 12,
-    'thousand': 1000,
-    'million': 10**6,
-    'billion': 10**9,
-    'trillion': 10**12,
-    'k': 1000,
-    'm': 10**6,
-    'mn': 10**6,
-    'b': 10**9,
-    'bn': 10**9,
-    '百': 100,
-    '千': 1000,
-    '万': 10**4,
-    '亿': 10**8,
-    'millionen': 10**6,
-    'millones': 10**6,
-    'millions': 10**6,
-    'milliarden': 10**9,
-}
 _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
 _RATIO = re.compile(r'(?<![\d:.])\d{1,6}(?:\s?:\s?\d{1,6}){1,4}(?![\d:])')
 _DIGIT = re.compile(r'\d|[¼-¾⅐-⅞]')
@@ -349,10 +327,10 @@ def _scaled(plain: str, scale: str) -> str:
     if scale[0] in '百千万亿':
         more = re.search(r'(\d+)([百千])', scale)
         for sign in re.match('[百千万亿]+', scale)[0]:  # type: ignore[index]
-            amount *= _SCALES[sign]
-        amount += int(more[1]) * _SCALES[more[2]] if more else 0
+            amount *= SCALES[sign]
+        amount += int(more[1]) * SCALES[more[2]] if more else 0
     else:
-        amount *= _SCALES[scale.lower()]
+        amount *= SCALES[scale.lower()]
     return f'{amount.normalize():f}'
 
 
@@ -411,98 +389,8 @@ def first_amount(text: str) -> float | None:
     return float(Fraction(number.value)) if number and number.value else None
 
 
-_NOT_A_COUNT = re.compile(r'\b(?:no|any|every|some|each|this|that|which|the|only|other|another|first|last)\s+\Z')
-_PRONOUN = re.compile(r'\s+(?:of|another|can|could|may|must|might|should|would|will|has|is|was|who|that)\b')
-_CHINESE = {digit: number for number, digit in enumerate('零一二三四五六七八九')} | {'〇': 0, '两': 2}
-_CHINESE_NUMBER = re.compile(
-    '(?:百分之)?(?<![第零〇一二两三四五六七八九十百千万亿])负?[零〇一二两三四五六七八九十百千万亿]{1,20}(?:分之[零〇一二两三四五六七八九十百千万亿]{1,20})?'
-)
-
-
-@lru_cache(maxsize=1)
-def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str]]:
-    words = {word: Fraction(number) for line in CUES.words('numeral') for word, number in [line.rsplit(' ', 1)]}
-    parts = {word: int(number) for line in CUES.words('part') for word, number in [line.rsplit(' ', 1)]}
-    scales = '|'.join(word for word in _SCALES if word.isascii() and len(word) > 2)
-    word = '|'.join(sorted(words, key=len, reverse=True))
-    part = '|'.join(sorted(parts, key=len, reverse=True))
-    more = rf'(?:(?:\s+and\s+|\s+y\s+|und|[\s-]+)(?:{word}|{scales})){{0,12}}'
-    amount = rf'(?P<amount>(?:(?:half\s+)?an?\s+(?:{scales})|{word}){more})'
-    pattern = rf'(?<![a-zà-ÿ])(?P<sign>(?:minus|negative)\s+)?{amount}'
-    return (
-        words,
-        parts,
-        re.compile(rf'{pattern}(?:[\s-]+(?:and\s+a\s+(?P<more>half|quarter)|(?P<part>{part})))?(?![a-zà-ÿ])'),
-    )
-
-
 def _spelled(page: Page, start: int, end: int) -> Candidate | None:
     """The last number in words, where a part has no digits."""
     if end - start > 600 or _has_number(page, start, end):
         return None
     return next(iter(list(spell_out(page.low, start, end))[::-1]), None)
-
-
-def spell_out(low: str, start: int = 0, end: int | None = None) -> Iterator[Candidate]:
-    """Numbers in words: `twenty-five`, `two dozen`, `三万五千`.
-
-    >>> [number.value for number in spell_out('half a million, one hundred and five, 二十五, no one')]
-    ['500000', '105', '25']
-    """
-    end = len(low) if end is None else end
-    words, parts, pattern = _numerals()
-    for match in pattern.finditer(low, start, end):
-        amount = re.findall('[a-zà-ÿ]+', re.sub('(?<!h)und', ' ', match['amount']))
-        alone = amount == ['one'] and not match['part']
-        if alone and (
-            _NOT_A_COUNT.search(low, max(0, match.start() - 12), match.start()) or _PRONOUN.match(low, match.end())
-        ):
-            continue
-        value = _add_up(amount, words)
-        value = value / parts[match['part']] if match['part'] else value
-        value += Fraction(1, parts[match['more']]) if match['more'] else Fraction(0)
-        value = -value if match['sign'] else value
-        yield Candidate(f'{float(value):.15g}' if value.denominator > 1 else str(value), *match.span())
-    for match in _CHINESE_NUMBER.finditer(low, start, end):
-        before = low[match.start() - 1 : match.start()]
-        if (match[0][0] in '百千万亿' and not match[0].startswith('百分之')) or (
-            match[0] == '一' and match.start() > start and before not in '是为:： '
-        ):
-            continue
-        below, _, above = match[0].removeprefix('百分之').lstrip('负').partition('分之')
-        sign = '-' if match[0].startswith('负') else ''
-        yield Candidate(sign + (f'{_chinese(above)}/{_chinese(below)}' if above else _chinese(below)), *match.span())
-
-
-def _add_up(amount: list[str], words: dict[str, Fraction]) -> Fraction:
-    """`three thousand two hundred` is 3200, `half a million` 500000."""
-    total, group = Fraction(0), Fraction(0)
-    for word in amount:
-        if word in ('a', 'an'):
-            group = group or Fraction(1)
-        elif word == 'half':
-            group = Fraction(1, 2)
-        elif word in words:
-            group += words[word]
-        elif (scale := _SCALES.get(word, 1)) < 1000:  # 1 for `and`
-            group = (group or Fraction(1)) * scale if scale > 1 else group
-        else:
-            total, group = total + (group or 1) * scale, Fraction(0)
-    return total + group
-
-
-def _chinese(written: str) -> str:
-    """`三万五千` is 35000, `二零二四` 2024."""
-    if len(written) > 1 and not set(written) & set('十百千万亿'):
-        return ''.join(str(_CHINESE[digit]) for digit in written)
-    total = section = digit = 0
-    for sign in written:
-        if sign == '万':
-            total, section, digit = total + (section + digit) * 10**4, 0, 0
-        elif sign == '亿':
-            total, section, digit = (total + section + digit) * 10**8, 0, 0
-        elif sign in '十百千':
-            section, digit = section + (digit or 1) * {'十': 10, '百': 100, '千': 1000}[sign], 0
-        else:
-            digit = _CHINESE[sign]
-    return str(total + section + digit)
