@@ -263,4 +263,5 @@ class Cues:
         return re.compile(rf'\s+{self.any_of("after")}')
 
 
-CUES = Cues(yaml.safe_load(Path(__file__).with_name('cues.yaml').read_text('utf-8')))
+_LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # five times as fast where libyaml is at hand
+CUES = Cues(yaml.load(Path(__file__).with_name('cues.yaml').read_text('utf-8'), Loader=_LOADER))
