@@ -55,7 +55,7 @@ _ALIGNBENCH = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JudgeReading:
     """A function from a judge's reply to a mark, and how the metric it gives is called and shown."""
 
     read: Callable[..., Any]
@@ -286,26 +286,26 @@ def _derive_alignbench(means: Mapping[str, float]) -> Mapping[str, float]:
     return {**totals, '总分': sum(totals.values()) / len(totals)} if totals else {}
 
 
-_ATTEMPTS = Reading(read_attempt, unit='%', derive=_derive_attempts)
+_ATTEMPTS = JudgeReading(read_attempt, unit='%', derive=_derive_attempts)
 
-READINGS: Registry[Reading] = Registry(
+READINGS: Registry[JudgeReading] = Registry(
     'dict_postprocessor',
     {
-        'generic_llmjudge_postprocess': Reading(read_verdict),
-        'generic_llmjudge_academic_postprocess': Reading(read_named_verdict),
-        'mtbench_postprocess': Reading(read_rating),
+        'generic_llmjudge_postprocess': JudgeReading(read_verdict),
+        'generic_llmjudge_academic_postprocess': JudgeReading(read_named_verdict),
+        'mtbench_postprocess': JudgeReading(read_rating),
         'simpleqa_postprocess': _ATTEMPTS,
         'csimpleqa_postprocess': _ATTEMPTS,
         'livereasonbench_postprocess': _ATTEMPTS,
-        'chem_exam_score_llmjudge_postprocess': Reading(read_tagged_number, 'final_score', unit='%'),
-        'numerical_llmjudge_postprocess': Reading(read_error_of_number, 'mae', unit='', lower_is_better=True),
-        'medmcqa_llmjudge_postprocess': Reading(read_verdict_by('subject_name', 'topic_name', 'choice_type')),
-        'supergpqa_llmjudge_postprocess': Reading(read_verdict_by('discipline', 'field', 'subfield')),
-        'alignbench_postprocess': Reading(read_dimensions, unit='', derive=_derive_alignbench),
-        'fofo_postprocess': Reading(read_format_check, unit='%'),
-        'writingbench_postprocess': Reading(read_rating_by_domain, unit=''),
-        'mtbench101_postprocess': Reading(read_dialogue_rating, breakdown=_find_weakest_turns),
-        'compassarena_subjectiveeval_pointwise_postprocess': Reading(read_rating_by_category, unit='%'),
+        'chem_exam_score_llmjudge_postprocess': JudgeReading(read_tagged_number, 'final_score', unit='%'),
+        'numerical_llmjudge_postprocess': JudgeReading(read_error_of_number, 'mae', unit='', lower_is_better=True),
+        'medmcqa_llmjudge_postprocess': JudgeReading(read_verdict_by('subject_name', 'topic_name', 'choice_type')),
+        'supergpqa_llmjudge_postprocess': JudgeReading(read_verdict_by('discipline', 'field', 'subfield')),
+        'alignbench_postprocess': JudgeReading(read_dimensions, unit='', derive=_derive_alignbench),
+        'fofo_postprocess': JudgeReading(read_format_check, unit='%'),
+        'writingbench_postprocess': JudgeReading(read_rating_by_domain, unit=''),
+        'mtbench101_postprocess': JudgeReading(read_dialogue_rating, breakdown=_find_weakest_turns),
+        'compassarena_subjectiveeval_pointwise_postprocess': JudgeReading(read_rating_by_category, unit='%'),
         **dict.fromkeys(
             (
                 'preference',
@@ -320,7 +320,7 @@ READINGS: Registry[Reading] = Registry(
                 'compassarena_subjectiveeval_bradleyterry_postprocess',
                 'wildbench_bradleyterry_postprocess',
             ),
-            Reading(read_preference, compares=True),
+            JudgeReading(read_preference, compares=True),
         ),
     },
     is_ours=lambda name: name in READINGS,
@@ -328,14 +328,14 @@ READINGS: Registry[Reading] = Registry(
 """Each is described by the first line of its docstring."""
 
 
-def read_dict_postprocessor(entry: Any, *, compares: bool = False) -> Reading:
+def read_dict_postprocessor(entry: Any, *, compares: bool = False) -> JudgeReading:
     """Resolve a config's `dict_postprocessor`; its `read` takes a reply and an answer, and returns a mark.
 
     Where answers are compared, a function of the user's own returns which is better: `'A'` (the one shown first), `'B'`
     or `'tie'`.
     """
     part = READINGS.read(entry, where='dict_postprocessor')
-    reading = part.value if isinstance(part.value, Reading) else Reading(part.value)
+    reading = part.value if isinstance(part.value, JudgeReading) else JudgeReading(part.value)
     if problems := part.option_problems(skip=2 if part.builtin else 1, function=reading.read):
         raise ConfigError(problems)
     options = dict(part.options)
