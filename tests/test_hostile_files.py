@@ -132,7 +132,7 @@ def test_links_and_special_files_in_a_log_are_refused(
     (tmp_path / 'log').mkdir()
     write(tmp_path / 'log')
     codes: list[int] = []
-    arguments = ['import', harness, str(tmp_path / 'log'), '--out', str(tmp_path / 'run')]
+    arguments = ['runs', 'import', harness, str(tmp_path / 'log'), '--out', str(tmp_path / 'run')]
     thread = threading.Thread(target=lambda: codes.append(main(arguments)), daemon=True)
     thread.start()
     thread.join(30)
@@ -144,7 +144,7 @@ def test_links_and_special_files_in_a_log_are_refused(
 def test_a_link_that_the_user_gives_is_followed(tmp_path: Path) -> None:
     write_eval(tmp_path / 'log.eval', one={'id': 1, 'input': '?', 'target': '2', 'scores': {}})
     (tmp_path / 'latest.eval').symlink_to(tmp_path / 'log.eval')
-    assert main(['import', 'inspect', str(tmp_path / 'latest.eval'), '--out', str(tmp_path / 'run')]) == 0
+    assert main(['runs', 'import', 'inspect', str(tmp_path / 'latest.eval'), '--out', str(tmp_path / 'run')]) == 0
 
 
 def test_half_a_surrogate_pair_in_a_log_becomes_a_replacement_character(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_half_a_surrogate_pair_in_a_log_becomes_a_replacement_character(tmp_path
     file.write_text(file.read_text().replace('It is 2', '\\ud800 2'))
     for harness, source in (('inspect', 'i.eval'), ('lm-eval', 'l'), ('opencompass', 'o')):
         out = tmp_path / f'run-{harness}'
-        assert main(['import', harness, str(tmp_path / source), '--out', str(out)]) == 0
+        assert main(['runs', 'import', harness, str(tmp_path / source), '--out', str(out)]) == 0
         with RunReader(out) as run:
             assert any('\ufffd' in str(reply) for row in run.results() for reply in (row.prediction, row.gold))
 
