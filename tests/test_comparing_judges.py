@@ -15,7 +15,7 @@ from rolecall.core.prompts.messages import read_conversation
 from rolecall.errors import ConfigError, RenderError
 from rolecall.experiment.experiment import Experiment, preview
 from rolecall.experiment.lint.linter import lint_config
-from rolecall.experiment.opening.comparisons import Comparison, Opponent
+from rolecall.experiment.opening.comparisons import JudgeComparison, Opponent
 from rolecall.experiment.opening.judges import find_judge
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.insight.pairwise import pairwise_tables
@@ -178,7 +178,7 @@ def test_orders(order: str, questions: int, tmp_path: Path) -> None:
 
 
 def test_by_lot_either_side_may_stand_first() -> None:
-    drawn = Comparison((Opponent('two'), Opponent('one')), 'random')
+    drawn = JudgeComparison((Opponent('two'), Opponent('one')), 'random')
     places = [drawn.arrange('one', n, lambda one: Rival(one.name))[0].stands_first for n in range(40)]
     assert {True, False} == set(places)
     mirrored = [drawn.arrange('two', n, lambda one: Rival(one.name))[0].stands_first for n in range(40)]

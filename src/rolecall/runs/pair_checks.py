@@ -13,7 +13,7 @@ from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_yo
 from rolecall.experiment.inferencers.inferencer import Inferencer
 from rolecall.experiment.lint import Finding
 from rolecall.experiment.lint.linter import lint_config
-from rolecall.experiment.opening.comparisons import Comparison
+from rolecall.experiment.opening.comparisons import JudgeComparison
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.sampling import find_option, sampling_of
 from rolecall.experiment.pairs.judge_pair import JudgePair
@@ -73,7 +73,7 @@ def check_columns(pair: Pair) -> Iterator[Problem]:
         return
 
 
-def check_opponents(pair: Pair, comparison: Comparison | None, base: Path | None) -> Iterator[Problem]:
+def check_opponents(pair: Pair, comparison: JudgeComparison | None, base: Path | None) -> Iterator[Problem]:
     """Opponents whose answers are not there: a column that no row has, a file that cannot be read."""
     where = 'eval_cfg.evaluator.against'
     for opponent in comparison.opponents if comparison is not None else ():

@@ -15,7 +15,7 @@ from rolecall.errors import MissingExtraError, Problem
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.inferencers.generation import GenInferencer
 from rolecall.experiment.inferencers.inferencer import Inferencer
-from rolecall.experiment.opening.comparisons import Comparison
+from rolecall.experiment.opening.comparisons import JudgeComparison
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.pairs.pair import Pair
@@ -57,7 +57,7 @@ class PairRun:
         return f'{self.dataset} × {self.model.name}'
 
     @property
-    def comparison(self) -> Comparison | None:
+    def comparison(self) -> JudgeComparison | None:
         """What the answers are compared with; None if they are judged alone, or by a rule."""
         return self.judges[0].comparison if self.judges else None
 

@@ -14,7 +14,7 @@ from typing import Any
 from rolecall.core.prompts.pieces import Row
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import DataError, MissingExtraError, RolecallError
-from rolecall.experiment.opening.comparisons import Comparison, Opponent
+from rolecall.experiment.opening.comparisons import JudgeComparison, Opponent
 from rolecall.runs.finished_rows import outcome_to_score, read_verdict
 from rolecall.runs.judge import Judge, JudgeReply
 from rolecall.runs.pair_run import PairRun
@@ -245,7 +245,7 @@ class OpponentFinder:
 
     def __init__(
         self,
-        comparison: Comparison,
+        comparison: JudgeComparison,
         store: Store,
         dataset: str,
         model: str,

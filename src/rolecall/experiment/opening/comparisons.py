@@ -35,7 +35,7 @@ class Opponent:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class JudgeComparison:
     """The opponents of every model of a config, and the orders in which a judge sees two answers."""
 
     opponents: tuple[Opponent, ...]
@@ -48,7 +48,8 @@ class Comparison:
     def arrange(self, model: str, number: int, find: Callable[[Opponent], Rival]) -> tuple[Rival, ...]:
         """The rivals of a model's answer to a row, once for each order in which the judge sees the two.
 
-        >>> [rival.stands_first for rival in Comparison((Opponent('b'),)).arrange('a', 0, lambda one: Rival(one.name))]
+        >>> rivals = JudgeComparison((Opponent('b'),)).arrange('a', 0, lambda opponent: Rival(opponent.name))
+        >>> [rival.stands_first for rival in rivals]
         [False, True]
         """
         return tuple(
@@ -68,7 +69,7 @@ class Comparison:
 
 def find_comparison(
     evaluator: Mapping[str, Any], task: TaskEntry, model_entries: Sequence[ModelEntry], *, named: bool
-) -> Comparison | None:
+) -> JudgeComparison | None:
     """How an evaluator compares two answers; None if it judges one. `named`: its prompt names `{prediction2}`."""
     entry = task.entry
     baselines = entry.get('base_models')
@@ -107,11 +108,11 @@ def find_comparison(
         what = 'the judge compares the answers of two models, but the config has one model.'
         remedy = "Add a model, or compare with a column of the dataset: against=dict(column='…')."
         raise ConfigError(Problem(f'{where}.against', what, remedy))
-    if len(models) == 1 and not Comparison(compared).against(models[0]):
+    if len(models) == 1 and not JudgeComparison(compared).against(models[0]):
         what = f'{models[0]!r} is the only model of the config, and a model is not compared with itself.'
         remedy = "Add a model, or compare with a column of the dataset: against=dict(column='…')."
         raise ConfigError(Problem(f'{where}.against', what, remedy))
-    return Comparison(compared, order)
+    return JudgeComparison(compared, order)
 
 
 def _reads_preferences(entry: Any) -> bool:

@@ -23,7 +23,7 @@ from rolecall.core.prompts.template import PromptTemplate, Template, build_templ
 from rolecall.core.prompts.values import text_of
 from rolecall.core.prompts.wording import Wording
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.experiment.opening.comparisons import Comparison, find_comparison
+from rolecall.experiment.opening.comparisons import JudgeComparison, find_comparison
 from rolecall.experiment.opening.fitting import Step, TokenBudget, fit
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
 from rolecall.experiment.opening.sampling import sampling_of
@@ -54,7 +54,7 @@ class JudgeEntry:
     model_entry: ModelEntry
     where: str
     input_columns: tuple[str, ...] = ()
-    comparison: Comparison | None = None
+    comparison: JudgeComparison | None = None
     """What answers are compared with; None where the judge sees one answer."""
     whole_dialogue: bool = False
     """Whether it is asked once about all turns of a dialogue, rather than about each."""
@@ -270,7 +270,7 @@ def _find_question_columns(task: TaskEntry) -> tuple[str, ...]:
     return inputs or task.reader.input_columns or tuple(sorted(column for column in named if column is not None))
 
 
-def _word_template(evaluator: Mapping[str, Any], task: TaskEntry, comparison: Comparison | None) -> Template:
+def _word_template(evaluator: Mapping[str, Any], task: TaskEntry, comparison: JudgeComparison | None) -> Template:
     """The prompt of a judge for whom the config has none."""
     columns = task.reader.input_columns or tuple(sorted(task.wording.prompt.script(task.prompt_labels[0]).columns))
     question = '\n'.join(f'{{{column}}}' for column in columns if column != task.wording.output_column)

@@ -9,12 +9,12 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.lint.finding import Rule, Violation
 from rolecall.experiment.lint.rules.data import DATA_RULES
-from rolecall.experiment.lint.rules.entries import ENTRY_RULES
+from rolecall.experiment.lint.rules.entry_rules import ENTRY_RULES
 from rolecall.experiment.lint.rules.leaks import LEAK_RULES
 from rolecall.experiment.lint.rules.scoring import SCORING_RULES
 from rolecall.experiment.lint.rules.sending import SENDING_RULES
 from rolecall.experiment.lint.rules.state import STATE_RULES
-from rolecall.experiment.lint.rules.templates import WORDING_RULES
+from rolecall.experiment.lint.rules.template_rules import WORDING_RULES
 from rolecall.experiment.lint.rules.tokenization import TOKEN_RULES
 from rolecall.registry import Part, Registry
 from rolecall.usercode import user_code
