@@ -26,7 +26,7 @@ from rolecall.scoring.answers import Scorable
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.metrics.judge_replies import read_rating
 from rolecall.scoring.metrics.metric import Answer
-from rolecall.scoring.readers.judges import preference_in
+from rolecall.scoring.readers.preferences import preference_in
 
 SHARED = Path(__file__).resolve().parents[2] / 'shared'
 _TAIL = 240

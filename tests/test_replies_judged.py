@@ -20,8 +20,8 @@ from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.metrics.symbolic import equal_expressions
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.readers.cues import CUES
-from rolecall.scoring.readers.judges import preference_in
 from rolecall.scoring.readers.native import expression_in, number_in, option_in, read_choice, read_option
+from rolecall.scoring.readers.preferences import preference_in
 from rolecall.scoring.readers.reading import Reading
 from rolecall.ui.cli.main import main
 from test_replies_short import run_program

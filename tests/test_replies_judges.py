@@ -13,7 +13,7 @@ from rolecall.scoring.metrics.judge_replies import (
 )
 from rolecall.scoring.metrics.metric import Answer, Mark
 from rolecall.scoring.metrics.verdicts import verdict_in
-from rolecall.scoring.readers.judges import Preference, preference_in
+from rolecall.scoring.readers.preferences import Preference, preference_in
 
 
 @pytest.mark.parametrize('piece', ['word ', 'A, B, C, ', 'not correct ', '"correct": ', 'the grade is ', '错误'])

@@ -29,8 +29,8 @@ from rolecall.scoring.metrics.judge_replies import read_rating_by_category
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Rival, WinRate, make_mark
 from rolecall.scoring.paired_ranking import ModelPair
 from rolecall.scoring.postprocessors import read_postprocessor
-from rolecall.scoring.readers.judges import preference_in
 from rolecall.scoring.readers.native import number_in
+from rolecall.scoring.readers.preferences import preference_in
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.session import ScoringSession
 

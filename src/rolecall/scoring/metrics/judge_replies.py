@@ -19,9 +19,9 @@ from rolecall.scoring.blame import NoVerdictError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
 from rolecall.scoring.metrics.verdicts import verdict_in
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
-from rolecall.scoring.readers.judges import Preference, preference_in
 from rolecall.scoring.readers.native import first_number
 from rolecall.scoring.readers.numbers import number_of
+from rolecall.scoring.readers.preferences import Preference, preference_in
 
 Reads = Callable[[str, Answer], Mark]
 
