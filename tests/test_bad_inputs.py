@@ -572,7 +572,7 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         {},
         ['run', 'rows.csv', *R, '--model', 'openai/gpt-4o', '-q'],
         (
-            'rolecall: models[0]\n  gpt-4o: no key: set the environment variable OPENAI_API_KEY, or give the model a `key`.\n'
+            'rolecall: models[0]\n  gpt-4o: no key: set the environment variable OPENAI_API_KEY, or give the model a `key` (OnlineChatModule: `api_key`).\n'
             '  Nothing was sent or stored.'
         ),
     ),

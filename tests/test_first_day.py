@@ -123,8 +123,14 @@ def test_init_never_hides_a_module_of_python(
 @pytest.mark.parametrize(
     ('model', 'printed'),
     [
-        ('openai/gpt-4.1-mini', 'no key: set the environment variable OPENAI_API_KEY, or give the model a `key`.'),
-        ('anthropic/claude-x', 'no key: set the environment variable ANTHROPIC_API_KEY, or give the model a `key`.'),
+        (
+            'openai/gpt-4.1-mini',
+            'no key: set the environment variable OPENAI_API_KEY, or give the model a `key` (OnlineChatModule: `api_key`).',
+        ),
+        (
+            'anthropic/claude-x',
+            'no key: set the environment variable ANTHROPIC_API_KEY, or give the model a `key` (OnlineChatModule: `api_key`).',
+        ),
         ({'type': 'HuggingFaceCausalLM', 'path': '/nowhere/at/all'}, 'there is no such folder.'),
         (
             {'type': 'HuggingFaceCausalLM', 'path': 'org/name'},

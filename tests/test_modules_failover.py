@@ -22,6 +22,7 @@ from rolecall.apps.chat import (
     NotStartedError,
     Tool,
     ToolContext,
+    ToolRoundsError,
     UnfinishedCallError,
 )
 from rolecall.models.protocol import ModelError
@@ -143,6 +144,44 @@ def test_a_tool_that_a_timeout_interrupts_has_a_result_that_says_so() -> None:
 
 def quick() -> str:
     return 'quick'
+
+
+def test_ids_of_tool_calls_are_unique_in_a_conversation_with_several_failovers(till: Till, second: Server) -> None:
+    def pays_twice(body: Mapping[str, Any]) -> Any:
+        asked_at = max(place for place, message in enumerate(body['messages']) if message['role'] == 'user')
+        rounds = sum(message['role'] == 'tool' for message in body['messages'][asked_at:])
+        return calls(call_of('pay', '{"amount": 5}')) if rounds < 2 else 'Done.'  # each call has the same id
+
+    history: list[Any] = []
+    for _ in range(2):
+        with serve(pays_twice, faults=in_order(None, None, '500')) as first:
+            module = module_of(first).with_tools([till.pay]).with_fallbacks(module_of(second), retries=0)
+            history = module.reply('Pay 5 twice.', history=history).history
+    ids = [call['id'] for message in history for call in message.get('tool_calls') or ()]
+    assert len(set(ids)) == len(ids) == len(till.paid) == 4
+    assert [message['tool_call_id'] for message in history if message['role'] == 'tool'] == ids
+
+
+def test_a_call_that_needs_more_rounds_goes_on_where_it_stopped(till: Till) -> None:
+    def pays_thrice(body: Mapping[str, Any]) -> Any:
+        rounds = sum(message['role'] == 'tool' for message in body['messages'])
+        return calls(call_of('pay', f'{{"amount": {rounds}}}', f'id{rounds}')) if rounds < 3 else 'Done.'
+
+    with serve(pays_thrice) as server:
+        module = module_of(server)
+        with pytest.raises(ToolRoundsError, match='history=error.history') as caught:
+            module.with_tools([till.pay], max_rounds=2)('Pay.')
+        error = pickle.loads(pickle.dumps(caught.value))
+        assert module.with_tools([till.pay], max_rounds=8)('Go on.', history=error.history) == 'Done.'
+    assert till.paid == [0, 1, 2]
+
+
+def test_the_error_of_an_unfinished_call_can_be_raised_in_another_process(till: Till) -> None:
+    with serve(pays_once, faults=in_order(None, '500')) as first, pytest.raises(UnfinishedCallError) as caught:
+        module_of(first).with_tools([till.pay])('Pay 5.', retries=0)
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copied), copied.status, copied.history) == (str(caught.value), 500, caught.value.history)
+    assert copied.attempts == caught.value.attempts
 
 
 def test_nested_fallbacks_are_asked_in_order(second: Server) -> None:

@@ -21,7 +21,14 @@ from typing import Any
 
 
 class RolecallError(Exception):
-    """The root of every exception raised on purpose."""
+    """The root of every exception raised on purpose. It can be pickled, so that other processes can raise it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_error, (type(self), self.args), self.__dict__
+
+
+def _restore_error(kind: type[RolecallError], arguments: tuple[Any, ...]) -> RolecallError:
+    return kind.__new__(kind, *arguments)
 
 
 @dataclass(frozen=True, slots=True)

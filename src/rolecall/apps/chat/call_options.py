@@ -120,6 +120,7 @@ _VENDOR_LACKS: Mapping[str, Mapping[str, str]] = {
 }
 """Parameters that a vendor's API refuses, with what to write instead."""
 _ELSEWHERE = {
+    'key': 'Give it to OnlineChatModule(…, api_key=…).',
     'api_key': 'Give it to OnlineChatModule(…, api_key=…).',
     'base_url': 'Give it to OnlineChatModule(…, base_url=…).',
     'model': 'A module has one model: make another module for another one.',
@@ -134,6 +135,7 @@ _ELSEWHERE = {
     'max_retries': 'Write retries=….',
     'request_timeout': 'Write timeout=….',
     'extra_headers': 'Write headers={…}.',
+    **dict.fromkeys(('concurrency', 'histories', 'return_errors'), 'It is for module.batch([…]).'),
     'n': 'A call gives one answer: use module.batch([…]) for several.',
 }
 
@@ -264,7 +266,7 @@ def _refuse_unknown(rest: Mapping[str, Any]) -> None:
         if name in _ELSEWHERE:
             raise ModuleError(f'{name!r} is not an option of a call. {_ELSEWHERE[name]}')
         if name not in SamplingOptions.__annotations__:
-            hint = did_you_mean(name, CallOptions.__annotations__)
+            hint = did_you_mean(name, BatchOptions.__annotations__)
             hint = f'{hint} ' if hint.startswith('Did') else ''
             own = 'A parameter that only this server knows goes into extra_body={…}.'
             raise ModuleError(f'unknown option {name!r:.60}. {hint}{own}')

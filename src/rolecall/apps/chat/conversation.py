@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -158,7 +159,7 @@ class Conversation:
         name = self.answerers[self.place].name
         self.attempts.append(self._describe_attempt(why))
         self.place += 1
-        self.said = _shorten_ids(self.said)
+        self.said = _shorten_ids(self.said, len(self.before))
         self.first, self.usages, self.dropped = None, [], []
         self._report('fallback', f'{name} failed ({why}); {self.answerers[self.place].name} is asked.')
 
@@ -189,7 +190,7 @@ class Conversation:
             if self.toolbox is not None and reply.tool_calls:
                 self.said.append(self.line.adapter.thinking.write_message(reply))
                 if self.rounds == most:
-                    raise ToolRoundsError(most, self.said)
+                    raise ToolRoundsError(most, self.said, self.before)
                 self.rounds += 1
                 await self._use_tools(self.toolbox, reply)
                 settled = len(self.said)
@@ -348,13 +349,17 @@ def _without_forced_choice(extra: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in extra.items() if not (forced and name == 'tool_choice')}
 
 
-def _shorten_ids(messages: Sequence[Message]) -> list[Message]:
-    """The messages with ids of tool calls that every vendor and chat template takes: nine letters and digits."""
-    ids = [str(call['id']) for message in messages for call in message.get('tool_calls') or ()]
-    short = {long: f'call{number:05}' for number, long in enumerate(ids) if not _STRICT_ID.fullmatch(long)}
+def _shorten_ids(messages: Sequence[Message], start: int) -> list[Message]:
+    """The messages with ids of tool calls that every vendor and chat template takes: nine letters and digits.
+
+    Vendors refuse an id that stands twice, so it is made of the old one and its place in the whole conversation.
+    """
+    short: dict[str, str] = {}
     renamed: list[Message] = []
-    for message in messages:
+    for place, message in enumerate(messages, start):
         if calls := message.get('tool_calls'):
+            long_ids = [str(call['id']) for call in calls if not _STRICT_ID.fullmatch(str(call['id']))]
+            short |= {long: hashlib.sha256(f'{place} {long}'.encode()).hexdigest()[:9] for long in long_ids}
             message = {**message, 'tool_calls': [{**call, 'id': short.get(call['id'], call['id'])} for call in calls]}
         if message.get('tool_call_id') in short:
             message = {**message, 'tool_call_id': short[message['tool_call_id']]}

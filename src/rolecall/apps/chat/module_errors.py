@@ -4,7 +4,7 @@ ModuleError
 ├── NotStartedError    a local model was called before `start`
 ├── NoAnswerError      the model gave no answer (filtered, too long, …); carries the reply
 │   └── ToolCallsError it wants tools to be called
-├── ToolRoundsError    the model kept calling tools; carries the messages
+├── ToolRoundsError    the model kept calling tools; carries the conversation
 ├── CostLimitError     the call has cost as much as `max_cost` allows; carries the conversation
 ├── BadAnswerError     the answer is not of the type asked for; carries the reply
 └── BatchError         an input of a batch failed; carries the replies so far
@@ -40,11 +40,16 @@ class NoAnswerError(ModuleError):
 
 
 class ToolRoundsError(ModuleError):
-    """The model exceeded the limit of tool rounds. `said` holds every message after the prompt."""
+    """The model exceeded the limit of tool rounds. `said` holds every message after the prompt.
 
-    def __init__(self, rounds: int, said: Sequence[Mapping[str, Any]]) -> None:
-        super().__init__(f'no answer after {rounds} rounds of tool calls. Raise max_rounds if it needs more.')
+    `history` is the conversation without the last calls, which were not run.
+    """
+
+    def __init__(self, rounds: int, said: Sequence[Mapping[str, Any]], before: Sequence[Any]) -> None:
+        remedy = 'To continue, call again with history=error.history; with_tools(…, max_rounds=…) allows more.'
+        super().__init__(f'no answer after {rounds} rounds of tool calls. {remedy}')
         self.said = tuple(said)
+        self.history = [*before, *said[:-1]]
 
 
 class CostLimitError(ModuleError):

@@ -52,7 +52,8 @@ class Keys:
         if self._entries is None:
             key = os.environ.get(self._variable, '') if self._at_home else ''
             if not key and self._needed:
-                raise ModelError(f'no key: set the environment variable {self._variable}, or give the model a `key`.')
+                remedy = f'set the environment variable {self._variable}, or give the model a `key`'
+                raise ModelError(f'no key: {remedy} (OnlineChatModule: `api_key`).')
             return (key,)
         return [self._resolve_key(entry.strip()) for entry in self._entries]
 
