@@ -86,7 +86,7 @@ def whole_match(ignore_case: bool = True) -> Metric:
             tuple(_plain_words(reply[:end], ignore_case)) for reply in replies for end in _phrase_ends(reply, longest)
         }
         for answer in golds:
-            words = tuple(_plain_words(answer, ignore_case))
+            words = tuple(_plain_words(answer, ignore_case)) if re.search(r'\w', answer) else ()  # `] >` is not `> )`
             if words in beginnings if words else answer in replies:
                 return True
         return False
