@@ -176,6 +176,15 @@ def test_a_call_that_needs_more_rounds_goes_on_where_it_stopped(till: Till) -> N
     assert till.paid == [0, 1, 2]
 
 
+def test_a_call_whose_answer_does_not_fit_goes_on_without_paying_again(till: Till, second: Server) -> None:
+    module = module_of(second).with_tools([till.pay])
+    with pytest.raises(BadAnswerError) as caught:
+        module('Pay 5.', returns=int)
+    assert [message['role'] for message in caught.value.history] == ['user', 'assistant', 'tool']
+    assert module('Go on.', history=caught.value.history) == 'Done: paid 5'
+    assert till.paid == [5]
+
+
 def test_the_error_of_an_unfinished_call_can_be_raised_in_another_process(till: Till) -> None:
     with serve(pays_once, faults=in_order(None, '500')) as first, pytest.raises(UnfinishedCallError) as caught:
         module_of(first).with_tools([till.pay])('Pay 5.', retries=0)

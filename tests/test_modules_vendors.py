@@ -142,6 +142,12 @@ def test_requests_name_their_sender_unless_a_header_says_otherwise(server: Serve
     assert [call.headers['User-Agent'] for call in server.calls] == [f'rolecall/{rolecall.__version__}', 'mine']
 
 
+def test_a_prompt_cache_that_would_do_nothing_is_refused(server: Server) -> None:
+    with pytest.raises(ModuleError, match="prompt_cache is for Anthropic's models, not for custom: leave it out"):
+        OnlineChatModule(base_url=server.url, model='toy', prompt_cache='1h')
+    assert OnlineChatModule(base_url=server.url, model='toy', prompt_cache=False)('Hi')
+
+
 def test_the_prompt_cache_of_a_module_can_be_switched_off(server: Server) -> None:
     long = 'word ' * 3000
     for options in ({}, {'prompt_cache': False}):

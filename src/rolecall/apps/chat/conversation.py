@@ -197,8 +197,9 @@ class Conversation:
                 continue
             try:
                 value, complaint = self._read_value(reply, tries)
-            except BadAnswerError:
+            except BadAnswerError as error:
                 del self.said[settled:]  # another model need not read the answers that did not fit
+                error.history = [*self.before, *self.said]
                 raise
             if complaint is None:
                 return reply, value

@@ -6,7 +6,7 @@ ModuleError
 │   └── ToolCallsError it wants tools to be called
 ├── ToolRoundsError    the model kept calling tools; carries the conversation
 ├── CostLimitError     the call has cost as much as `max_cost` allows; carries the conversation
-├── BadAnswerError     the answer is not of the type asked for; carries the reply
+├── BadAnswerError     the answer is not of the type asked for; carries the reply and the conversation
 └── BatchError         an input of a batch failed; carries the replies so far
 
 ModelError
@@ -76,12 +76,16 @@ class ToolCallsError(NoAnswerError):
 
 
 class BadAnswerError(ModuleError):
-    """The answer is not of the type that `returns=` asked for, however often it was asked for. `reply` is the last."""
+    """The answer is not of the type that `returns=` asked for, however often it was asked for. `reply` is the last.
+
+    `history` is the conversation without these answers, with the results of tools that have run.
+    """
 
     def __init__(self, reply: Reply, why: str, tries: int) -> None:
         times = 'once' if tries == 1 else f'{tries} times'
         super().__init__(f'the answer does not fit `returns`, asked for {times}: {why}.')
         self.reply = reply
+        self.history: list[Any] = []
 
 
 class BatchError(ModuleError):

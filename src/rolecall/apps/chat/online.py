@@ -126,6 +126,8 @@ class OnlineChatModule(ChatModule):
         if base_url is not None and not (isinstance(base_url, str) and base_url.strip()):
             raise ModuleError(f'base_url must be the URL of a server, or None for the default, got {base_url!r:.60}.')
         service = ChatSource('custom', base_url) if source is None and base_url is not None else find_source(source)
+        if options.get('prompt_cache') and not service.anthropic:
+            raise ModuleError(f"prompt_cache is for Anthropic's models, not for {service.name}: leave it out.")
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
         entry |= _address(service, model, base_url, api_key)
         if stream:
