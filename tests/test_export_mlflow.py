@@ -64,6 +64,16 @@ def test_scores_rows_and_report_of_each_model_are_logged_once(
     assert all(KEY not in path.read_text('utf-8', 'replace') for path in tmp_path.rglob('*') if path.is_file())
 
 
+def test_by_default_a_run_is_logged_where_mlflow_keeps_runs(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ('mlflow', 'sqlalchemy', 'alembic'):
+        pytest.importorskip(name)
+    monkeypatch.chdir(tmp_path)
+    assert main(['export', 'mlflow', str(run)]) == 0
+    assert len(capsys.readouterr().out.split()) == 2
+
+
 def test_without_the_package_the_extra_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rolecall.ui.report.mlflow_export import export_mlflow
 

@@ -430,3 +430,10 @@ def test_a_streamed_answer_shows_no_secret_even_if_it_is_split(make: str) -> Non
 
         reply = asyncio.run(ask())
     assert ''.join(shown) == reply.text == 'Your key is [key], is it? sk-very good.'
+
+
+def test_the_working_folder_is_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('PWD', '/home/me/project')
+    monkeypatch.setenv('DATABASE_PWD', 'a-real-password')
+    assert '/home/me/project' not in environment_secrets()
+    assert 'a-real-password' in environment_secrets()

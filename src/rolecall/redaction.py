@@ -84,9 +84,13 @@ def find_secrets(value: Any) -> set[str]:
     return {secret for text in _walk(value, secret=False, depth=0) for secret in _resolve(text) if secret}
 
 
+_FOLDERS = ('PWD', 'OLDPWD')
+"""Variables that shells set to working folders; in configs `pwd` is a password."""
+
+
 def environment_secrets() -> set[str]:
     """The values of environment variables with secret names, and secrets inside addresses."""
-    named = {value for name, value in os.environ.items() if is_secret_name(name)}
+    named = {value for name, value in os.environ.items() if is_secret_name(name) and name not in _FOLDERS}
     urls = (_in_urls(value, paths=True) for name, value in os.environ.items() if _ADDRESSES.fullmatch(name))
     return {value for value in named.union(*urls) if len(value) >= _SHORTEST_UNNAMED}
 
