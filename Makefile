@@ -78,6 +78,7 @@ check: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(PY) tools/house.py check
 
 test: check
 	$(PY) -m pytest -q -m 'not heavy and not slow' -n auto --dist worksteal

@@ -8,4 +8,4 @@ The stub beside this file lists the public names; they are imported when they ar
 from rolecall._version import __version__ as __version__
 from rolecall.lazy_names import attach
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__ = attach(__name__, __file__)

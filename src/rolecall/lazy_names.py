@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 TYPE_CHECKING = False  # typing itself takes longer to import than all of this
 if TYPE_CHECKING:
@@ -10,8 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package whose names the stub beside its `__init__` lists.
+def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package whose names the stub beside its `__init__` lists; sets its `__all__`.
 
     The stub is what type checkers read; each of its lines is `from module import Name as Name`.
     """
@@ -26,4 +27,5 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
             raise AttributeError(f'module {package!r} has no attribute {name!r}')
         return getattr(importlib.import_module(homes[name]), name)
 
-    return find, lambda: sorted(homes), sorted(homes)
+    vars(sys.modules[package])['__all__'] = sorted(homes)
+    return find, lambda: sorted(homes)

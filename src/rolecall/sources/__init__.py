@@ -2,4 +2,4 @@
 
 from rolecall.lazy_names import attach
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__ = attach(__name__, __file__)
