@@ -64,6 +64,7 @@ def test_scores_rows_and_report_of_each_model_are_logged_once(
     assert all(KEY not in path.read_text('utf-8', 'replace') for path in tmp_path.rglob('*') if path.is_file())
 
 
+@pytest.mark.filterwarnings('ignore::DeprecationWarning')  # of SQLAlchemy, for what MLflow calls
 def test_by_default_a_run_is_logged_where_mlflow_keeps_runs(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
