@@ -51,10 +51,20 @@ _PROVIDERS = {
 """The conventions' names of providers, by the end of a host's name."""
 
 
+def _find_tracing() -> Any:
+    """OpenTelemetry's module for traces; None if it is not imported, or no provider is set up.
+
+    A library that uses the API alone (an MCP client, for instance) imports it, too.
+    """
+    tracing = sys.modules.get('opentelemetry.trace')
+    if tracing is None or isinstance(tracing.get_tracer_provider(), tracing.ProxyTracerProvider):
+        return None
+    return tracing
+
+
 def start_span(name: str, attributes: Mapping[str, Any], *, is_call: bool = False) -> Any:
     """A span below the current one; None where nothing is traced."""
-    tracing = sys.modules.get('opentelemetry.trace')
-    if tracing is None:
+    if (tracing := _find_tracing()) is None:
         return None
     kind = tracing.SpanKind.CLIENT if is_call else tracing.SpanKind.INTERNAL
     values = {key: value for key, value in attributes.items() if value is not None}
@@ -83,7 +93,7 @@ def end_span(span: Any, attributes: Mapping[str, Any] | None = None, *, error: B
 
 def start_model_span(model: Model, request: Request, parameters: Sampling) -> Any:
     """The span of one call of a model, retries included; None where nothing is traced."""
-    if 'opentelemetry.trace' not in sys.modules:
+    if _find_tracing() is None:
         return None
     identity = model.identity
     name = str(identity.get('model') or identity.get('path') or model.name)
