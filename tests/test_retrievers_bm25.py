@@ -77,13 +77,13 @@ def test_rows_without_any_term_in_common_are_still_given() -> None:
 
 def test_the_order_of_hashes_changes_nothing() -> None:
     program = (
-        'from tests.test_retrievers import *\n'
+        'from test_retrievers import *\n'
         "train = questions(*(f'{a} {b} and {a}' for a in 'xyzw' for b in 'pqrs'))\n"
         "for kind in EVERY_KIND: print(ids(kind, train, questions('x r', 'w q s', 'and')))"
     )
     printed = {
         subprocess.run(
-            [sys.executable, '-c', program], env={**os.environ, 'PYTHONHASHSEED': seed}, cwd=Path(__file__).parents[1],
+            [sys.executable, '-c', program], env={**os.environ, 'PYTHONHASHSEED': seed}, cwd=Path(__file__).parent,
             capture_output=True, text=True, check=True,
         ).stdout
         for seed in ('1', '2', '3')
