@@ -38,7 +38,7 @@ from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.run_times import RunTimes
 from rolecall.runs.signals import stop_on_signal
 from rolecall.runs.store.writer import Store, open_store
-from rolecall.runs.versions import describe_other_wordings, read_pairs
+from rolecall.runs.versions import describe_other_parts, read_pairs
 from rolecall.runs.workers.connections import connect_here, open_workers
 from rolecall.scoring.groups import read_groups
 from rolecall.sources.config.files import Config
@@ -80,7 +80,7 @@ def run_config(
         listener.on_plan(plan, [finding for finding in findings if finding.severity == 'error'])
         manifest = describe_run(prepared)
         notes = describe_changes(store.last_manifest(), manifest)
-        for line in (*notes, *describe_other_wordings(read_pairs(store.directory), manifest['pairs'])):
+        for line in (*notes, *describe_other_parts(read_pairs(store.directory), manifest['pairs'])):
             listener.on_message(line)
         store.record_start(manifest, format_config(hide_secrets(prepared.experiment.config), style='json'))
         with open_pending(store, prepared, tell=listener.on_message) as pending:

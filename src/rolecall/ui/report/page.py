@@ -26,7 +26,7 @@ from rolecall.insight.run_source import (
     RunSource,
     find_batched,
     find_notices,
-    find_wordings,
+    find_parts,
     judge_requests,
     requests_sent,
 )
@@ -134,9 +134,9 @@ def build_page(
             run_counts.measure_texts(result, None)
     cards = every_card(cards, run_counts)
     models = tuple(dict.fromkeys([model for _, model in (*pairs, *run_counts.endings)]))
-    wordings = find_wordings(run)
-    ranked = rank_run(run_counts, cards, wordings)
-    headline = word_headline(ranked, run_counts, cards, wordings)
+    digests = find_parts(run)
+    ranked = rank_run(run_counts, cards, digests)
+    headline = word_headline(ranked, run_counts, cards, digests)
     parts = (
         make_environment()
         .get_template('page.html')

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_wordings
+from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_parts
 from rolecall.models.prices import Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
@@ -58,9 +58,9 @@ def report_terminal(
     whole = grid_of(cards)
     grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.fold()
     to.print(Text.assemble((printable(run.title), 'bold'), (f'  {printable(run.created)}', 'dim')))
-    wordings = find_wordings(run)
-    ranked = rank_run(run_counts, cards, wordings)
-    if headline := word_headline(ranked, run_counts, cards, wordings):
+    parts = find_parts(run)
+    ranked = rank_run(run_counts, cards, parts)
+    if headline := word_headline(ranked, run_counts, cards, parts):
         to.print(Text(printable(headline), 'bold'))
     if not cards:
         to.print(Text('no scores yet'))

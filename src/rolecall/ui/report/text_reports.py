@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_wordings
+from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_parts
 from rolecall.models.prices import Price
 from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.score_warnings import warnings_of
@@ -60,9 +60,9 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
     for warning in warnings_of(cards):
         yield f'**{_words(warning)}**'
         yield ''
-    wordings = find_wordings(run)
-    ranked = rank_run(run_counts, cards, wordings)
-    if headline := word_headline(ranked, run_counts, cards, wordings):
+    parts = find_parts(run)
+    ranked = rank_run(run_counts, cards, parts)
+    if headline := word_headline(ranked, run_counts, cards, parts):
         yield f'**{_words(headline)}**'
         yield ''
     yield from _table(
