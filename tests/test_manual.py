@@ -30,7 +30,18 @@ from rolecall.ui.cli.main import _COMMANDS, build_parser
 
 ROOT = Path(__file__).parent.parent
 MIGRATION = ('from-opencompass', 'from-aisbench', 'from-lazyllm', 'from-lm-eval', 'from-promptfoo')
-QUICK = ('own-data', 'own-model', 'few-shot', 'self-consistency', 'judge', 'multimodal', 'resume', 'ci', *MIGRATION)
+QUICK = (
+    'own-data',
+    'own-model',
+    'few-shot',
+    'self-consistency',
+    'judge',
+    'scan',
+    'multimodal',
+    'resume',
+    'ci',
+    *MIGRATION,
+)
 WITH_A_MODEL = ('tutorial', 'perplexity', 'price')
 
 

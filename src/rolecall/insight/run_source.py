@@ -18,6 +18,7 @@ from rolecall.experiment.experiment import Experiment, Files
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.source import SourceOptions
 from rolecall.experiment.pairs.pair import Pair, Preview
+from rolecall.insight.reply_scan import ScanCount, read_scan
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
 from rolecall.runs.parts import Parts
@@ -148,6 +149,11 @@ def find_batched(run: RunSource) -> Mapping[tuple[str, str], BatchTokens]:
     return run.batched if isinstance(run, StoredRun) else {}
 
 
+def find_scan(run: RunSource) -> Sequence[ScanCount]:
+    """What scanners reported of the replies, if the run was scanned."""
+    return run.scan if isinstance(run, StoredRun) else ()
+
+
 def _find_valid_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None) -> Price | None:
     """The price of a stored entry; None if it is invalid today, so that it does not stop a report."""
     try:
@@ -203,6 +209,11 @@ class StoredRun:
     def batched(self) -> Mapping[tuple[str, str], BatchTokens]:
         """The tokens billed at the batch price, by dataset and model."""
         return read_batch_tokens(self._archive.directory)
+
+    @property
+    def scan(self) -> list[ScanCount]:
+        """What scanners reported of the replies; empty if the run was not scanned."""
+        return read_scan(self._archive.directory)
 
     @property
     def stored_pairs(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:

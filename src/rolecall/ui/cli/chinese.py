@@ -58,7 +58,7 @@ _COMMANDS = {
     'download and fine-tune local models': '下载和微调本地模型',
     'show configs, and list what they can name': '显示配置，并列出其中可用的名称',
     'list the parts that a config can name': '列出配置中可以使用的组件名称',
-    'list, merge and complete run directories, or import logs of other harnesses': (
+    'list, merge, complete and scan run directories, or import logs of other harnesses': (
         '列出、合并、补全运行目录，或导入其他评测框架的日志'
     ),
     'print a JSON schema of configs, for editors': '输出配置的 JSON Schema，供编辑器使用',
@@ -389,7 +389,7 @@ _TOOLS = {
         'benchmarks（评测集）'
     ),
     'one JSON object per line': '每行输出一个 JSON 对象',
-    'List, merge and complete run directories, or import logs of other harnesses.': (
+    'List, merge, complete and scan run directories, or import logs of other harnesses.': (
         '列出、合并、补全运行目录，或导入其他评测框架的日志。'
     ),
     'show the prompt a prompter writes': '显示 Prompter 写出的提示词',
@@ -415,6 +415,21 @@ _TOOLS = {
     '# in ~/.zshrc': '# 写在 ~/.zshrc 中',
     'the shell': 'shell 的名称',
 }
+_SCAN = {
+    'find refusals, loops, cut replies and the like in a run': '找出运行中的拒答、循环、被截断等回复',
+    'Scan the replies of a run by rules, or have a model answer a yes/no question about them. Counts have 95 % '
+    'intervals by model and dataset; reports and the page show them, too.': (
+        '按规则扫描运行中的回复，或让模型回答关于它们的是非问题。计数按模型和数据集给出 95 % 区间；报告和网页也会显示。'
+    ),
+    'only these rules, by their first word': '只用这些规则（写第一个词）',
+    'a yes/no question about each reply, for --judge to answer': '关于每条回复的是非问题，由 --judge 回答',
+    'the model that answers --ask, e.g. openai/gpt-4.1': '回答 --ask 的模型，例如 openai/gpt-4.1',
+    'with --ask: at most N replies of each dataset and model, evenly spread (default: 100)': (
+        '配合 --ask：每个数据集与模型最多 N 条回复，均匀选取（默认 100）'
+    ),
+    'with --ask: print the plan and its price, and stop': '配合 --ask：只打印计划和价格',
+    'one JSON object per rule, dataset and model': '每条规则、数据集与模型一个 JSON 对象',
+}
 CHINESE: Mapping[str, str] = {
     **_COMMANDS,
     **_INIT,
@@ -423,6 +438,7 @@ CHINESE: Mapping[str, str] = {
     **_RUN,
     **_BATCHES,
     **_RESULTS,
+    **_SCAN,
     **_EXPORT,
     **_TUNE,
     **_TOOLS,

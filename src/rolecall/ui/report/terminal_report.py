@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_parts
+from rolecall.insight.reply_scan import SCAN_HEADS, SCAN_TEXTS, ScanCount
+from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_parts, find_scan
 from rolecall.models.prices import Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
@@ -83,6 +84,7 @@ def report_terminal(
         rows = count_noun(ranked.ranking.rows, 'row')
         to.print(Text(f'ranking on {rows} that all models have', 'bold'))
         to.print(_ranking_table(ranked))
+    print_scan(find_scan(run), to)
     _print_pairwise(cards, to)
     _print_usage(run_counts, prices or {}, to, everything=everything)
     _print_times(run, to)
@@ -241,6 +243,23 @@ def _print_pairwise(cards: Sequence[Scorecard], to: Console) -> None:
         for line in lines:
             table.add_row(*(Text(printable(cell)) for cell in line[start:]))
         to.print(table)
+
+
+def print_scan(counts: Sequence[ScanCount], to: Console) -> None:
+    """What scanners report of the replies: those with hits, and the names of the others."""
+    table = _new_table('replies', SCAN_HEADS[SCAN_TEXTS:], SCAN_HEADS[:SCAN_TEXTS])
+    for count in counts:
+        if count.hits:
+            table.add_row(*(Text(printable(cell)) for cell in count.cells))
+    if table.row_count:
+        to.print(table)
+    clean = [
+        name
+        for name in dict.fromkeys(count.scanner for count in counts)
+        if name not in {count.scanner for count in counts if count.hits}
+    ]
+    if clean:
+        to.print(Text(f'no reply: {printable(", ".join(clean))}', 'dim'))
 
 
 def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Console, *, everything: bool) -> None:

@@ -17,6 +17,7 @@ from rolecall.errors import DataError, RolecallError, RunError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.alignment import AlignedRun, align_runs, explain_differences, is_imported
 from rolecall.insight.comparison import Comparison, Difference, compare_runs
+from rolecall.insight.reply_scan import read_scan
 from rolecall.insight.run_source import OneModelRun, RunSource, StoredRun, find_notices, judge_requests, requests_sent
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE, is_running
@@ -104,6 +105,7 @@ class RunDocument:
             'outcomes': list(OUTCOMES.items()),
             'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
             'agreement': self.agreement(),
+            'scan': [asdict(count) | {'share': count.share} for count in read_scan(self.path) if count.hits],
             'last': {f'{dataset} × {model}': row for dataset, model, row in self._last_rows()},
         }
 

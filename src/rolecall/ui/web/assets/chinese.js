@@ -22,6 +22,8 @@ export const CHINESE = {
   // facts
   'fell back': '替代', 'not sent': '未发送', moved: '移动', merged: '合并', dropped: '舍弃', truncated: '截断', context: '上下文', shots: '示例', skipped: '跳过', hidden: '隐藏', size: '大小', fingerprint: '指纹',
   'input tokens': '输入 token', 'output tokens': '输出 token', time: '耗时', 'training rows': '训练样本', 'dropped to fit': '因长度舍弃', 'belongs to': '所属', tokens: 'token', boundaries: '边界', tokenizer: '分词器', budget: '预算',
+  // scan
+  Replies: '回复', replies: '回复', scanner: '扫描项',
   // lint
   error: '错误', warning: '警告', info: '提示', 'Nothing found.': '未发现问题。', 'The linter looked at the first rows of every dataset with every model.': '检查了每个数据集与每个模型的前若干样本。',
   '{n} of {seen}, e.g. row {row}': '{seen}中的 {n} 条，例如样本 {row}',
