@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from rolecall.plain_files import read_table
 from rolecall.sources.datasets import record_shapes
 from rolecall.sources.datasets.agent_benchmarks import open_arc_prize, open_bfcl, open_teval
 from rolecall.sources.datasets.columns import make_shape
@@ -293,8 +294,7 @@ def _proteins(entry: Entry, base: Path | None) -> Splits:
     return {'test': ListRows([{'input': f'Generate a protein sequence{tags}.', 'output': ''}] * count)}
 
 
-_, *_LINES = Path(__file__).with_suffix('.tsv').read_text('utf-8').splitlines()
-_DECLARED = {name: declaration for name, *declaration in (line.split('\t') for line in _LINES)}
+_DECLARED = {name: declaration for name, *declaration in read_table(__file__)}
 
 BENCHMARKS: dict[str, Loader] = {
     **{name: partial(_open_declared, line) for name, line in _DECLARED.items() if not line[-1].startswith('hub')},

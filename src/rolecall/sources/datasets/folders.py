@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from rolecall.errors import DataError
+from rolecall.plain_files import read_table
 from rolecall.sources.datasets.compression import COMPRESSED
 from rolecall.sources.datasets.formats import FileOptions, is_data_file, open_file
 from rolecall.sources.datasets.rows import WHOLE, JoinedRows, Rows, Splits
 
 _SPLIT_NAMES = ('train', 'training', 'test', 'testing', 'validation', 'valid', 'val', 'dev', 'eval')
-_PLACES_FILE = Path(__file__).with_name('places.tsv')
 _METADATA = ('dataset_info.json', 'dataset_infos.json', 'dataset_dict.json', 'state.json', 'config.json')
 
 
@@ -129,4 +129,4 @@ def _places(path: str | Path, base: Path | None) -> list[Path]:
 @lru_cache
 def _read_places() -> dict[str, str]:
     """The folder of each named dataset below a data root, as published configs expect it."""
-    return dict(line.split('\t') for line in _PLACES_FILE.read_text('utf-8').splitlines())
+    return dict(read_table(__file__, 'places.tsv'))

@@ -16,8 +16,7 @@ from typing import Any
 from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.spans import Span
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.experiment.previews.blocks import blocks_of, is_messages
-from rolecall.experiment.previews.visible import shorten_media
+from rolecall.experiment.previews.blocks import blocks_of, is_messages, shorten_media
 from rolecall.insight.run_source import SentRequest
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard

@@ -15,8 +15,7 @@ from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.spans import Span
 from rolecall.experiment.opening.fitting import TokenBudget
 from rolecall.experiment.pairs.pair import Pair, Preview
-from rolecall.experiment.previews.blocks import is_messages
-from rolecall.experiment.previews.visible import show_blanks
+from rolecall.experiment.previews.blocks import is_messages, show_blanks
 from rolecall.strings import count_noun, printable
 from rolecall.ui.views.looks import LOOKS, group_of, label_of
 
