@@ -36,6 +36,7 @@ QUICK = (
     'few-shot',
     'self-consistency',
     'judge',
+    'labels',
     'scan',
     'multimodal',
     'resume',

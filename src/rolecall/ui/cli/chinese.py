@@ -430,6 +430,26 @@ _SCAN = {
     'with --ask: print the plan and its price, and stop': '配合 --ask：只打印计划和价格',
     'one JSON object per rule, dataset and model': '每条规则、数据集与模型一个 JSON 对象',
 }
+_LABELS = {
+    "add people's labels to a run, and correct its scores by them": '把人工标注加入一次运行，并据此校正分数',
+    'Join ratings and verdicts of people with the rows of a run, by row number or by content, and compare them with '
+    "the run's verdicts: agreement, kappa, precision and recall, and the score corrected for their errors. Without "
+    'FILE, the labels that the run has. Exit code 1 if a line of FILE fits no row.': (
+        '按行号或内容把人工评分和判定与一次运行的数据行对应起来，并与运行的判定比较：一致率、kappa、精确率与召回率，'
+        '以及校正误差后的分数。不给 FILE 时使用运行已有的标注。若 FILE 中有对应不上的行，退出码为 1。'
+    ),
+    'label rows in the page': '在页面中标注',
+    'CSV, JSONL, JSON or Parquet, or a run with labels': 'CSV、JSONL、JSON 或 Parquet 文件，或带标注的运行目录',
+    'columns with labels, one for each person': '标注所在的列，每人一列',
+    'the column that names the person': '标注者姓名所在的列',
+    'columns that say which row is meant': '用来确定数据行的列',
+    'ratings from LOW to HIGH become 0 to 1': '把 LOW 到 HIGH 的评分换算为 0 到 1',
+    'ratings from N on are correct, others wrong': '评分不低于 N 为正确，其余为错误',
+    'what X means: 1=win,2=loss,0=tie': 'X 的含义，例如 1=win,2=loss,0=tie',
+    'correct by the labels of another run with the same judge': '用同一裁判的另一次运行的标注来校正',
+    'print the N rows to label next, as CSV': '以 CSV 输出接下来最值得标注的 N 行',
+    'the calibrations as JSON, one a line': '以 JSON 输出校准结果，每行一个',
+}
 CHINESE: Mapping[str, str] = {
     **_COMMANDS,
     **_INIT,
@@ -441,6 +461,7 @@ CHINESE: Mapping[str, str] = {
     **_SCAN,
     **_EXPORT,
     **_TUNE,
+    **_LABELS,
     **_TOOLS,
 }
 """Each English text of the help with its Chinese one."""

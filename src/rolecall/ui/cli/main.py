@@ -18,7 +18,7 @@ from rolecall.ui.cli.streams import discard_stdout, prepare_streams
 
 _COMMANDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'web', 'doctor'), ()),
-    'runs': ('list', 'merge', 'collect', 'import', 'scan'),
+    'runs': ('list', 'merge', 'collect', 'import', 'scan', 'label'),
     'export': ('requests', 'results', 'sft', 'mlflow'),
     'config': ('show', 'list', 'schema', 'prompter'),
     'model': ('pull', 'tune'),

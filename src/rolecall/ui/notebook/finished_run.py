@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rolecall.errors import ConfigError, Problem, import_extra
 from rolecall.runs.run_summary import RunSummary
@@ -15,6 +16,10 @@ from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scorecard import HEADLINE, Scorecard
 from rolecall.strings import count_noun
 from rolecall.ui.views.run_progress import score_line
+
+if TYPE_CHECKING:
+    from rolecall.insight.calibration import Calibration
+    from rolecall.insight.label_files import LabelColumns
 
 _ROW_COLUMNS = ('dataset', 'model', 'row', 'outcome', 'reason', 'prediction', 'extracted', 'gold', 'score', 'correct')
 _MORE_COLUMNS = ('input_tokens', 'output_tokens', 'seconds', 'fingerprint')
@@ -110,6 +115,18 @@ class FinishedRun:
         ]
         columns = [*_ROW_COLUMNS, 'reply', *_MORE_COLUMNS]
         return import_extra('pandas', **_PANDAS).DataFrame(records, columns=columns)
+
+    def label(self, labels: Any = None, columns: LabelColumns | None = None) -> list[Calibration]:
+        """Add people's labels (a frame, records, a file or a run) and give the scores corrected by all labels."""
+        from rolecall.insight.calibration import calibrate
+        from rolecall.insight.label_files import join_labels
+
+        if labels is not None:
+            joined = join_labels(self.out, labels, columns)
+            if joined.problems:
+                warnings.warn('\n'.join(joined.lines()), stacklevel=2)
+        with RunReader(self.out) as reader:
+            return calibrate(reader)
 
     def report(self, path: str | Path = 'report.html') -> Path:
         """Write the report as one HTML page."""

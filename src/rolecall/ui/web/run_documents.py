@@ -21,7 +21,7 @@ from rolecall.insight.reply_scan import read_scan
 from rolecall.insight.run_source import OneModelRun, RunSource, StoredRun, find_notices, judge_requests, requests_sent
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE, is_running
-from rolecall.runs.store.labels import Labels, RowKey
+from rolecall.runs.store.labels import Labels, RowKey, settle
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scorecard import Scorecard
@@ -153,7 +153,7 @@ class RunDocument:
         result = self.find(dataset, model, row)
         return {
             **row_cells(result),
-            'label': self.labels.find((dataset, model, row)),
+            'labels': {by: decision.value for by, decision in self.labels.find((dataset, model, row)).items()},
             'reason': cut_text(result.reason, LONGEST_TEXT),
             'replies': [cut_text(reply, LONGEST_TEXT) for reply in result.replies],
             'read_from': [place and list(place[:4]) for place in result.read_from],
@@ -192,10 +192,9 @@ class RunDocument:
 
         return ask
 
-    def label(self, dataset: str, model: str, row: int, label: str) -> None:
+    def label(self, dataset: str, model: str, row: int, label: str, by: str) -> None:
         """Keep what a person says about a row."""
-        self.find(dataset, model, row)
-        self.labels.add((dataset, model, row), label)
+        self.labels.add((dataset, model, row), label, by=by, result=self.find(dataset, model, row))
 
     def find(self, dataset: str, model: str, row: int) -> Result:
         """One row of the run."""
@@ -212,8 +211,9 @@ class RunDocument:
     def _accepts_label(self, wanted: RowFilter, result: Result) -> bool:
         if wanted.verdict not in ('labelled', 'disagrees'):
             return True
-        label = self.labels.find((result.dataset, result.model, result.row))
-        return bool(label) and (wanted.verdict == 'labelled' or label != verdict_of(result))
+        decisions = self.labels.find((result.dataset, result.model, result.row))
+        label = settle([decision.value for decision in decisions.values()])
+        return bool(decisions) and (wanted.verdict == 'labelled' or label != verdict_of(result))
 
     def _prompts(self, result: Result, config: ConfigDocument | None) -> Iterator[dict[str, Any]]:
         previews = _previews_from(config) if config is not None else None

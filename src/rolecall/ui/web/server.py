@@ -202,13 +202,13 @@ class _Pages:
 
     async def label_(self, request: web.Request) -> web.Response:
         body = await _read_body(request)
-        values = [body.get(name) for name in ('model', 'label')]
+        values = [body.get('model'), body.get('label'), body.get('by', '')]
         if not all(isinstance(value, str) for value in values) or not isinstance(body.get('run', 0), int):
             raise ConfigError(Problem('request', 'expected run, dataset, model, row and label.'))
 
         def keep() -> dict[str, Any]:
             run = self._workspace.run(body.get('run', 0))
-            run.label(body.get('dataset', ''), body['model'], body.get('row', 0), body['label'])
+            run.label(body.get('dataset', ''), body['model'], body.get('row', 0), body['label'], body.get('by', ''))
             return {'agreement': run.agreement()}
 
         return await self._answer(keep)
