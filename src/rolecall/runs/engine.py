@@ -31,7 +31,7 @@ from rolecall.sources.retrievers import Picked
 
 T = TypeVar('T')
 NumberedRow = tuple[int, Row, Picked]
-_ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long')
+_ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long', 'truncated_by_server')
 _GROUPS_AT_ONCE = 3
 
 
@@ -209,11 +209,11 @@ class Asking:
         except ModelUnavailableError as error:
             self.broken = self.broken or str(error)
             return
-        for (place, step), answer in zip(steps.items(), answers, strict=True):
+        for (place, step), call, answer in zip(steps.items(), calls, answers, strict=True):
             if answer is None:
                 continue
             try:
-                concluded[place] = inferencer.conclude(step, asks[place].end_call(*answer))
+                concluded[place] = inferencer.conclude(step, asks[place].end_call(call, *answer))
             except ModelError as error:
                 concluded[place] = conclude_error(error)
         finished = [FinishedRow(asks[place], *rows[place], concluded[place]) for place in sorted(concluded)]

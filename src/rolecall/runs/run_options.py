@@ -12,7 +12,7 @@ from rolecall.errors import ConfigError, Problem, did_you_mean
 if TYPE_CHECKING:
     from rolecall.models.prices import Price
 
-OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
+OUTCOMES = ('failed', 'too_long', 'truncated_by_server', 'filtered', 'thinking_exhausted', 'unparsed')
 """Outcomes whose rows can be asked about again."""
 
 

@@ -13,6 +13,7 @@ from rolecall.runs.judge import Judge, JudgeClients
 from rolecall.runs.listener import RunListener, tell_programs
 from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.runs.pair_scoring import OpponentFinder, PairScorer
+from rolecall.runs.receipts import check_receipts
 from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
@@ -91,6 +92,8 @@ class RunScorer:
             return None
         if names not in self._to_score:
             return None
+        receipt = check_receipts(pair, store)
+        await store.wait_until_saved()
         report_progress.set(tell_programs(pair.name, self._listener))
         _, scoring = store.digests(*names)
         marked = pair.scoring_digest is not None and scoring == pair.scoring_digest
@@ -104,7 +107,7 @@ class RunScorer:
             return None
         cards = [_note_missing(card, opponents) for card in cards]
         cards = [_note_judging(card, judge) for card, judge in zip_longest(cards, judges[: len(cards)])]
-        return ScoredPair(pair, cards, judges, opponents)
+        return ScoredPair(pair, [replace(card, receipt=receipt) for card in cards], judges, opponents)
 
     def record(self, scored: ScoredPair) -> None:
         """Have the scores of a pair stored. Reports show them in the order in which they are recorded."""

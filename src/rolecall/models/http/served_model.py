@@ -16,7 +16,7 @@ from rolecall.models.http.connection import MALFORMED, Collector, HttpClient, Te
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
-from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage
+from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage, is_messages
 from rolecall.models.reply_redaction import redact_reply
 from rolecall.models.token_counter import TokenCounter
 from rolecall.models.tokenizers.tokenizer import Tokenizer
@@ -59,6 +59,8 @@ class Streaming:
 
 
 S = TypeVar('S', bound=_Settings)
+_ADDS_TO_PROMPT = {'tools', 'functions', 'response_format', 'chat_template', 'chat_template_kwargs', 'documents'}
+"""Parameters with which a server puts more into the prompt than the messages."""
 Readers = Sequence[tuple[Callable[[Any], str], OnText]]
 
 
@@ -87,7 +89,7 @@ class ServedModel(ABC, Generic[S]):
         self.max_seq_len = settings.max_seq_len
         self._settings = settings
         self._client = client
-        self._counter = counter
+        self.counter = counter
         self._endpoint = endpoint
         self._streaming = streaming
         self._media = MediaReader(limit=settings.max_media_bytes)
@@ -159,12 +161,18 @@ class ServedModel(ABC, Generic[S]):
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the model's tokenizer is on this machine."""
-        return self._counter.count(request)
+        return self.counter.count(request)
+
+    def expect_tokens(self, request: Request, sampling: Sampling, *, scored: bool = False) -> int | None:
+        """The input tokens that the server should report for a request; None where that cannot be told here."""
+        if (scored and is_messages(request)) or not _ADDS_TO_PROMPT.isdisjoint(self._settings.body(sampling)):
+            return None
+        return self.counter.count(request)
 
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer, if it is on this machine."""
-        return self._counter.tokenizer
+        return self.counter.tokenizer
 
     def check_ready(self) -> None:
         """Raise if the key is missing. Nothing is sent."""

@@ -121,7 +121,7 @@ class OpenAIModel(ServedModel[OpenAISettings]):
         started = time.perf_counter()
         answer = await self._client.post(self._endpoint, body)
         seconds = time.perf_counter() - started
-        tokenizer = self._counter.tokenizer
+        tokenizer = self.counter.tokenizer
         try:
             if self._settings.score == 'echo':
                 return read_echo(answer, prompt=prompt or '', tokenizer=tokenizer, seconds=seconds)
@@ -152,7 +152,7 @@ class OpenAIModel(ServedModel[OpenAISettings]):
             return request
         if is_messages(request):
             raise ModelError(f"{self._client.about}: this model takes text, not messages. Use endpoint='chat'.")
-        ids = self._counter.ids([entry for entry in request if isinstance(entry, (int, str))])
+        ids = self.counter.ids([entry for entry in request if isinstance(entry, (int, str))])
         if ids is None:
             raise ModelError(
                 f'{self._client.about}: the prompt mixes token ids and text, and no tokenizer was found for the text. '

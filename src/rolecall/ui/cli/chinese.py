@@ -176,8 +176,8 @@ _RUN = {
     ),
     'run directory (default: runs/NAME_OF_CONFIG)': '运行目录（默认：runs/配置名）',
     'only the first N rows of each dataset': '每个数据集只用前 N 行',
-    'resend rows with these outcomes: failed, too_long, filtered, thinking_exhausted, unparsed': (
-        '重新发送具有这些结果的数据行：failed、too_long、filtered、thinking_exhausted、unparsed'
+    'resend rows with these outcomes: failed, too_long, truncated_by_server, filtered, thinking_exhausted, unparsed': (
+        '重新发送具有这些结果的数据行：failed、too_long、truncated_by_server、filtered、thinking_exhausted、unparsed'
     ),
     'run what can run; report at the end what could not, and exit with 1': (
         '能运行的先运行；最后报告不能运行的，退出码为 1'

@@ -180,6 +180,8 @@ FACTS: Mapping[str, str] = {
     '# filtered': '# 行被过滤',
     '# too_long': '# 行过长',
     '# too long': '# 行过长',
+    '# truncated_by_server': '# 行被服务器截断',
+    '# truncated by the server': '# 行被服务器截断',
     '# thinking_exhausted': '# 行思考超限',
     '# thinking exhausted': '# 行思考超限',
     '# not scored': '# 行未评分',
@@ -243,6 +245,7 @@ HEADS: Mapping[str, str] = {
     'failed': '失败',
     'filtered': '被过滤',
     'too long': '过长',
+    'truncated by the server': '被服务器截断',
     'thinking exhausted': '思考超限',
 }
 """Heads, titles and fixed words of tables."""

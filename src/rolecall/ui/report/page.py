@@ -59,6 +59,7 @@ from rolecall.ui.report.score_text import (
     denominator,
     describe_extraction,
     describe_judges,
+    describe_servers,
     digits_of,
     further_numbers,
     grid_of,
@@ -266,6 +267,7 @@ def _scores(cards: Sequence[Scorecard], models: Sequence[str], notices: Sequence
         'warnings': warnings_of(cards),
         'extraction': describe_extraction(cards),
         'judges': describe_judges(cards),
+        'servers': describe_servers(cards),
     }
 
 

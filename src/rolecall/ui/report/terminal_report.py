@@ -30,6 +30,7 @@ from rolecall.ui.report.score_text import (
     denominator,
     describe_extraction,
     describe_judges,
+    describe_servers,
     digits_of,
     further_numbers,
     grid_of,
@@ -79,6 +80,7 @@ def report_terminal(
     for warning in (*find_notices(run), *warnings_of(cards)):
         to.print(Text(f'warning: {printable(warning)}', _ODD))
     _print_lines('extraction', describe_extraction(grid.cards_in_order()), to)
+    _print_lines('servers', describe_servers(grid.cards_in_order()), to)
     _print_lines('judges', describe_judges(grid.cards_in_order()), to)
     if ranked is not None and len(ranked.ranking.places) > 2:
         rows = count_noun(ranked.ranking.rows, 'row')
@@ -132,7 +134,8 @@ def _remarks(card: Scorecard, digits: int) -> list[tuple[str, str]]:
         for words in (card.describe_missing(), left_out(card), card.describe_replies(digits))
         if words
     ]
-    return [*((f'\n{words}', 'dim') for words in further_numbers(card, digits, most=MOST_FURTHER)), *odd]
+    plain = (*further_numbers(card, digits, most=MOST_FURTHER), card.describe_receipt())
+    return [*((f'\n{words}', 'dim') for words in plain if words), *odd]
 
 
 def _narrow_table(grid: Grid, digits: dict[str, int]) -> Table:

@@ -24,6 +24,7 @@ from rolecall.ui.report.score_text import (
     denominator,
     describe_extraction,
     describe_judges,
+    describe_servers,
     digits_of,
     further_numbers,
     grid_of,
@@ -88,7 +89,7 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
     yield from _table(
         ['dataset', 'model', 'metric', 'scored', 'the rest', 'replies'],
         [
-            [card.dataset, card.model, card.metric, denominator(card), left_out(card), card.describe_replies()]
+            [card.dataset, card.model, card.metric, denominator(card), left_out(card), _describe_replies(card)]
             for card in cards
         ],
     )
@@ -96,6 +97,8 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
         yield from ('', '## Further numbers', '', *(f'- {_words(line)}' for line in numbers))
     if descriptions := describe_extraction(cards):
         yield from ('', '## Extraction', '', *(f'- {_words(line)}' for line in descriptions))
+    if descriptions := describe_servers(cards):
+        yield from ('', '## Servers', '', *(f'- {_words(line)}' for line in descriptions))
     if descriptions := describe_judges(cards):
         yield from ('', '## Judges', '', *(f'- {_words(line)}' for line in descriptions))
     if scanned := [count.cells for count in find_scan(run) if count.hits]:
@@ -192,3 +195,7 @@ def _reply_counts(card: Scorecard) -> tuple[Any, Any, str]:
     """The numbers of cut and empty replies, and the score of the others, if the run has counted them."""
     cut, empty = (count or ReplyCount(0, 0) for count in (card.cut, card.empty))
     return cut.rows, empty.rows, '' if cut.finished is None else repr(cut.finished)
+
+
+def _describe_replies(card: Scorecard) -> str:
+    return '; '.join(filter(None, (card.describe_replies(), card.describe_receipt())))

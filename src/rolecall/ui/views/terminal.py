@@ -24,7 +24,8 @@ from rolecall.ui.views.plain import span_text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from rolecall.ui.views.tokens import Counted, TokenAt
+    from rolecall.experiment.previews.token_origins import TokenAt
+    from rolecall.ui.views.tokens import Counted
 
 
 _SPECIAL = 'bold reverse'
