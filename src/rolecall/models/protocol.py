@@ -94,6 +94,8 @@ class Usage:
     """Output tokens spent on reasoning."""
     cache_written_tokens: int | None = None
     """Input tokens written to a cache, where the server charges extra for that."""
+    first_token_seconds: float | None = None
+    """Until the first piece of a streamed reply."""
 
 
 class Served(NamedTuple):

@@ -16,9 +16,9 @@ OUTCOMES = ('failed', 'too_long', 'truncated_by_server', 'filtered', 'thinking_e
 """Outcomes whose rows can be asked about again."""
 
 
-def _on_command_line(text: str, **argument: Any) -> dict[str, Any]:
+def on_command_line(text: str, metavar: str | None = None, **argument: Any) -> dict[str, Any]:
     """The help of an option, with what argparse cannot tell from its type."""
-    return {'help': text, 'argument': argument}
+    return {'help': text, 'argument': argument if metavar is None else {'metavar': metavar, **argument}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +62,38 @@ class RunOptions:
     """
 
     out: str | Path | None = field(
-        default=None, metadata=_on_command_line('run directory (default: runs/NAME_OF_CONFIG)', metavar='DIR')
+        default=None, metadata=on_command_line('run directory (default: runs/NAME_OF_CONFIG)', metavar='DIR')
     )
     dataset: str | Sequence[str] | None = None
     """Only datasets whose abbr matches; patterns work, as for `model`."""
     model: str | Sequence[str] | None = None
     limit: int | None = field(
-        default=None, metadata=_on_command_line('only the first N rows of each dataset', metavar='N')
+        default=None, metadata=on_command_line('only the first N rows of each dataset', metavar='N')
     )
     rerun: str | Sequence[str] = field(
         default=(),
-        metadata=_on_command_line(
+        metadata=on_command_line(
             f'resend rows with these outcomes: {", ".join(OUTCOMES)}', metavar='OUTCOME', nargs='+', choices=OUTCOMES
         ),
     )
     keep_going: bool = field(
-        default=False, metadata=_on_command_line('run what can run; report at the end what could not, and exit with 1')
+        default=False, metadata=on_command_line('run what can run; report at the end what could not, and exit with 1')
     )
-    force: bool = field(default=False, metadata=_on_command_line('run although the linter finds errors'))
-    dry_run: bool = field(default=False, metadata=_on_command_line('print the plan and stop'))
+    force: bool = field(default=False, metadata=on_command_line('run although the linter finds errors'))
+    dry_run: bool = field(default=False, metadata=on_command_line('print the plan and stop'))
     prices: str | Path | Mapping[str, Price] | None = field(
         default=None,
-        metadata=_on_command_line('JSON with US dollars for a million tokens, by model name', metavar='FILE'),
+        metadata=on_command_line('JSON with US dollars for a million tokens, by model name', metavar='FILE'),
     )
     count_remotely: bool = field(
         default=False,
-        metadata=_on_command_line(
+        metadata=on_command_line(
             "with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand"
         ),
     )
     batch: bool = field(
         default=False,
-        metadata=_on_command_line('submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit'),
+        metadata=on_command_line('submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit'),
     )
     lint: bool = True
     data: Mapping[str, Any] | None = None

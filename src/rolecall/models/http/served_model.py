@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -56,6 +56,41 @@ class Streaming:
     collector: Callable[[], _Joining]
     read_delta: Callable[[Any], str]
     read_thinking_delta: Callable[[Any], str]
+
+
+@dataclass(slots=True)
+class StreamTimes:
+    """When a request was sent, when each piece of its reply arrived, and when it ended, by `time.perf_counter`."""
+
+    sent: float = 0.0
+    pieces: list[float] = field(default_factory=list)
+    """Of text or reasoning; empty for a reply that came whole."""
+    ended: float = 0.0
+
+    @property
+    def first_token(self) -> float | None:
+        """Seconds until the first piece."""
+        return self.pieces[0] - self.sent if self.pieces else None
+
+
+class _TimedCollector:
+    """A collector that notes when each piece arrived."""
+
+    def __init__(self, collector: Collector, streaming: Streaming, times: StreamTimes) -> None:
+        self._take = collector.take
+        self._collector = collector
+        self._read, self._read_thinking = streaming.read_delta, streaming.read_thinking_delta
+        self._note = times.pieces.append
+
+    @property
+    def finished(self) -> bool:
+        return self._collector.finished
+
+    def take(self, event: Any) -> None:
+        now = time.perf_counter()
+        if self._read(event) or self._read_thinking(event):
+            self._note(now)
+        self._take(event)
 
 
 S = TypeVar('S', bound=_Settings)
@@ -145,6 +180,10 @@ class ServedModel(ABC, Generic[S]):
         pieces.finish()
         return reply
 
+    async def time_reply(self, request: Request, sampling: Sampling, times: StreamTimes, *, stream: bool) -> Reply:
+        """The reply to one request, its times written into `times` as they happen, also where it fails."""
+        return await self._request_reply(request, sampling, times=times, stream=stream)
+
     async def write_batched(self, request: Request, sampling: Sampling) -> dict[str, Any]:
         """The body of a request in a batch: that of a live call without streaming."""
         if sampling.extra.get('extra_headers') is not None:
@@ -190,15 +229,28 @@ class ServedModel(ABC, Generic[S]):
         """Close the connections."""
         await self._client.close()
 
-    async def _request_reply(self, request: Request, sampling: Sampling, readers: Readers | None = None) -> Reply:
+    async def _request_reply(
+        self,
+        request: Request,
+        sampling: Sampling,
+        readers: Readers | None = None,
+        *,
+        times: StreamTimes | None = None,
+        stream: bool | None = None,
+    ) -> Reply:
         headers = sampling.extra.get('extra_headers')
         if headers is not None:
             sampling = replace(sampling, extra={**sampling.extra, 'extra_headers': None})
-        body = await self._write_body(request, sampling, stream=self._settings.stream or readers is not None)
-        started = time.perf_counter()
+        if stream is None:
+            stream = self._settings.stream or readers is not None
+        body = await self._write_body(request, sampling, stream=stream)
+        times = times or StreamTimes()
+        started = times.sent = time.perf_counter()
         try:
-            answer = await self._exchange(body, readers, headers)
-            return redact_reply(self._read_reply(answer, time.perf_counter() - started), self._client.redactor)
+            answer = await self._exchange(body, readers, headers, times)
+            times.ended = time.perf_counter()
+            reply = redact_reply(self._read_reply(answer, times.ended - started), self._client.redactor)
+            return reply if times.first_token is None else _with_first_token(reply, times.first_token)
         except HttpStatusError as error:
             outcome = row_outcome(error)
             if outcome is None:
@@ -209,12 +261,17 @@ class ServedModel(ABC, Generic[S]):
             raise self._client.malformed_error(why) from error
 
     async def _exchange(
-        self, body: Mapping[str, Any], readers: Readers | None, headers: Mapping[str, str] | None
+        self,
+        body: Mapping[str, Any],
+        readers: Readers | None,
+        headers: Mapping[str, str] | None,
+        times: StreamTimes,
     ) -> Any:
         if not body.get('stream'):
             return await self._client.post(self._endpoint, body, headers=headers)
         collector = self._streaming.collector()
-        listening = collector if readers is None else TextListener(collector, readers)
+        timed = _TimedCollector(collector, self._streaming, times)
+        listening = timed if readers is None else TextListener(timed, readers)
         answer = await self._client.stream(self._endpoint, body, listening, headers=headers)
         return collector.join() if answer is None else answer
 
@@ -225,3 +282,7 @@ class ServedModel(ABC, Generic[S]):
     @abstractmethod
     def _read_reply(self, answer: Any, seconds: float) -> Reply:
         """The reply in a whole answer, or in one that a collector joined."""
+
+
+def _with_first_token(reply: Reply, seconds: float) -> Reply:
+    return replace(reply, usage=replace(reply.usage, first_token_seconds=seconds))

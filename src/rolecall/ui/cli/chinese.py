@@ -19,6 +19,40 @@ _EXIT_CODES_ZH = """退出码:
   130  被中断
   141  管道断开：读取方关闭了输出"""
 
+_BENCH = {
+    'measure how fast a server answers': '测量服务的响应速度',
+    'Load a server with the prompts of a config, of rows, or of an exact number of tokens; measure time to first '
+    'token, time per output token, inter-token latency, end-to-end latency, throughput and goodput at each level.': (
+        '用配置、数据文件或指定 token 数的提示词对服务加压，逐级测量首 token 时延、每 token 时延、token 间时延、'
+        '端到端时延、吞吐量和有效吞吐量。'
+    ),
+    'how the server is loaded': '如何对服务加压',
+    'requests as they were recorded': '按记录的时间发送请求',
+    'histograms and curves': '直方图和曲线',
+    'conversations at once, a level each (default: 1 2 4 8 16); with --rate, the most of them': (
+        '同时进行的对话数，每个值一级（默认：1 2 4 8 16）；与 --rate 同用时为上限'
+    ),
+    'conversations started per second, a level each': '每秒开始的对话数，每个值一级',
+    'poisson, constant, or a FILE with a column `timestamp` (seconds or dates), and lengths if it has them; --rate '
+    'rescales it': 'poisson、constant，或含 `timestamp` 列（秒或日期，可带长度）的文件；--rate 调整其速率',
+    'conversations per level (default: 10 per place, at least 100)': '每级的对话数（默认：每个并发 10 个，至少 100）',
+    'start nothing after this long in a level': '每级超过这么久后不再开始新对话',
+    'conversations before the first level, not measured': '第一级之前的预热对话数，不计入测量',
+    'made-up prompts of exactly N tokens instead of rows': '用恰好 N 个 token 的合成提示词代替数据行',
+    'replies of exactly N tokens (vLLM, SGLang: ignore_eos)': '回复恰好 N 个 token（vLLM、SGLang：ignore_eos）',
+    'off: every prompt begins differently; on: made-up prompts share their first half, rows stay as they are': (
+        'off：每个提示词开头都不同；on：合成提示词的前一半相同，数据行保持原样'
+    ),
+    'whole replies: end-to-end times only': '不使用流式：只有端到端时延',
+    'count requests within these limits, in ms: ttft:200 tpot:50 e2el:5000': (
+        '统计在这些限制内的请求，单位毫秒：ttft:200 tpot:50 e2el:5000'
+    ),
+    'a reply with a longer gap is counted as stalled, not measured': '间隔更长的回复计为停顿，不参与测量',
+    'processes that send, if one core is too few': '发送请求的进程数，一个核不够时使用',
+    'directory of the result (default: bench/NAME)': '结果目录（默认：bench/名称）',
+    'show no progress': '不显示进度',
+}
+
 _COMMANDS = {
     'Write the exact prompt every model receives, inspect it, lint it, run it, and score it.': (
         '写出每个模型收到的确切提示词，查看、检查、运行并评分。'
@@ -457,6 +491,7 @@ CHINESE: Mapping[str, str] = {
     **_LINT,
     **_RUN,
     **_BATCHES,
+    **_BENCH,
     **_RESULTS,
     **_SCAN,
     **_EXPORT,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rolecall.experiment.experiment import Experiment
 
+Options = TypeVar('Options')
 
 EXIT_CODES = """exit codes:
   0    success (lint: no findings that count; view --diff: no differences)
@@ -102,6 +104,34 @@ def add_source_options(parser: argparse.ArgumentParser, *, asks_models: bool = F
     _add_preview_models(rows, asks_models=asks_models)
     _add_override_options(parser)
     _add_task_options(parser)
+
+
+def declare_options(
+    options: type, parser: argparse.ArgumentParser, further: argparse._ArgumentGroup | None, everyday: Collection[str]
+) -> None:
+    """The options that a dataclass has for the command line: those of every day, and further ones."""
+    from dataclasses import fields
+
+    for option in fields(options):
+        if not option.metadata:
+            continue
+        argument = {'help': option.metadata['help'], 'default': option.default, **option.metadata['argument']}
+        if option.default is False:
+            argument['action'] = 'store_true'
+        elif 'int' in option.type:
+            argument['type'] = positive_number
+        elif 'float' in option.type:
+            argument['type'] = float
+        place = parser if further is None or option.name in everyday else further
+        place.add_argument(f'--{option.name.replace("_", "-")}', **argument)
+
+
+def read_options(options: type[Options], arguments: argparse.Namespace, **changes: Any) -> Options:
+    """The options of a dataclass as they were typed."""
+    from dataclasses import fields
+
+    typed = {option.name: getattr(arguments, option.name) for option in fields(options) if option.metadata}  # type: ignore[arg-type]
+    return options(**{**typed, **changes})
 
 
 def _add_rows_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -198,7 +228,7 @@ def _add_task_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def open_experiment(arguments: argparse.Namespace, path: str, *, asks_models: bool = False) -> Experiment:
+def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bool = False) -> Experiment:
     """Open the config, the file of rows, the task file or the benchmark that a command was given.
 
     A command that asks models gets the embedded one where none is given.

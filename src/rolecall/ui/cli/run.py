@@ -16,10 +16,11 @@ from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
     declare_command,
+    declare_options,
     declare_replaced,
     open_experiment,
-    positive_number,
     print_note,
+    read_options,
 )
 from rolecall.ui.cli.report import show_report
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rolecall.experiment.experiment import Experiment
-    from rolecall.runs import RunOptions, RunSummary
+    from rolecall.runs import RunSummary
     from rolecall.runs.run_options import Share, Workers
 
 
@@ -47,6 +48,8 @@ _SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=)
 
 def add_run(commands: Any) -> None:
     """Declare `rolecall run`."""
+    from rolecall.runs.run_options import RunOptions
+
     parser = declare_command(
         commands,
         'run',
@@ -70,7 +73,7 @@ def add_run(commands: Any) -> None:
     )
     further = parser.add_argument_group('how the run is made')
     add_selection_options(parser, further)
-    _declare_options(parser, further)
+    declare_options(RunOptions, parser, further, _EVERYDAY)
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
     further.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
     further.add_argument('--save-config', metavar='FILE', help='write what is run as a config: .py, .yaml or .json')
@@ -88,42 +91,15 @@ def add_run(commands: Any) -> None:
     add_source_options(parser, asks_models=True)
 
 
-def _declare_options(parser: argparse.ArgumentParser, further: argparse._ArgumentGroup) -> None:
-    """The options that `RunOptions` has for the command line: those of every day, and further ones."""
-    from dataclasses import fields
-
-    from rolecall.runs.run_options import RunOptions
-
-    for option in fields(RunOptions):
-        if not option.metadata:
-            continue
-        argument = {'help': option.metadata['help'], 'default': option.default, **option.metadata['argument']}
-        if option.default is False:
-            argument['action'] = 'store_true'
-        elif option.type == 'int | None':
-            argument['type'] = positive_number
-        place = parser if option.name in _EVERYDAY else further
-        place.add_argument(f'--{option.name.replace("_", "-")}', **argument)
-
-
-def _read_options(arguments: argparse.Namespace) -> RunOptions:
-    """The options of a run as they were typed, and as they follow from what was given."""
-    from dataclasses import fields
-
-    from rolecall.runs.run_options import RunOptions
-
-    typed = {option.name: getattr(arguments, option.name) for option in fields(RunOptions) if option.metadata}
-    return RunOptions(**{**typed, **read_places(arguments)})
-
-
 def _run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.runs import run_config
+    from rolecall.runs.run_options import RunOptions
     from rolecall.runs.versions import choose_version
     from rolecall.ui.views.run_progress import progress_for
 
-    options = _read_options(arguments)
+    options = read_options(RunOptions, arguments, **read_places(arguments))
     experiment = open_experiment(arguments, arguments.config, asks_models=True)
     if arguments.save_config:
         save_experiment(experiment, arguments.save_config, arguments.limit)
