@@ -54,7 +54,7 @@ def test_times_are_those_of_the_servers_own_clock(concurrency: int) -> None:
         for times in served
         for earlier, later in zip(times['sent'], times['sent'][1:], strict=False)
     ]
-    assert level.figures['mean_itl_ms'] == pytest.approx(fmean(gaps), rel=0.05)
+    assert level.figures['mean_itl_ms'] == pytest.approx(fmean(gaps), rel=0.2)
     assert ttft <= level.figures['mean_ttft_ms'] <= 1.25 * ttft + 20  # busy machines run these tests
     assert e2el * 0.99 <= level.figures['mean_e2el_ms'] <= 1.15 * e2el + 20
 
