@@ -240,3 +240,24 @@ def test_a_model_in_this_process_is_refused() -> None:
     experiment = Experiment.open(ROWS, SourceOptions(models=(lambda prompt: 'yes',)))
     with pytest.raises(ConfigError, match='Give the URL of a server'):
         run_benchmark(experiment, BenchOptions())
+
+
+def test_two_benchmarks_are_compared_and_gated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, first in (('quick', 0.02), ('again', 0.02), ('slow', 0.04)):
+        with timed_server(first=first, gap=0.002, longest=5) as url:
+            save_result(measure(url, requests=40, concurrency=(4,)), tmp_path / name)
+    quick, again, slow = (str(tmp_path / name) for name in ('quick', 'again', 'slow'))
+    assert main(['compare', quick, slow, '--gate', '--margin', '20']) == 1
+    printed = capsys.readouterr().out
+    assert 'concurrency 4 × TTFT (ms): worse, +' in printed
+    assert printed.rstrip().endswith('WORSE')
+    assert main(['compare', quick, again, '--gate', '--margin', '60']) == 0
+    assert main(['compare', quick, slow]) == 0, 'without --gate, only told'
+    assert main(['report', slow]) == 0
+    assert main(['report', slow, '--html', str(tmp_path / 'page.html')]) == 0
+    page = (tmp_path / 'page.html').read_text(encoding='utf-8')
+    assert page.count('<figure>') == 6 + 4, 'curves and histograms'
+    other = json.loads((tmp_path / 'slow' / 'bench.json').read_text(encoding='utf-8'))
+    other['levels'][0]['level'] = 'concurrency 3'
+    (tmp_path / 'slow' / 'bench.json').write_text(json.dumps(other), encoding='utf-8')
+    assert main(['compare', quick, slow, '--gate']) == 3, 'levels that only one has are not measured'

@@ -57,6 +57,7 @@ class GatedPair:
     not_measured: int = 0
     """Rows that failed in one of the runs."""
     why: str = ''
+    unit: str = 'row'
 
     @property
     def bounds(self) -> str:
@@ -69,7 +70,7 @@ class GatedPair:
         parts = []
         if self.difference is not None:
             parts.append(f'{self.difference:+.2f}{self.bounds}')
-        parts.append(count_noun(self.rows, 'row'))
+        parts.append(count_noun(self.rows, self.unit))
         if self.not_measured:
             parts.append(f'{self.not_measured:,} not measured')
         need = f' (need {self.needed:,})' if self.needed is not None else ''

@@ -26,6 +26,7 @@ _Z = 1.96
 _BATCHES = 20
 _IN_A_BATCH = 5
 """Of the MSER-5 rule."""
+_SAME = 0.05
 _FEWEST = 20
 """Requests from which on a steady state is looked for."""
 
@@ -143,17 +144,28 @@ def quantile_interval(ordered: Sequence[float], share: float, units: int) -> tup
     return tuple(ordered[place] if 0 <= place < len(ordered) else None for place in places)  # type: ignore[return-value]
 
 
+def batch_means(values: Sequence[float]) -> list[float]:
+    """The means of up to 20 batches of neighbours, which are less alike than the values themselves."""
+    size = max(1, len(values) // _BATCHES)
+    return [fmean(values[start : start + size]) for start in range(0, len(values) - size + 1, size)]
+
+
+def error_by_batches(values: Sequence[float]) -> float:
+    """The standard error of a mean, by batches."""
+    means = batch_means(values)
+    return math.sqrt(pvariance(means) / (len(means) - 1)) if len(means) > 1 else math.inf
+
+
 def mean_by_batches(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of a mean over batches of neighbours, which are less alike than the values themselves.
+    """The 95 % interval of a mean, by batches.
 
     >>> mean_by_batches([1.0]) is None, tuple(round(end, 3) for end in mean_by_batches([1.0, 2.0] * 50))
     (True, (1.452, 1.548))
     """
-    size = max(1, len(values) // _BATCHES)
-    means = [fmean(values[start : start + size]) for start in range(0, len(values) - size + 1, size)]
-    if len(means) < 2:
+    if len(values) < 2:
         return None
-    error = _T[min(len(means), len(_T)) - 1] * math.sqrt(pvariance(means) / (len(means) - 1))
+    batches = len(batch_means(values))
+    error = _T[min(batches, len(_T)) - 1] * error_by_batches(values)
     return fmean(values) - error, fmean(values) + error
 
 
@@ -171,7 +183,7 @@ def find_steady(records: Sequence[RequestRecord]) -> tuple[tuple[float, float] |
         return None, f'{len(whole)} whole replies are too few to find a steady state'
     latencies = [record.times.ended - record.times.sent for record in whole]
     cut = _IN_A_BATCH * truncate_transient(latencies)
-    if 2 * cut > len(whole):
+    if _has_trend(latencies[cut:]):
         return None, 'latencies still change at the end: the level is too short, or more than the server can hold'
     return (whole[cut].times.sent, max(record.times.sent for record in records)), ''
 
@@ -185,8 +197,14 @@ def truncate_transient(values: Sequence[float]) -> int:
     means = [
         fmean(values[start : start + _IN_A_BATCH]) for start in range(0, len(values) - _IN_A_BATCH + 1, _IN_A_BATCH)
     ]
-    candidates = range(max(1, len(means) - 2))
-    return min(candidates, key=lambda cut: (pvariance(means[cut:]) / (len(means) - cut), cut))
+    return min(range(len(means) // 2), key=lambda cut: (pvariance(means[cut:]) / (len(means) - cut), cut))
+
+
+def _has_trend(values: Sequence[float]) -> bool:
+    """Whether the second half differs from the first by more than chance and by more than a twentieth."""
+    halves = values[: len(values) // 2], values[len(values) // 2 :]
+    (before, after), error = map(fmean, halves), math.hypot(*map(error_by_batches, halves))
+    return abs(after - before) > max(3 * error, _SAME * before)
 
 
 def describe_client(client: ClientLoad, records: Sequence[RequestRecord], duration: float) -> dict[str, Any]:

@@ -29,6 +29,7 @@ _BENCH = {
     'how the server is loaded': '如何对服务加压',
     'requests as they were recorded': '按记录的时间发送请求',
     'histograms and curves': '直方图和曲线',
+    'benchmarks: slower by 5 %?': '性能测试：是否慢了 5 %？',
     'conversations at once, a level each (default: 1 2 4 8 16); with --rate, the most of them': (
         '同时进行的对话数，每个值一级（默认：1 2 4 8 16）；与 --rate 同用时为上限'
     ),
@@ -264,6 +265,7 @@ _RESULTS = {
         '显示一次运行的分数和置信区间，或连同每一行写成 HTML 页面。'
     ),
     'a run directory': '运行目录',
+    'a run directory, or that of a benchmark': '运行目录或性能测试目录',
     'write a self-contained page with plots and every row': '写出自包含的页面，含图表和每一行',
     'print Markdown tables': '输出 Markdown 表格',
     'print one line per score': '每个分数输出一行',
@@ -285,7 +287,9 @@ _RESULTS = {
     'changed rows shown per dataset (default: 10)': '每个数据集显示的变化行数（默认：10）',
     'print one JSON object': '输出一个 JSON 对象',
     'is RUN_B worse than RUN_A? Tell by the exit code': 'RUN_B 是否比 RUN_A 差？以退出码表示',
-    'a loss up to this is accepted (default: 2)': '可以接受的下降幅度（默认：2）',
+    'a loss up to this is accepted; of benchmarks, in percent (default: 2)': (
+        '可以接受的下降幅度；性能测试为百分比（默认：2）'
+    ),
     'print the verdicts as Markdown, for a pull request': '把结论输出为 Markdown，用于合并请求',
     'Merge run directories into one, each request and each row once. Exit code 1 if runs contradict each other.': (
         '把多个运行目录合并为一个，每个请求和每一行只保留一次。各次运行互相矛盾时退出码为 1。'

@@ -30,7 +30,7 @@ def add_report(commands: Any) -> None:
         '  rolecall report runs/first --markdown > scores.md',
     )
     parser.set_defaults(run=_report)
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    parser.add_argument('directory', metavar='RUN', help='a run directory, or that of a benchmark')
     format_ = parser.add_mutually_exclusive_group()
     format_.add_argument('--html', metavar='FILE', help='write a self-contained page with plots and every row')
     format_.add_argument('--markdown', action='store_true', help='print Markdown tables')
@@ -44,11 +44,14 @@ def add_report(commands: Any) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    from rolecall.runs.serving.bench_files import is_bench
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report import StoredRun, report_csv, report_markdown
 
     if arguments.open and (arguments.markdown or arguments.csv):
         return fail('--open shows the page: leave out --markdown and --csv.')
+    if is_bench(arguments.directory):
+        return _report_bench(arguments)
     if arguments.html or arguments.open:
         target = arguments.html or os.path.join(arguments.directory, 'report.html')
         code = _write_page(arguments.directory, target, arguments.config, arguments.prices)
@@ -63,6 +66,25 @@ def _report(arguments: argparse.Namespace) -> int:
         print((report_markdown if arguments.markdown else report_csv)(run, prices=prices), end='')
         note_damage(run)
     return 0
+
+
+def _report_bench(arguments: argparse.Namespace) -> int:
+    from rolecall.runs.atomic import write_atomically
+    from rolecall.runs.serving.bench_files import StoredBench
+    from rolecall.ui.report.bench_text import bench_terminal
+    from rolecall.ui.views.terminal import make_console
+
+    stored = StoredBench.load(arguments.directory)
+    if not (arguments.html or arguments.open):
+        bench_terminal(stored, make_console(sys.stdout, translate=console_language()))
+        return 0
+    from rolecall.ui.report.bench_page import bench_html
+
+    target = arguments.html or os.path.join(arguments.directory, 'report.html')
+    with write_atomically(target) as part:
+        part.write_text(bench_html(stored), 'utf-8')
+    print(translate_message(f'Wrote {target}'), file=sys.stderr)
+    return _open_page(target) if arguments.open else 0
 
 
 def note_damage(run: RunSource) -> None:

@@ -15,6 +15,10 @@ from rolecall.strings import printable
 
 Figures = Mapping[str, Any]
 _SHOWN = (('mean', 'Mean'), ('median', 'Median'), ('p90', 'P90'), ('p99', 'P99'))
+_WITH_INTERVALS = 28
+"""Characters that a figure takes with its interval."""
+BRACKETS = 'Brackets are 95 % intervals; "–" is an end that this many requests cannot tell.'
+_NO_ROOM = 'Intervals are in the files, on the page, and in a wider terminal.'
 _BUSY = 0.7
 _SLOW = 0.02
 """Lag of the event loop, as a share of the time between tokens, that would show in the figures."""
@@ -25,7 +29,7 @@ def steady_or_all(level: Figures) -> Figures:
     return {**level, **(level['steady'] or {})}
 
 
-def bench_rows(levels: Sequence[Figures]) -> Iterator[tuple[str, list[str]]]:
+def bench_rows(levels: Sequence[Figures], *, intervals: bool = True) -> Iterator[tuple[str, list[str]]]:
     """The lines of the table: a name, and a cell for each level."""
     figures = [steady_or_all(level) for level in levels]
 
@@ -45,11 +49,9 @@ def bench_rows(levels: Sequence[Figures]) -> Iterator[tuple[str, list[str]]]:
         yield line('Cached input tokens', lambda level: f'{level["cached_input_tokens"]:,}')
     for measure in MEASURES:
         if any(f'mean_{measure}_ms' in level for level in figures):
-            for key, title in _SHOWN:
-                yield (
-                    f'{title} {measure.upper()} (ms)',
-                    [_with_interval(level, f'{key}_{measure}_ms') for level in figures],
-                )
+            for statistic, title in _SHOWN:
+                key = f'{statistic}_{measure}_ms'
+                yield f'{title} {measure.upper()} (ms)', [_word_figure(level, key, intervals) for level in figures]
     yield line('Client: share of a core', lambda level: f'{level["client"]["cpu_share"]:.0%}')
     yield line('Client: loop lag, P99 (ms)', lambda level: _number(level['client']['p99_lag_ms']))
 
@@ -62,10 +64,10 @@ def _number(value: float | None) -> str:
     return '–' if value is None else f'{value:,.0f}' if value >= 1000 else f'{value:,.2f}'
 
 
-def _with_interval(level: Figures, key: str) -> str:
+def _word_figure(level: Figures, key: str, interval: bool) -> str:
     if key not in level:
         return '–'
-    bounds = level.get(f'{key.replace("median", "p50")}_interval')
+    bounds = level.get(f'{key.replace("median", "p50")}_interval') if interval else None
     ends = f' [{_number(bounds[0])}, {_number(bounds[1])}]' if bounds else ''
     return f'{_number(level[key])}{ends}'
 
@@ -92,7 +94,6 @@ def bench_notes(stored: StoredBench) -> Iterator[str]:
                 f'{level["level"]}: the client may be the bottleneck ({client["cpu_share"]:.0%} of a core, loop lag '
                 f'{client["median_lag_ms"]:.1f} ms); use more --processes.'
             )
-    yield 'Brackets are 95 % intervals; "–" is an end that this many requests cannot tell.'
 
 
 def bench_terminal(stored: StoredBench, to: Console) -> None:
@@ -101,8 +102,9 @@ def bench_terminal(stored: StoredBench, to: Console) -> None:
     table.add_column('')
     for level in stored.levels:
         table.add_column(str(level['level']), justify='right')
-    for name, cells in bench_rows(stored.levels):
+    intervals = to.width >= _WITH_INTERVALS * (1 + len(stored.levels))
+    for name, cells in bench_rows(stored.levels, intervals=intervals):
         table.add_row(name, *cells)
     to.print(table)
-    for note in bench_notes(stored):
+    for note in (*bench_notes(stored), BRACKETS if intervals else _NO_ROOM):
         to.print(printable(note), style='dim', highlight=False)

@@ -211,23 +211,28 @@ def _digest(text: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _head(run: RunSource, packer: Packer) -> dict[str, Any]:
-    styles = _styles(packer)
+def page_head(title: str, created: str, *, styles: Sequence[str] = (), script: str = '') -> dict[str, Any]:
+    """What stands at the top of a page: its title, its style sheet and script, and what the policy allows."""
     sheet = read_asset('report.css') + plot_sheet() + style_sheet(styles)
-    script = read_asset('draw.js') + read_asset('report.js')
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(sheet)}; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     return {
-        'title': run.title,
-        'created': run.created,
+        'title': title,
+        'created': created,
         'version': __version__,
         'policy': Markup(policy),
         'sheet': sheet,
         'script': script,
-        'about': pack(_describe_page(packer, styles)),
     }
+
+
+def _head(run: RunSource, packer: Packer) -> dict[str, Any]:
+    styles = _styles(packer)
+    script = read_asset('draw.js') + read_asset('report.js')
+    head = page_head(run.title, run.created, styles=styles, script=script)
+    return {**head, 'about': pack(_describe_page(packer, styles))}
 
 
 def _styles(packer: Packer) -> list[str]:
