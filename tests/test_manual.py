@@ -35,6 +35,7 @@ QUICK = (
     'own-model',
     'few-shot',
     'self-consistency',
+    'enough',
     'judge',
     'labels',
     'scan',

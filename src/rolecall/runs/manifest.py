@@ -10,7 +10,7 @@ from rolecall._version import __version__
 from rolecall.redaction import mask_config
 from rolecall.runs.pair_run import Prepared
 from rolecall.runs.parts import digest_pair
-from rolecall.runs.versions import parts_of
+from rolecall.runs.versions import describe_rows, parts_of
 from rolecall.strings import count_noun
 
 _MOST_ROWS = 100
@@ -48,7 +48,7 @@ def describe_run(prepared: Prepared) -> dict[str, Any]:
             'dataset': pair.dataset,
             'model': pair.model.name,
             'parts': digest_pair(pair.pair, pair.model, rows_digests).as_dict(),
-            **({'limit': prepared.options.limit} if prepared.options.limit is not None else {}),
+            **describe_rows(prepared.options),
             **({'path': path} if isinstance(path := pair.pair.task.entry.get('path'), str) else {}),
         }
         for pair in prepared.pairs

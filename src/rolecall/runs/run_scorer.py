@@ -105,9 +105,22 @@ class RunScorer:
             self.unjudged_yet += pending
             self._outcomes[pair] = store.count_outcomes(*names)
             return None
-        cards = [_note_missing(card, opponents) for card in cards]
+        cards = [self._note_draw(_note_missing(card, opponents)) for card in cards]
         cards = [_note_judging(card, judge) for card, judge in zip_longest(cards, judges[: len(cards)])]
         return ScoredPair(pair, [replace(card, receipt=receipt) for card in cards], judges, opponents)
+
+    def _note_draw(self, card: Scorecard) -> Scorecard:
+        """The scorecard of rows that were drawn, with how far off it may be for all rows."""
+        draw = self._prepared.draw
+        if draw is None or card.error:
+            return card
+        note = draw.describe(card.dataset, card.total)
+        value, low, high = card.value, card.low, card.high
+        if self._prepared.options.sample is not None and value is not None and low is not None and high is not None:
+            shrink = draw.share_left(card.dataset, card.total) ** 0.5
+            low, high = (value + shrink * (bound - value) for bound in (low, high))
+            note += f'; on all rows {card.model} would score {low:,.1f} to {high:,.1f}'
+        return replace(card, rows_note='; '.join(filter(None, (card.rows_note, note))))
 
     def record(self, scored: ScoredPair) -> None:
         """Have the scores of a pair stored. Reports show them in the order in which they are recorded."""

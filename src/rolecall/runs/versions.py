@@ -12,12 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import RolecallError
+from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.entries import dataset_keys
 from rolecall.experiment.opening.model_entries import model_abbr
 from rolecall.experiment.opening.tasks import dataset_abbr
 from rolecall.runs.parts import Parts, digest_entries, digest_pair
+from rolecall.runs.run_options import RunOptions
 from rolecall.runs.store.run_reader import RunReader
 
 Pairs = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -32,7 +33,54 @@ def parts_of(pair: Mapping[str, Any]) -> Parts:
     return Parts.from_record(record) if isinstance(record, Mapping) else Parts()
 
 
-def choose_version(experiment: Experiment, folder: Path, *, limit: int | None) -> tuple[Path, str]:
+def describe_rows(options: RunOptions) -> dict[str, Any]:
+    """Which rows of its datasets a run asks about; empty if all.
+
+    >>> describe_rows(RunOptions(sample=200)), describe_rows(RunOptions())
+    ({'sample': 200, 'seed': 0}, {})
+    """
+    chosen = {name: getattr(options, name) for name in ('limit', 'sample', 'until')}
+    rows = {name: value for name, value in chosen.items() if value is not None}
+    return rows if options.limit is not None or not rows else {**rows, 'seed': options.sample_seed}
+
+
+def _name_rows(rows: Mapping[str, Any]) -> str:
+    drawn = f', drawn with seed {rows["seed"]}' if 'seed' in rows else ''
+    if rows.get('until') is not None:
+        return f'rows until {rows["until"]}{drawn}'
+    count = rows.get('limit') or rows.get('sample')
+    return f'{count} rows{drawn}' if count else 'all rows'
+
+
+def _holds(now: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """Whether a run asks about all the rows that results are stored for.
+
+    >>> _holds({'limit': 5}, {'limit': 3}), _holds({'sample': 5, 'seed': 0}, {'limit': 3}), _holds({}, {'limit': 3})
+    (True, False, True)
+    """
+    if not now:
+        return True
+    if now.get('seed') != stored.get('seed') or now.get('until') != stored.get('until'):
+        return False
+    name = 'limit' if 'limit' in now else 'sample'
+    return name not in now or (isinstance(stored.get(name), int) and stored[name] <= now[name])
+
+
+def refuse_other_rows(before: Pairs, now: Sequence[Mapping[str, Any]]) -> None:
+    """Rows that were not drawn must not stand among those that were."""
+    for pair in now:
+        stored = before.get((pair['dataset'], pair['model']))
+        if stored is not None and 'seed' in pair and not _holds(_rows_of(pair), stored):
+            name = f'{pair["dataset"]} × {pair["model"]}'
+            what = f'has results of {name} on {_name_rows(stored)}, which are no part of {_name_rows(pair)}.'
+            raise ConfigError(Problem('out', f'the run directory {what}', 'Name another one with --out.'))
+
+
+def _rows_of(pair: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: pair[name] for name in ('limit', 'sample', 'until', 'seed') if name in pair}
+
+
+def choose_version(experiment: Experiment, folder: Path, *, rows: Mapping[str, Any]) -> tuple[Path, str]:
     """The directory for this run: the newest version that it continues, or a new one; and a line if it is another."""
     planned = _digest_planned(experiment)
     first = folder / experiment.name
@@ -42,13 +90,13 @@ def choose_version(experiment: Experiment, folder: Path, *, limit: int | None) -
             break
         versions.append(version)
     stored = {version: read_pairs(version) for version in reversed(versions)}
-    differences = {version: _find_difference(pairs, planned, limit) for version, pairs in stored.items()}
+    differences = {version: _find_difference(pairs, planned, rows) for version, pairs in stored.items()}
     continued = [version for version, difference in differences.items() if difference is None]
     if not continued:
         new = first.with_name(f'{first.name}-{len(versions) + 1}')
         newest = versions[-1]
         return new, f'{newest} has results {differences[newest]}: this run is another version, kept in {new}.'
-    alike = [version for version in continued if _has_results(stored[version], planned, limit)]
+    alike = [version for version in continued if _has_results(stored[version], planned, rows)]
     version = (alike or continued)[0]
     return version, '' if version == first else f'{version} has the results of this version.'
 
@@ -66,12 +114,12 @@ def _digest_planned(experiment: Experiment) -> dict[tuple[str, str], Parts]:
     return planned
 
 
-def _has_results(pairs: Pairs, planned: Mapping[tuple[str, str], Parts], limit: int | None) -> bool:
+def _has_results(pairs: Pairs, planned: Mapping[tuple[str, str], Parts], rows: Mapping[str, Any]) -> bool:
     """Whether a directory has results of these models, on as many rows."""
-    return any(pair.get('limit') == limit for names, pair in pairs.items() if names in planned)
+    return any(_rows_of(pair) == rows for names, pair in pairs.items() if names in planned)
 
 
-def _find_difference(pairs: Pairs, planned: Mapping[tuple[str, str], Parts], limit: int | None) -> str | None:
+def _find_difference(pairs: Pairs, planned: Mapping[tuple[str, str], Parts], rows: Mapping[str, Any]) -> str | None:
     """How the results of a directory differ from those of a run, so that they cannot stand side by side."""
     wordings = {dataset: parts for (dataset, _), parts in planned.items()}
     for (dataset, model), stored in pairs.items():
@@ -83,9 +131,8 @@ def _find_difference(pairs: Pairs, planned: Mapping[tuple[str, str], Parts], lim
             continue
         if differing := others.find_differing(own, _SENT):
             return f'of {dataset} × {model} with another {differing[0]}'
-        if limit is not None and (stored.get('limit') or limit + 1) > limit:
-            rows = stored.get('limit')
-            return f'of {dataset} on {f"{rows} rows" if rows else "all rows"}'
+        if not _holds(rows, stored):
+            return f'of {dataset} on {_name_rows(stored)}'
     return None
 
 

@@ -221,6 +221,8 @@ class Scorecard:
     """What is special about the rows: that they are a sample, or not the published ones."""
     receipt: Receipt | None = None
     """What the server did with the requests, by its own reports."""
+    stopped: str = ''
+    """Of a run that stopped when it knew enough, what it found. The interval is one that may be watched."""
     is_baseline: bool = field(default=False, metadata={'key': 'baseline'})
     """Whether the other models are compared with this one, which then has no score of its own."""
     verdicts: tuple[Verdict, ...] = field(default=(), repr=False, compare=False, metadata={'stored': False})

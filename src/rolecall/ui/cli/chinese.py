@@ -93,9 +93,7 @@ _COMMANDS = {
     'download and fine-tune local models': '下载和微调本地模型',
     'show configs, and list what they can name': '显示配置，并列出其中可用的名称',
     'list the parts that a config can name': '列出配置中可以使用的组件名称',
-    'list, merge, complete and scan run directories, or import logs of other harnesses': (
-        '列出、合并、补全运行目录，或导入其他评测框架的日志'
-    ),
+    'work with run directories, or import logs of other harnesses': ('处理运行目录，或导入其他评测框架的日志'),
     'print a JSON schema of configs, for editors': '输出配置的 JSON Schema，供编辑器使用',
     'print a completion script for a shell': '输出 shell 的自动补全脚本',
 }
@@ -210,6 +208,25 @@ _RUN = {
         '评测集名称、配置文件，或配合 --template 或 --choices 的数据文件'
     ),
     'run directory (default: runs/NAME_OF_CONFIG)': '运行目录（默认：runs/配置名）',
+    'N rows of each dataset, drawn at random; datasets of a group share N': (
+        '从每个数据集随机抽取 N 行；同组的数据集共用 N'
+    ),
+    'another draw of rows for --sample and --until': '为 --sample 和 --until 另抽一批行',
+    'ask in random order and stop as soon as the models are told apart (decided), or every score is known to so many '
+    'points (±2)': '按随机顺序提问，一旦能区分各模型（decided）或每个分数的误差小于给定分值（±2）就停止',
+    'end between rows before more than this is spent': '在花费超过此数之前，于两行之间结束',
+    'end between rows before more tokens are used': '在用掉更多 token 之前，于两行之间结束',
+    'end between rows after this time': '到此时间后，于两行之间结束',
+    'pause a run under way, or change its concurrency': '暂停正在进行的运行，或改变其并发数',
+    'Tell a run under way what is wanted of it. It looks between rows; rows under way are finished.': (
+        '告诉正在进行的运行要做什么。它在两行之间查看；已开始的行会完成。'
+    ),
+    'what it answered is kept': '已有的回答会保留',
+    'the run directory': '运行目录',
+    'start no further rows': '不再开始新的行',
+    'go on': '继续',
+    'requests to each model under way at once, at most': '每个模型同时进行的请求数上限',
+    'do not ask this model any more': '不再询问此模型',
     'only the first N rows of each dataset': '每个数据集只用前 N 行',
     'resend rows with these outcomes: failed, too_long, truncated_by_server, filtered, thinking_exhausted, unparsed': (
         '重新发送具有这些结果的数据行：failed、too_long、truncated_by_server、filtered、thinking_exhausted、unparsed'
@@ -427,9 +444,7 @@ _TOOLS = {
         'benchmarks（评测集）'
     ),
     'one JSON object per line': '每行输出一个 JSON 对象',
-    'List, merge, complete and scan run directories, or import logs of other harnesses.': (
-        '列出、合并、补全运行目录，或导入其他评测框架的日志。'
-    ),
+    'Work with run directories, or import logs of other harnesses.': ('处理运行目录，或导入其他评测框架的日志。'),
     'show the prompt a prompter writes': '显示 Prompter 写出的提示词',
     'Show the prompt that a prompter of a Python file writes, and where every character comes from.': (
         '显示 Python 文件中的 Prompter 写出的提示词，以及每个字符的来源。'

@@ -23,7 +23,6 @@ MESSAGES: Mapping[str, str] = {
     'shows prompts and has no model to ask. Use {} with view, lint or export; --model asks a model.': (
         '只用于查看提示词，没有可调用的模型。请在 view、lint 或 export 中使用 {}；--model 指定要调用的模型。'
     ),
-    'limit must be at least 1, got {}.': 'limit 不能小于 1，得到 {}。',
     'expected a whole number of at least 1, got {}.': '需要不小于 1 的整数，得到 {}。',
     'expected a non-negative integer, got {}.': '需要非负整数，得到 {}。',
     'expected a number of at least 0, got {}.': '需要不小于 0 的数，得到 {}。',

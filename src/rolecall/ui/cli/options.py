@@ -119,9 +119,9 @@ def declare_options(
         if option.default is False:
             argument['action'] = 'store_true'
         elif 'int' in option.type:
-            argument['type'] = positive_number
+            argument.setdefault('type', positive_number)
         elif 'float' in option.type:
-            argument['type'] = float
+            argument.setdefault('type', float)
         place = parser if further is None or option.name in everyday else further
         place.add_argument(f'--{option.name.replace("_", "-")}', **argument)
 

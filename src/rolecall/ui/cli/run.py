@@ -96,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     from rolecall.runs import run_config
     from rolecall.runs.run_options import RunOptions
-    from rolecall.runs.versions import choose_version
+    from rolecall.runs.versions import choose_version, describe_rows
     from rolecall.ui.views.run_progress import progress_for
 
     options = read_options(RunOptions, arguments, **read_places(arguments))
@@ -106,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print_note(f'wrote {arguments.save_config}: rolecall run {arguments.save_config} sends the same requests.')
     note = ''
     if arguments.out is None:
-        out, note = choose_version(experiment, Path('runs'), limit=options.limit)
+        out, note = choose_version(experiment, Path('runs'), rows=describe_rows(options))
     else:
         out = Path(arguments.out)
     shared_out = out
@@ -270,6 +270,8 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
     lines = [f'{model} could not be run: see above.' for model in summary.broken]
     if summary.broken:
         lines.append(f'Finished rows are kept; fix the problem and resume with: {again}')
+    if summary.ended:
+        lines.append(f'Not finished, {summary.ended}. Go on with a higher cap: {again}')
     if failed := summary.outcomes.get('failed'):
         lines += _describe_reasons(summary)
         lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')

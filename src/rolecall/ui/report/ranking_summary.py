@@ -114,7 +114,8 @@ def word_headline(
     parts: PartsByPair | None = None,
 ) -> str:
     """How the models of a run rank, or how its only model scores, in a sentence. Empty if none is scored."""
-    headline = _describe_only_model(counts, cards) if ranked is None else ranked.headline
+    stopped = next((card.stopped for card in cards if card.stopped), '')
+    headline = stopped or (_describe_only_model(counts, cards) if ranked is None else ranked.headline)
     for dataset, (models, differing) in find_incomparable(cards, parts or {}).items():
         groups = dict.fromkeys(card.dataset for card in cards if dataset in card.members)
         means = f', nor by their mean of {" and ".join(groups)}' if groups else ''
