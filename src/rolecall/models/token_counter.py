@@ -10,8 +10,7 @@ from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.families import META_TEMPLATES
 from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
-from rolecall.models.tokenizers.chat_files import find_chat_template
-from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer
+from rolecall.models.tokenizers.tokenizer import Tokenizer, find_chat_template, find_tokenizer
 
 _ROLES = {'user': 'HUMAN', 'assistant': 'BOT', 'system': 'SYSTEM'}
 _KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model', 'chat_template', 'bos_token', 'eos_token')

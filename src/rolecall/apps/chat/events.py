@@ -1,4 +1,4 @@
-"""What happens in a call, for those who watch it (`module.watch`) and for the logger `rolecall`."""
+"""What happens in a call: for who watches it (`module.watch`), for the logger `rolecall`, and as lines of a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A chat template as a program: compiled once, run in `jinja_sandbox` with metered work.
+"""A chat template as a program: compiled once, run in a sandboxed Jinja environment with metered work.
 
-Chat templates are third-party code, so any failure inside one is a `RenderError` that quotes it.
+Chat templates are third-party code, so any failure inside one is a `RenderError` that quotes it. jinja2's sandbox keeps
+a template away from the machine, but does not bound its time and memory; `metering` does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEscapeFormatter, SandboxedFormatter
 from markupsafe import Markup
 
-from rolecall.core.render.charging import STEPS_PER_CALL, everything_in, put_charges_in
 from rolecall.core.render.metered_functions import (
     FILTERS,
     GLOBALS,
@@ -33,10 +33,13 @@ from rolecall.core.render.metered_functions import (
 from rolecall.core.render.metering import (
     METER,
     NODE_CHARS,
+    STEPS_PER_CALL,
     WorkExceededError,
     WorkMeter,
     check_number,
+    everything_in,
     materialize,
+    put_charges_in,
     size_of,
     spend,
 )

@@ -31,8 +31,7 @@ from rolecall.models.backends import (
 from rolecall.models.protocol import Model, ModelError
 from rolecall.models.pull import PACKAGED, cached_path, model_path
 from rolecall.models.token_counter import TokenCounter
-from rolecall.models.tokenizers.chat_files import find_chat_settings
-from rolecall.models.tokenizers.tokenizer import model_folder
+from rolecall.models.tokenizers.tokenizer import find_chat_settings, model_folder
 from rolecall.registry import bare_name, part_name
 
 _OTHERS = ('fastchat_template',)

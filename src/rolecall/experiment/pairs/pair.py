@@ -22,8 +22,7 @@ from rolecall.experiment.opening.fitting import CutSide, Step, TokenBudget, fit
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
-from rolecall.experiment.pairs.plain_values import PlainValues
-from rolecall.experiment.pairs.programs import build_program
+from rolecall.experiment.pairs.programs import PlainValues, build_program
 from rolecall.models.protocol import is_messages
 from rolecall.registry import load_object
 from rolecall.sources.datasets import Dataset, Row, Rows, first

@@ -15,8 +15,7 @@ from typing import Any
 from rolecall.core.render.spans import join_spans
 from rolecall.experiment.opening.fitting import common_length
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.experiment.previews.blocks import SPECIAL_TOKEN, blocks_of, is_messages, show_blanks
-from rolecall.experiment.previews.facts import title_of
+from rolecall.experiment.previews.blocks import SPECIAL_TOKEN, blocks_of, is_messages, show_blanks, title_of
 from rolecall.experiment.previews.jsonl import as_json
 from rolecall.strings import printable
 

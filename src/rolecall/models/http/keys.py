@@ -1,4 +1,4 @@
-"""API keys: looked up when first needed, hidden from everything that is shown or stored."""
+"""API keys: looked up when first needed, hidden from everything that is shown or stored. Headers that can be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Retrieval by embedding: vectors of all training rows in memory, test rows in blocks, exact search."""
+"""Retrieval by embedding: vectors of all training rows in memory, test rows in blocks, exact search.
+
+Top-k takes the nearest rows; DPP those that also differ, vote-k those that represent many, MDL those that help most.
+"""
 
 from __future__ import annotations
 

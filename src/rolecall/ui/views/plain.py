@@ -10,8 +10,15 @@ from collections.abc import Iterator
 from rolecall.core.prompts.pieces import label_of
 from rolecall.core.render.spans import Span
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.experiment.previews.blocks import Block, blocks_of, is_messages, shorten_media, show_blanks
-from rolecall.experiment.previews.facts import facts_of, title_of
+from rolecall.experiment.previews.blocks import (
+    Block,
+    blocks_of,
+    facts_of,
+    is_messages,
+    shorten_media,
+    show_blanks,
+    title_of,
+)
 from rolecall.strings import printable
 
 
