@@ -42,6 +42,7 @@ QUICK = (
     'multimodal',
     'resume',
     'ci',
+    'explain',
     *MIGRATION,
 )
 WITH_A_MODEL = ('tutorial', 'perplexity', 'price')

@@ -11,7 +11,7 @@ import pytest
 import rolecall
 from rolecall.insight.run_source import StoredRun, find_parts
 from rolecall.runs import RunReader
-from rolecall.runs.parts import PART_NAMES, Parts
+from rolecall.runs.parts import PART_NAMES, PartDigests
 from rolecall.ui.cli.main import main
 
 ROWS = 'q,a\n' + ''.join(f'{number}+4-{number},4\n' for number in range(20))
@@ -82,7 +82,7 @@ def test_python_keeps_versions_too() -> None:
     assert first.out != other.out
 
 
-def parts_in(directory: str, model: str = 'right') -> Parts:
+def parts_in(directory: str, model: str = 'right') -> PartDigests:
     with RunReader(directory) as reader:
         return find_parts(StoredRun(reader))['sum', model]
 
@@ -112,7 +112,7 @@ def test_compare_and_list_name_the_parts_that_differ(capsys: pytest.CaptureFixtu
     run(capsys, 'A {q}=', 'right')
     run(capsys, 'B {q}=', 'right', '--limit', '5')
     assert main(['compare', 'runs/sum', 'runs/sum-2']) == 0
-    assert 'wording differs' in capsys.readouterr().out
+    assert 'other wording' in capsys.readouterr().out
     assert main(['compare', 'runs/sum', 'runs/sum-2', '--json']) == 0
     assert json.loads(capsys.readouterr().out)['differences'][0]['differing'] == ['wording']
     assert main(['runs', 'list']) == 0

@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 from rolecall.experiment.previews.differences import Change, Pieces, align_lines, request_lines
 from rolecall.insight.pairing import PairedScores, pair_results
 from rolecall.insight.run_source import RunSource, find_parts, requests_sent
-from rolecall.runs.parts import Parts
+from rolecall.runs.parts import PartDigests
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
@@ -116,7 +116,7 @@ def compare_runs(left: RunSource, right: RunSource) -> Comparison:
         before, other = (
             _RunScores(side.get(key), mean.get(key)) for side, key, mean in zip(cards, keys, means, strict=True)
         )
-        ours, theirs = (digests.get(key, Parts()) for digests, key in zip(parts, keys, strict=True))
+        ours, theirs = (digests.get(key, PartDigests()) for digests, key in zip(parts, keys, strict=True))
         flips = Flips(pair, groups.get(pair.dataset, ()), left, right)
         difference = _difference_of(pair, before, other, flips)
         differences.append(replace(difference, differing=tuple(ours.find_differing(theirs))))

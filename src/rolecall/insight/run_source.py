@@ -21,7 +21,7 @@ from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.reply_scan import ScanCount, read_scan
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
-from rolecall.runs.parts import Parts
+from rolecall.runs.parts import PartDigests
 from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
@@ -138,7 +138,7 @@ def find_notices(run: RunSource) -> list[str]:
     return [*waiting, *filter(None, [run.damage])]
 
 
-def find_parts(run: RunSource) -> Mapping[tuple[str, str], Parts]:
+def find_parts(run: RunSource) -> Mapping[tuple[str, str], PartDigests]:
     """The digests of the parts of each dataset × model, as far as they are known."""
     pairs = run.stored_pairs if isinstance(run, StoredRun | OneModelRun) else {}
     return {names: parts_of(pair) for names, pair in pairs.items()}

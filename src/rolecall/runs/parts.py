@@ -102,10 +102,10 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class PartDigests:
     """The digest of each part of a dataset × model; None where it is not known.
 
-    >>> Parts(wording='a', rows='c').find_differing(Parts(wording='b', rows='c', metric='d'))
+    >>> PartDigests(wording='a', rows='c').find_differing(PartDigests(wording='b', rows='c', metric='d'))
     ['wording']
     """
 
@@ -120,7 +120,7 @@ class Parts:
     engine: str | None = None
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Parts:
+    def from_record(cls, record: Mapping[str, Any]) -> PartDigests:
         """The digests that a manifest has stored."""
         return cls(**{name: record[name] for name in PART_NAMES if isinstance(record.get(name), str)})
 
@@ -128,13 +128,13 @@ class Parts:
         """The digests that are known."""
         return {name: digest for name in PART_NAMES if (digest := getattr(self, name)) is not None}
 
-    def find_differing(self, other: Parts, among: Sequence[str] = ()) -> list[str]:
+    def find_differing(self, other: PartDigests, among: Sequence[str] = ()) -> list[str]:
         """The parts that are known on both sides and differ."""
         ours, theirs = self.as_dict(), other.as_dict()
         return [name for name in among or PART_NAMES if name in ours and ours[name] != theirs.get(name, ours[name])]
 
 
-PART_NAMES: tuple[str, ...] = tuple(field.name for field in fields(Parts))
+PART_NAMES: tuple[str, ...] = tuple(field.name for field in fields(PartDigests))
 
 
 def split_causes(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, dict[Path, Any]]:
@@ -162,7 +162,7 @@ def _walk(entry: Mapping[str, Any], path: Path, place: str) -> Iterator[tuple[Pa
             yield (*path, key), place, value
 
 
-def digest_entries(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> Parts:
+def digest_entries(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> PartDigests:
     """The parts that the entries alone decide: wording, reader, metric, sampling."""
     causes = split_causes(dataset, model)
     infer = dataset.get('infer_cfg')
@@ -172,7 +172,7 @@ def digest_entries(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> Part
     own = {path: value for path, value in causes.get('sampling', {}).items() if path[0] == 'dataset'}
     drawn = [sampling_of(options, model).as_dict(), {key: value for (*_, key), value in own.items()}]
     metric = [causes.get(cause) for cause in CAUSES if CAUSES[cause] == 'metric']
-    return Parts(
+    return PartDigests(
         wording=_digest(_words_of(infer.get('prompt_template') or infer.get('ice_template'))),
         reader=_digest(causes.get('reader')),
         metric=_digest(metric),
@@ -180,7 +180,7 @@ def digest_entries(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> Part
     )
 
 
-def digest_pair(pair: Pair, model: Model | None, rows_digests: dict[int, str | None]) -> Parts:
+def digest_pair(pair: Pair, model: Model | None, rows_digests: dict[int, str | None]) -> PartDigests:
     """Every part of a dataset × model; without the model, tokenizer and engine are not known.
 
     `rows_digests` keeps the digests of rows, which several models share.
@@ -203,7 +203,7 @@ def digest_pair(pair: Pair, model: Model | None, rows_digests: dict[int, str | N
     if model is not None:
         identity = {key: value for key, value in model.identity.items() if key not in _NOT_ENGINE}
         digests |= {'tokenizer': _digest_tokenizer(model), 'engine': _digest(identity)}
-    return Parts.from_record(digests)
+    return PartDigests.from_record(digests)
 
 
 def _resolve_family(settings: Mapping[Path, Any]) -> dict[Path, Any]:

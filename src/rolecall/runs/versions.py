@@ -17,20 +17,21 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.entries import dataset_keys
 from rolecall.experiment.opening.model_entries import model_abbr
 from rolecall.experiment.opening.tasks import dataset_abbr
-from rolecall.runs.parts import Parts, digest_entries, digest_pair
+from rolecall.runs.parts import PartDigests, digest_entries, digest_pair
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.store.run_reader import RunReader
 
 Pairs = Mapping[tuple[str, str], Mapping[str, Any]]
 """What is known of each dataset × model of a run directory: the digests of its parts, its limit."""
+Planned = Mapping[tuple[str, str], PartDigests]
 _SENT = ('wording', 'examples', 'format', 'sampling')
 """Parts that decide what a model is sent: with another of them, its results are another version."""
 
 
-def parts_of(pair: Mapping[str, Any]) -> Parts:
+def parts_of(pair: Mapping[str, Any]) -> PartDigests:
     """The digests that a run has stored of a dataset × model."""
     record = pair.get('parts')
-    return Parts.from_record(record) if isinstance(record, Mapping) else Parts()
+    return PartDigests.from_record(record) if isinstance(record, Mapping) else PartDigests()
 
 
 def describe_rows(options: RunOptions) -> dict[str, Any]:
@@ -101,7 +102,7 @@ def choose_version(experiment: Experiment, folder: Path, *, rows: Mapping[str, A
     return version, '' if version == first else f'{version} has the results of this version.'
 
 
-def _digest_planned(experiment: Experiment) -> dict[tuple[str, str], Parts]:
+def _digest_planned(experiment: Experiment) -> dict[tuple[str, str], PartDigests]:
     rows_digests: dict[int, str | None] = {}
     planned = {}
     for task in experiment.tasks:
@@ -114,12 +115,12 @@ def _digest_planned(experiment: Experiment) -> dict[tuple[str, str], Parts]:
     return planned
 
 
-def _has_results(pairs: Pairs, planned: Mapping[tuple[str, str], Parts], rows: Mapping[str, Any]) -> bool:
+def _has_results(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) -> bool:
     """Whether a directory has results of these models, on as many rows."""
     return any(_rows_of(pair) == rows for names, pair in pairs.items() if names in planned)
 
 
-def _find_difference(pairs: Pairs, planned: Mapping[tuple[str, str], Parts], rows: Mapping[str, Any]) -> str | None:
+def _find_difference(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) -> str | None:
     """How the results of a directory differ from those of a run, so that they cannot stand side by side."""
     wordings = {dataset: parts for (dataset, _), parts in planned.items()}
     for (dataset, model), stored in pairs.items():

@@ -77,3 +77,9 @@ class Result:
     """Who answered, as the replies say."""
     settled: bool = field(default=False, compare=False, repr=False)
     """Whether outcome, score and verdict are all that a summary needs of this row; not part of the row itself."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether `max_out_len` ended a reply of the row."""
+        ended = self.details.get('ended')
+        return isinstance(ended, list | tuple) and 'length' in ended

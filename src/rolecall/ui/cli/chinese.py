@@ -84,6 +84,21 @@ _COMMANDS = {
     'only this model': '只显示这个模型',
     'show the scores of a run': '显示一次运行的分数',
     'compare two runs, row by row': '逐行比较两次运行',
+    'say why two numbers differ, cause by cause': '逐个原因说明两个分数为什么不同',
+    'Say why two scores differ. Stored replies are read and scored as on the other side, so reader, metric, '
+    'denominator, rows, failures and cut answers get their exact share without a model. A and B are run '
+    'directories, logs of lm-eval, Inspect, OpenCompass or AISBench, configs, or a published number.': (
+        '说明两个分数为什么不同。已保存的回复按另一方的方式读取和评分，因此答案读取、指标、分母、样本、失败和被截断的回复无需调用模型就能得到各自的确切份额。'
+        'A 和 B 可以是运行目录、lm-eval、Inspect、OpenCompass 或 AISBench 的日志、配置文件，或已发表的分数。'
+    ),
+    'a run, a log, a config or a number': '运行目录、日志、配置文件或一个分数',
+    'what it is compared with': '与之比较的对象',
+    'configs of runs whose readers or metrics are code of their own: one for both sides, or one each': (
+        '答案读取或指标使用自定义代码的运行的配置文件：双方共用一个，或各给一个'
+    ),
+    'changed rows shown per cause (default: 3)': '每个原因显示多少条变化的样本（默认 3）',
+    'print one JSON object per dataset × model': '每个数据集 × 模型打印一个 JSON 对象',
+    'write a page with the waterfall and the rows behind it': '写出一个页面，含瀑布图及其背后的样本',
     'put the runs of several processes together': '合并多个进程的运行结果',
     'open a log of another harness as a run': '把其他评测框架的日志作为一次运行打开',
     'check this machine, or a run directory for damage': '检查本机环境，或检查运行目录是否损坏',

@@ -108,6 +108,9 @@ def _compare(arguments: argparse.Namespace) -> int:
 
                 for line in explain_differences(aligned, second):
                     print(wrap_for(sys.stdout, printable(line)))
+            changed = any({*difference.differing} - {'engine', 'tokenizer'} for difference in comparison.differences)
+            if arguments.right is not None and (changed or aligned is not None):
+                print(f'Why they differ: rolecall explain {arguments.left} {arguments.right}')
         for run in (left, right) if arguments.right else (left,):
             note_damage(run)
     return 0

@@ -17,7 +17,9 @@ from rolecall.ui.cli.options import EXIT_CODES, HelpFormatter, declare_group, fa
 from rolecall.ui.cli.streams import discard_stdout, prepare_streams
 
 _COMMANDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'bench', 'web', 'doctor'), ()),
+    **dict.fromkeys(
+        ('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'explain', 'bench', 'web', 'doctor'), ()
+    ),
     'runs': ('list', 'control', 'merge', 'collect', 'import', 'scan', 'label'),
     'export': ('requests', 'results', 'sft', 'mlflow'),
     'config': ('show', 'list', 'schema', 'prompter'),

@@ -76,7 +76,7 @@ def _describe_left_out(diff: Difference) -> Iterator[str]:
         compared = count_noun(diff.rows, what)
         yield f'{diff.different_requests:,} of {compared} sent differently (prompt, sampling or model)'
     if diff.differing:
-        yield f'{join_words(diff.differing)} {"differs" if len(diff.differing) == 1 else "differ"}'
+        yield f'other {join_words(diff.differing)}'
 
 
 def _row_noun(diff: Difference) -> str:

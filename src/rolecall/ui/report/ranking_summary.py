@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rolecall.runs.parts import COMPARED, Parts
+from rolecall.runs.parts import COMPARED, PartDigests
 from rolecall.scoring.paired_ranking import ModelPair, PairedRow, Ranking, rank_models
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, join_words
@@ -73,7 +73,7 @@ def _not_means_of_rows(scores: Mapping[str, _Scores], cards: Iterable[Scorecard]
     }
 
 
-PartsByPair = Mapping[tuple[str, str], Parts]
+PartsByPair = Mapping[tuple[str, str], PartDigests]
 
 
 def rank_run(counts: RunCounts, cards: Sequence[Scorecard], parts: PartsByPair | None = None) -> RankingSummary | None:

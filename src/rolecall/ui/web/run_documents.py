@@ -16,6 +16,7 @@ from typing import Any
 from rolecall.errors import DataError, RolecallError, RunError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.alignment import AlignedRun, align_runs, explain_differences, is_imported
+from rolecall.insight.cause_shares import explain
 from rolecall.insight.comparison import Comparison, Difference, compare_runs
 from rolecall.insight.reply_scan import read_scan
 from rolecall.insight.run_source import OneModelRun, RunSource, StoredRun, find_notices, judge_requests, requests_sent
@@ -68,7 +69,7 @@ class RowFilter:
             return False
         if self.verdict in VERDICTS and verdict_of(result) != self.verdict:
             return False
-        if self.verdict == 'cut' and not _is_cut(result):
+        if self.verdict == 'cut' and not result.is_cut:
             return False
         if self.text and self.text.lower() not in _searchable(result):
             return False
@@ -286,6 +287,23 @@ def compare_as_json(left: RunSide, right: RunSide) -> dict[str, Any]:
         }
 
 
+def explain_as_json(left: Path, right: Path) -> dict[str, Any]:
+    """Why the scores of two runs differ, with the bars of a waterfall."""
+    explanations = explain(left, right)
+    names = {str(path): path.resolve().name for path in (left, right)}
+    return {
+        'explanations': [
+            {
+                'name': f'{explanation.dataset} × {explanation.model}',
+                'sentence': explanation.sentence,
+                'bars': [asdict(bar) | {'name': names.get(bar.name, bar.name)} for bar in explanation.waterfall()],
+                'unknown': list(explanation.unknown),
+            }
+            for explanation in explanations
+        ]
+    }
+
+
 def _difference_as_json(difference: Difference, originals: Mapping[RowKey, Result]) -> dict[str, Any]:
     flips = [
         [row_cells(originals.get(_key_of(flip.left), flip.left)), row_cells(flip.right)]
@@ -333,12 +351,6 @@ class RunSide:
 def _is_flipped(result: Result, other: Result | None) -> bool:
     """Whether two results of a row are scored differently."""
     return other is not None and (verdict_of(result), result.score) != (verdict_of(other), other.score)
-
-
-def _is_cut(result: Result) -> bool:
-    """Whether a reply of the row was cut off by `max_out_len`."""
-    ended = result.details.get('ended')
-    return isinstance(ended, list | tuple) and 'length' in ended
 
 
 def _list_unfinished(cards: Sequence[Scorecard], pairs: Sequence[tuple[str, str]]) -> Iterator[Scorecard]:

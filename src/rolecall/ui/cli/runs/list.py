@@ -13,7 +13,7 @@ from rolecall.ui.cli.options import declare_command, fail
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rolecall.runs.parts import Parts
+    from rolecall.runs.parts import PartDigests
 
 
 def add_list(commands: Any) -> None:
@@ -42,7 +42,7 @@ def _list_runs(arguments: argparse.Namespace) -> int:
     directories = sorted(_find_runs(folder), key=lambda path: (path / 'run.sqlite').stat().st_mtime)
     if not directories:
         return fail(f'{folder}: no run directories found.')
-    newest: dict[tuple[str, str], tuple[Path, Parts]] = {}
+    newest: dict[tuple[str, str], tuple[Path, PartDigests]] = {}
     for directory in directories:
         described = _describe(directory, newest)
         if arguments.json:
@@ -66,7 +66,7 @@ def _find_runs(folder: Path) -> Iterator[Path]:
         yield file.parent
 
 
-def _find_changes(before: tuple[Path, Parts] | None, parts: Parts) -> str:
+def _find_changes(before: tuple[Path, PartDigests] | None, parts: PartDigests) -> str:
     """Which parts differ from those of an earlier run of the same dataset × model; nothing if none does."""
     from rolecall.strings import join_words
 
@@ -74,12 +74,12 @@ def _find_changes(before: tuple[Path, Parts] | None, parts: Parts) -> str:
     return f'; other {join_words(differing)} than {before[0]}' if before is not None and differing else ''
 
 
-def _describe(directory: Path, newest: dict[tuple[str, str], tuple[Path, Parts]]) -> dict[str, Any]:
+def _describe(directory: Path, newest: dict[tuple[str, str], tuple[Path, PartDigests]]) -> dict[str, Any]:
     """A run's start and scores, or why it cannot be read; which parts differ from the `newest` run of the same pair."""
     from rolecall.errors import RolecallError
     from rolecall.insight.run_source import StoredRun, find_parts
     from rolecall.runs.batches.ledger_reader import describe_waiting
-    from rolecall.runs.parts import Parts
+    from rolecall.runs.parts import PartDigests
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report.score_text import FOLD_FROM, grid_of
     from rolecall.ui.views.run_progress import score_line
@@ -97,7 +97,7 @@ def _describe(directory: Path, newest: dict[tuple[str, str], tuple[Path, Parts]]
                     **{name: getattr(card, name) for name in ('dataset', 'model', 'metric', 'value', 'low', 'high')},
                     **{name: getattr(card, name) for name in ('scored', 'total')},
                     'line': f'{score_line(card)}{differing.get((card.dataset, card.model), "")}',
-                    'parts': parts.get((card.dataset, card.model), Parts()).as_dict(),
+                    'parts': parts.get((card.dataset, card.model), PartDigests()).as_dict(),
                     'folded': fold and card.dataset in members,
                 }
                 for card in grid.cards_in_order()

@@ -31,7 +31,7 @@ export const CHINESE = {
   Left: '左', Right: '右', 'The requests are identical.': '两个请求完全相同。', '{n} of {lines} differ': '{lines}中有 {n} 行不同', 'Only differences': '只看不同', 'Swap sides': '左右互换', 'Both requests, aligned': '对齐的两个请求',
   'The first {n} lines are shown.': '仅显示前 {n} 行。', 'What of the run is shown': '显示内容', Differences: '差异', 'The two have no dataset in common.': '两者没有共同的数据集。', 'Rows are aligned by content. How the two differ': '样本按内容对齐。两者的不同之处', "The link's row number is not a whole number: {row}": '链接中的样本编号不是整数：{row}',
   'Only on the left: {pairs}': '仅左侧有：{pairs}', 'Only on the right: {pairs}': '仅右侧有：{pairs}', 'Both were sent the same prompt.': '两者收到的提示词相同。', 'The prompts differ.': '提示词不同。',
-  '{n} changed rows first': '先列出 {n} 条有变化的样本', 'No row changed.': '没有变化的样本。', '{n} sent differently (prompt, sampling or model)': '{n} 条的提示词、采样或模型不同', '{n} with another gold answer': '{n} 条标准答案不同', 'other {parts}': '不同的{parts}',
+  '{n} changed rows first': '先列出 {n} 条有变化的样本', 'No row changed.': '没有变化的样本。', '{n} sent differently (prompt, sampling or model)': '{n} 条的提示词、采样或模型不同', '{n} with another gold answer': '{n} 条标准答案不同', 'other {parts}': '不同的{parts}', 'Why they differ': '为什么不同', 'Not known: {what}': '无法得知：{what}',
   dataset: '数据集', model: '模型', metric: '指标', left: '左', right: '右', difference: '差值', p: 'p', rows: '样本数', flipped: '翻转', run: '运行',
   // try
   Try: '试运行', 'Ask again': '再次提问', Stop: '停止', 'writing …': '生成中…', 'Keep as a row': '保存为样本', 'Kept in {file}': '已保存到 {file}', Reply: '回复', Reasoning: '推理', empty: '空', outcome: '结果',
