@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from rolecall import run_config
+from rolecall.insight.kept_counts import ScanCount, keep_counts, read_counts
 from rolecall.insight.reply_questions import ask_about_replies
-from rolecall.insight.reply_scan import ScanCount, count_hits, last_text, read_scan, save_scan, scan_run
+from rolecall.insight.reply_scan import count_hits, last_text, scan_run
 from rolecall.insight.run_source import StoredRun
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scanners import SCANNERS, ScannedReply, scan_reply
@@ -165,9 +166,9 @@ def test_a_question_is_planned_then_answered_by_a_model_and_resumes(run: Path) -
 
 def test_a_second_scan_replaces_its_own_counts_and_keeps_the_others(run: Path) -> None:
     with RunReader(run) as reader:
-        save_scan(run, list(scan_run(reader)))
-    save_scan(run, [count_hits('Is it rude?', 'sums', 'a', [], 4), count_hits('loop', 'sums', 'a', [], 9)])
-    counts = {(count.scanner, count.model): count for count in read_scan(run)}
+        keep_counts(run, ScanCount, list(scan_run(reader)))
+    keep_counts(run, ScanCount, [count_hits('Is it rude?', 'sums', 'a', [], 4), count_hits('loop', 'sums', 'a', [], 9)])
+    counts = {(count.scanner, count.model): count for count in read_counts(run, ScanCount)}
     assert len(counts) == 2 * len(SCANNERS) + 1
     assert counts['loop', 'a'].replies == 9
     assert counts['refusal', 'a'].hits == 1
@@ -180,7 +181,7 @@ def test_a_damaged_scan_is_no_scan(text: str) -> None:
 
     folder = Path(tempfile.mkdtemp())
     (folder / 'scan.json').write_text(text)
-    assert read_scan(folder) == []
+    assert read_counts(folder, ScanCount) == []
 
 
 def test_an_unknown_rule_and_half_a_question_are_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,6 +196,8 @@ def test_the_page_shows_the_scan(run: Path) -> None:
     from rolecall.ui.web.run_documents import RunDocument
 
     assert RunDocument(run).overview()['scan'] == []
-    save_scan(run, [ScanCount('loop', 'sums', 'a', 1, 4, 0.1, 0.6), ScanCount('cut', 'sums', 'a', 0, 4, 0.0, 0.4)])
+    keep_counts(
+        run, ScanCount, [ScanCount('loop', 'sums', 'a', 1, 4, 0.1, 0.6), ScanCount('cut', 'sums', 'a', 0, 4, 0.0, 0.4)]
+    )
     [count] = RunDocument(run).overview()['scan']
     assert (count['scanner'], count['share']) == ('loop', '25.0 [10.0, 60.0]')

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.insight.reply_scan import Hit, ScanCount, count_hits, replies_of
+from rolecall.insight.kept_counts import Hit, ScanCount
+from rolecall.insight.reply_scan import count_hits, replies_of
 from rolecall.models.model_names import resolve_model
 from rolecall.runs.listener import RunListener
 from rolecall.runs.run import run_config

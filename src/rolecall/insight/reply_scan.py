@@ -1,69 +1,20 @@
-"""What is wrong with the replies of a finished run: each scanner's hits, counted by dataset and model.
-
-A scan is kept as `scan.json` in the run directory, where reports and the page find it.
-"""
+"""What is wrong with the replies of a finished run: each scanner's hits, counted by dataset and model."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from rolecall.core.render.spans import texts_of
-from rolecall.errors import RunError
-from rolecall.runs.atomic import write_atomically
+from rolecall.insight.kept_counts import Hit, ScanCount
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scanners import SCANNERS, Evidence, ScannedReply, scan_reply
 from rolecall.scoring.statistics import wilson
 
-_FILE, _LARGEST = 'scan.json', 16 << 20
 _MOST_ROWS = 20
 """Hits that are kept of each scanner, dataset and model, to look at."""
 _AROUND = 120
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A row whose reply a scanner reports, with the characters that show it."""
-
-    row: int
-    excerpt: str
-    note: str = ''
-
-
-@dataclass(frozen=True, slots=True)
-class ScanCount:
-    """How many replies of a dataset × model a scanner reports, with a 95 % interval of their share."""
-
-    scanner: str
-    dataset: str
-    model: str
-    hits: int
-    replies: int
-    low: float
-    high: float
-    rows: tuple[Hit, ...] = ()
-
-    @property
-    def share(self) -> str:
-        """The share of replies with its interval, in per cent."""
-        return f'{100 * self.hits / self.replies:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]'
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """A line of the table of `SCAN_HEADS`."""
-        rows = ', '.join(str(hit.row) for hit in self.rows[:5])
-        more = ', …' if self.hits > 5 else ''
-        return (self.scanner, self.dataset, self.model, f'{self.hits:,} of {self.replies:,}', self.share, rows + more)
-
-
-SCAN_HEADS = ('scanner', 'dataset', 'model', 'replies', '%', 'rows')
-SCAN_TEXTS = 3
-"""Columns of `SCAN_HEADS` that hold texts, not numbers."""
 
 
 def scan_run(run: RunReader, scanners: Iterable[str] = SCANNERS) -> Iterator[ScanCount]:
@@ -79,30 +30,6 @@ def scan_run(run: RunReader, scanners: Iterable[str] = SCANNERS) -> Iterator[Sca
                     text = reply.prompt if name == 'gold in prompt' else reply.text
                     hits[name].append(Hit(result.row, _excerpt(text, evidence), evidence.note))
         yield from (count_hits(name, dataset, model, hits[name], replies) for name in names if replies)
-
-
-def save_scan(directory: Path, counts: Sequence[ScanCount]) -> None:
-    """Keep a scan with its run. Counts of other scanners, datasets and models stay."""
-    if (directory / _FILE).is_symlink():
-        raise RunError(f'{directory / _FILE}: a link. Run directories hold only regular files; remove it.')
-    new = {_key(count): count for count in counts}
-    merged = {_key(count): count for count in read_scan(directory)} | new
-    with write_atomically(directory / _FILE) as part:
-        part.write_text(json.dumps([asdict(count) for count in merged.values()], ensure_ascii=False), 'utf-8')
-
-
-def read_scan(directory: Path) -> list[ScanCount]:
-    """The scan that is kept with a run; empty if there is none, or if the file is not one."""
-    file = directory / _FILE
-    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-        if not file.is_symlink() and file.stat().st_size <= _LARGEST:
-            records = json.loads(file.read_text('utf-8'))
-            return [ScanCount(**{**record, 'rows': tuple(Hit(**hit) for hit in record['rows'])}) for record in records]
-    return []
-
-
-def _key(count: ScanCount) -> tuple[str, str, str]:
-    return count.scanner, count.dataset, count.model
 
 
 def count_hits(scanner: str, dataset: str, model: str, hits: Sequence[Hit], replies: int) -> ScanCount:

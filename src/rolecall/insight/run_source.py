@@ -18,7 +18,7 @@ from rolecall.experiment.experiment import Experiment, Files
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.source import SourceOptions
 from rolecall.experiment.pairs.pair import Pair, Preview
-from rolecall.insight.reply_scan import ScanCount, read_scan
+from rolecall.insight.kept_counts import Kept, read_counts
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
 from rolecall.runs.parts import PartDigests
@@ -149,9 +149,9 @@ def find_batched(run: RunSource) -> Mapping[tuple[str, str], BatchTokens]:
     return run.batched if isinstance(run, StoredRun) else {}
 
 
-def find_scan(run: RunSource) -> Sequence[ScanCount]:
-    """What scanners reported of the replies, if the run was scanned."""
-    return run.scan if isinstance(run, StoredRun) else ()
+def find_counts(run: RunSource, kind: type[Kept]) -> list[Kept]:
+    """The counts of scanners or of probes that are kept with a run."""
+    return run.counts(kind) if isinstance(run, StoredRun) else []
 
 
 def _find_valid_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None) -> Price | None:
@@ -210,10 +210,9 @@ class StoredRun:
         """The tokens billed at the batch price, by dataset and model."""
         return read_batch_tokens(self._archive.directory)
 
-    @property
-    def scan(self) -> list[ScanCount]:
-        """What scanners reported of the replies; empty if the run was not scanned."""
-        return read_scan(self._archive.directory)
+    def counts(self, kind: type[Kept]) -> list[Kept]:
+        """The counts of scanners or of probes that are kept with it."""
+        return read_counts(self._archive.directory, kind)
 
     @property
     def stored_pairs(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:

@@ -133,7 +133,7 @@ def _config_for_rows(
         notes.append('choices are compared by log-probability; --ask generate reads them from a generated reply.')
     elif choices and options.rows.ask is None:
         notes += _describe_company(models)
-    if options.asks_models and options.rows.answer is None:
+    if options.asks_models and options.rows.answer is None and options.rows.judge is None:
         notes.append('no answer column is given (--answer): replies are stored, and not scored.')
     dialogue = not all(map(_takes_bare_text, models)) if models else False
     dataset = dataset_for_rows(rows, rows_options, dialogue=dialogue, perplexity=perplexity, notes=notes)

@@ -158,7 +158,6 @@ _VIEW = {
     'only this label': '只显示这个标签',
     'only this turn of a dialogue, from 0': '只显示多轮对话的这一轮，从 0 开始',
     "the model's earlier replies: a JSON list, or one reply per line": '模型之前的回复：JSON 列表，或每行一条',
-    "the judge's requests about the answers": '为评判回答而发给裁判模型的请求',
     'two models, two datasets, or two config files': '两个模型、两个数据集或两个配置文件',
     'make whitespace and special tokens visible': '显示空白字符和特殊 token',
     'token ids and boundaries, counts, and whether they fit': 'token 编号与边界、数量，以及是否放得下',
@@ -452,10 +451,10 @@ _TOOLS = {
     'List the parts that a config can name: built in, and from installed packages (see docs/plugins.md).': (
         '列出配置中可以使用的组件：内置的，以及来自已安装软件包的（见 docs/plugins.md）。'
     ),
-    'templates, retrievers, models, inferencers, metrics, postprocessors, datasets, lint_rules, meta_templates, '
-    'benchmarks': (
+    'templates, retrievers, models, inferencers, metrics, postprocessors, datasets, lint_rules, judges, '
+    'meta_templates, benchmarks': (
         'templates（提示词模板）、retrievers（检索器）、models（模型）、inferencers（推理器）、metrics（评估器）、'
-        'postprocessors（后处理）、datasets（数据集）、lint_rules（检查规则）、meta_templates（元模板）、'
+        'postprocessors（后处理）、datasets（数据集）、lint_rules（检查规则）、judges（评审）、meta_templates（元模板）、'
         'benchmarks（评测集）'
     ),
     'one JSON object per line': '每行输出一个 JSON 对象',
@@ -484,6 +483,17 @@ _TOOLS = {
     'the shell': 'shell 的名称',
 }
 _SCAN = {
+    'what sways the judges of the config': '探测配置中的评审模型会被什么左右',
+    'a model that judges answers, instead of a metric: correctness:openai/NAME (rolecall config list judges)': (
+        '用模型评判答案，代替指标：correctness:openai/NAME（见 rolecall config list judges）'
+    ),
+    "the judge's requests about the answers, and for a file of rows who judges: "
+    'a model that judges answers, instead of a metric: correctness:openai/NAME (rolecall config list judges)': (
+        '评审模型收到的请求；或用模型评判答案，代替指标：correctness:openai/NAME（见 rolecall config list judges）'
+    ),
+    'probe the judges instead of running the datasets: what sways them? With gold answers, or those of RUN': (
+        '不运行数据集，而是探测评审模型会被什么左右：用标准答案，或用 RUN 的答案'
+    ),
     'find refusals, loops, cut replies and the like in a run': '找出运行中的拒答、循环、被截断等回复',
     'Scan the replies of a run by rules, or have a model answer a yes/no question about them. Counts have 95 % '
     'intervals by model and dataset; reports and the page show them, too.': (

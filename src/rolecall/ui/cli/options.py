@@ -41,6 +41,10 @@ def print_note(note: str) -> None:
     print(wrap_for(sys.stderr, f'rolecall: {printable(translate_message(note))}'), file=sys.stderr)
 
 
+SHOW_JUDGE = ''
+"""The value of `--judge` alone: the judge that the config names."""
+
+
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Help in which descriptions are wrapped, and examples stay as they are written."""
 
@@ -98,9 +102,14 @@ def add_selection_options(parser: argparse.ArgumentParser, further: argparse._Ar
     )
 
 
-def add_source_options(parser: argparse.ArgumentParser, *, asks_models: bool = False) -> None:
-    """The options for files of rows, overrides of a config, and task files."""
-    rows = _add_rows_options(parser)
+def add_source_options(
+    parser: argparse.ArgumentParser, *, asks_models: bool = False, shows_judge: bool = False
+) -> None:
+    """The options for files of rows, overrides of a config, and task files.
+
+    With `shows_judge`, a bare `--judge` is allowed, and is `SHOW_JUDGE`.
+    """
+    rows = _add_rows_options(parser, shows_judge=shows_judge)
     _add_preview_models(rows, asks_models=asks_models)
     _add_override_options(parser)
     _add_task_options(parser)
@@ -134,7 +143,7 @@ def read_options(options: type[Options], arguments: argparse.Namespace, **change
     return options(**{**typed, **changes})
 
 
-def _add_rows_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def _add_rows_options(parser: argparse.ArgumentParser, *, shows_judge: bool) -> argparse._ArgumentGroup:
     rows = parser.add_argument_group('a file of rows instead of a config')
     rows.add_argument(
         '--template', metavar='TEXT', help=r"prompt for each row: '{question}\n{answer}'; \n is a line break"
@@ -148,6 +157,14 @@ def _add_rows_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
     )
     rows.add_argument(
         '--extract', metavar='NAME', help='how the answer is read from a reply (rolecall config list postprocessors)'
+    )
+    rows.add_argument(
+        '--judge',
+        metavar='RUBRIC:MODEL',
+        nargs='?' if shows_judge else None,
+        const=SHOW_JUDGE if shows_judge else None,
+        help=("the judge's requests about the answers, and for a file of rows who judges: " if shows_judge else '')
+        + 'a model that judges answers, instead of a metric: correctness:openai/NAME (rolecall config list judges)',
     )
     rows.add_argument(
         '--ask',
@@ -248,6 +265,7 @@ def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bo
             choices=arguments.choices,
             metric=arguments.metric,
             extract=arguments.extract,
+            judge=arguments.judge or None,
             ask=arguments.ask,
             encoding=arguments.encoding,
             on_error=arguments.on_error,

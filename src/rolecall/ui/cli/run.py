@@ -60,6 +60,7 @@ def add_run(commands: Any) -> None:
         '  rolecall run config.py --dry-run                      plan only: rows, tokens, price\n'
         '  rolecall run config.py --out runs/first --rerun failed\n'
         '  rolecall run config.py --batch                        submit batches; rolecall runs collect fetches them\n'
+        '  rolecall run config.py --probe                        what sways the judges of the config\n'
         "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --set datasets.*.n=3\n"
         "  rolecall run rows.csv --template '{question}\\n{answer}' --answer answer --metric exact --model smollm2\n"
         '  rolecall run rows.jsonl --choices A,B,C,D --answer label --model openai/gpt-4.1-mini --shots 5',
@@ -75,6 +76,13 @@ def add_run(commands: Any) -> None:
     add_selection_options(parser, further)
     declare_options(RunOptions, parser, further, _EVERYDAY)
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+    further.add_argument(
+        '--probe',
+        metavar='RUN',
+        nargs='?',
+        const='',
+        help='probe the judges instead of running the datasets: what sways them? With gold answers, or those of RUN',
+    )
     further.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
     further.add_argument('--save-config', metavar='FILE', help='write what is run as a config: .py, .yaml or .json')
     further.add_argument(
@@ -104,6 +112,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.save_config:
         save_experiment(experiment, arguments.save_config, arguments.limit)
         print_note(f'wrote {arguments.save_config}: rolecall run {arguments.save_config} sends the same requests.')
+    if arguments.probe is not None:
+        return _probe(experiment, options, arguments)
     note = ''
     if arguments.out is None:
         out, note = choose_version(experiment, Path('runs'), rows=describe_rows(options))
@@ -134,6 +144,28 @@ def _run(arguments: argparse.Namespace) -> int:
         config = f' --config {arguments.config}' if alone else ''
         _print_aside(f'Every row: rolecall report {out} --html report.html{config}')
     return summary.exit_code
+
+
+def _probe(experiment: Experiment, options: RunOptions, arguments: argparse.Namespace) -> int:
+    """Probe the judges of what was opened, and print what sways them."""
+    from contextlib import nullcontext
+    from pathlib import Path
+
+    from rolecall.insight.judge_probes import probe_judges
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.ui.report.terminal_report import print_counts
+    from rolecall.ui.views.run_progress import progress_for
+    from rolecall.ui.views.terminal import make_console
+
+    out = Path(options.out or Path('runs') / f'{experiment.name}-probe')
+    progress = progress_for(quiet=arguments.quiet, translate=translate_message)
+    with RunReader(arguments.probe) if arguments.probe else nullcontext() as answers:
+        summaries, counts = probe_judges(experiment, replace(options, out=out), answers=answers, listener=progress)
+    print_counts('judges', counts, make_console(sys.stdout))
+    for summary in summaries:  # that all answers of a probe are the same is no news
+        for line in _next_steps(replace(summary, reply_warnings=()), _repeat_command(out)):
+            _print_aside(line)
+    return max(summary.exit_code for summary in summaries)
 
 
 def _print_aside(line: str) -> None:

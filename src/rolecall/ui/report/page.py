@@ -20,15 +20,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from rolecall._version import __version__
+from rolecall.insight.kept_counts import ProbeCount, ScanCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.reply_scan import SCAN_HEADS
 from rolecall.insight.run_source import (
     Previews,
     RunSource,
     find_batched,
+    find_counts,
     find_notices,
     find_parts,
-    find_scan,
     judge_requests,
     requests_sent,
 )
@@ -150,8 +150,8 @@ def build_page(
             **_outcomes(cards, run_counts),
             ranked=ranked,
             headline=headline,
-            scan=[count.cells for count in find_scan(run) if count.hits],
-            scan_heads=SCAN_HEADS,
+            scan=[ScanCount.HEADS, *(count.cells for count in find_counts(run, ScanCount) if count.hits)],
+            probes=[ProbeCount.HEADS, *(count.cells for count in find_counts(run, ProbeCount))],
             pairwise=pairwise_tables(cards),
             pairwise_heads=PAIRWISE_HEADS,
             rating_heads=RATING_HEADS,

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rolecall.insight.kept_counts import TEXT_CELLS, Kept, ProbeCount, ScanCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.reply_scan import SCAN_HEADS, SCAN_TEXTS, ScanCount
-from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_parts, find_scan
+from rolecall.insight.run_source import RunSource, find_batched, find_counts, find_notices, find_parts
 from rolecall.models.prices import Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
@@ -86,7 +86,8 @@ def report_terminal(
         rows = count_noun(ranked.ranking.rows, 'row')
         to.print(Text(f'ranking on {rows} that all models have', 'bold'))
         to.print(_ranking_table(ranked))
-    print_scan(find_scan(run), to)
+    print_counts('replies', find_counts(run, ScanCount), to)
+    print_counts('judges', find_counts(run, ProbeCount), to)
     _print_pairwise(cards, to)
     _print_usage(run_counts, prices or {}, to, everything=everything)
     _print_times(run, to)
@@ -248,20 +249,16 @@ def _print_pairwise(cards: Sequence[Scorecard], to: Console) -> None:
         to.print(table)
 
 
-def print_scan(counts: Sequence[ScanCount], to: Console) -> None:
-    """What scanners report of the replies: those with hits, and the names of the others."""
-    table = _new_table('replies', SCAN_HEADS[SCAN_TEXTS:], SCAN_HEADS[:SCAN_TEXTS])
-    for count in counts:
-        if count.hits:
-            table.add_row(*(Text(printable(cell)) for cell in count.cells))
-    if table.row_count:
+def print_counts(title: str, counts: Sequence[Kept], to: Console) -> None:
+    """What scanners find in replies, or what sways judges. Scanners without a hit are named below the table."""
+    lines = [count.cells for count in counts if not isinstance(count, ScanCount) or count.hits]
+    if lines:
+        table = _new_table(title, counts[0].HEADS[TEXT_CELLS:], counts[0].HEADS[:TEXT_CELLS])
+        for line in lines:
+            table.add_row(*(Text(printable(cell)) for cell in line))
         to.print(table)
-    clean = [
-        name
-        for name in dict.fromkeys(count.scanner for count in counts)
-        if name not in {count.scanner for count in counts if count.hits}
-    ]
-    if clean:
+    reported = {line[0] for line in lines}
+    if clean := [name for name in dict.fromkeys(count.cells[0] for count in counts) if name not in reported]:
         to.print(Text(f'no reply: {printable(", ".join(clean))}', 'dim'))
 
 

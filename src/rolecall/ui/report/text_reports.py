@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rolecall.insight.kept_counts import TEXT_CELLS, ProbeCount, ScanCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.reply_scan import SCAN_HEADS, SCAN_TEXTS
-from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_parts, find_scan
+from rolecall.insight.run_source import RunSource, find_batched, find_counts, find_notices, find_parts
 from rolecall.models.prices import Price
 from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.score_warnings import warnings_of
@@ -101,8 +101,10 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
         yield from ('', '## Servers', '', *(f'- {_words(line)}' for line in descriptions))
     if descriptions := describe_judges(cards):
         yield from ('', '## Judges', '', *(f'- {_words(line)}' for line in descriptions))
-    if scanned := [count.cells for count in find_scan(run) if count.hits]:
-        yield from ('', '## Replies', '', *_table(SCAN_HEADS, scanned, numbers_from=SCAN_TEXTS))
+    if scanned := [count.cells for count in find_counts(run, ScanCount) if count.hits]:
+        yield from ('', '## Replies', '', *_table(ScanCount.HEADS, scanned, numbers_from=TEXT_CELLS))
+    if probed := [count.cells for count in find_counts(run, ProbeCount)]:
+        yield from ('', '## Probes of judges', '', *_table(ProbeCount.HEADS, probed, numbers_from=TEXT_CELLS))
     if tables := pairwise_tables(cards):
         yield from ('', '## Comparisons', '', *_table(PAIRWISE_HEADS, tables.pairs, numbers_from=3))
         if tables.ratings:

@@ -18,7 +18,7 @@ from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.alignment import AlignedRun, align_runs, explain_differences, is_imported
 from rolecall.insight.cause_shares import explain
 from rolecall.insight.comparison import Comparison, Difference, compare_runs
-from rolecall.insight.reply_scan import read_scan
+from rolecall.insight.kept_counts import ScanCount, read_counts
 from rolecall.insight.run_source import OneModelRun, RunSource, StoredRun, find_notices, judge_requests, requests_sent
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE, is_running
@@ -106,9 +106,13 @@ class RunDocument:
             'outcomes': list(OUTCOMES.items()),
             'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
             'agreement': self.agreement(),
-            'scan': [asdict(count) | {'share': count.share} for count in read_scan(self.path) if count.hits],
+            'scan': self._scan(),
             'last': {f'{dataset} × {model}': row for dataset, model, row in self._last_rows()},
         }
+
+    def _scan(self) -> list[dict[str, Any]]:
+        counts = read_counts(self.path, ScanCount)
+        return [{**asdict(count), 'share': count.share} for count in counts if count.hits]
 
     def _last_rows(self) -> Iterator[tuple[str, str, int]]:
         """The number of each pair's last row, which says how far a run in progress has come."""

@@ -11,7 +11,7 @@ from rolecall.ui.cli.options import declare_command, fail, positive_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rolecall.insight.reply_scan import ScanCount
+    from rolecall.insight.kept_counts import ScanCount
     from rolecall.runs.store.run_reader import RunReader
 
 
@@ -44,7 +44,7 @@ def add_scan(commands: Any) -> None:
 
 
 def _scan(arguments: argparse.Namespace) -> int:
-    from rolecall.insight.reply_scan import save_scan
+    from rolecall.insight.kept_counts import ScanCount, keep_counts
     from rolecall.runs.store.run_reader import RunReader
 
     if bool(arguments.ask) != bool(arguments.judge):
@@ -52,7 +52,7 @@ def _scan(arguments: argparse.Namespace) -> int:
     with RunReader(arguments.directory) as run:
         code, counts = (_ask if arguments.ask else _scan_by_rules)(run, arguments)
         if counts:
-            save_scan(run.directory, counts)
+            keep_counts(run.directory, ScanCount, counts)
             _show(counts, as_json=arguments.json)
     return code
 
@@ -97,13 +97,13 @@ def _show(counts: Sequence[ScanCount], *, as_json: bool) -> None:
 
     from rolecall.experiment.previews.jsonl import json_line
     from rolecall.strings import printable
-    from rolecall.ui.report.terminal_report import print_scan
+    from rolecall.ui.report.terminal_report import print_counts
     from rolecall.ui.views.terminal import make_console
 
     if as_json:
         print(*(json_line(asdict(count)) for count in counts), sep='\n')
         return
-    print_scan(counts, make_console(sys.stdout))
+    print_counts('replies', counts, make_console(sys.stdout))
     for count in counts:
         for hit in count.rows[:1]:
             note = f' ({hit.note})' if hit.note else ''
