@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rolecall.experiment.experiment import Experiment
-    from rolecall.runs import RunSummary
+    from rolecall.runs import RunOptions, RunSummary
     from rolecall.runs.run_options import Share, Workers
 
 
