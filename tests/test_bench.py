@@ -14,14 +14,17 @@ import pytest
 from rolecall.errors import ConfigError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.source import SourceOptions
-from rolecall.models.http.served_model import StreamTimes
+from rolecall.models.http.served_model import StreamAllowance, StreamTimes
+from rolecall.runs import RunOptions, run_config
 from rolecall.runs.serving.bench_files import StoredBench, save_result
 from rolecall.runs.serving.bench_options import BenchOptions
 from rolecall.runs.serving.load_generator import RequestRecord
 from rolecall.runs.serving.load_levels import Level
 from rolecall.runs.serving.serving_benchmark import BenchResult, run_benchmark
 from rolecall.runs.serving.serving_figures import find_steady
+from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
+from rolecall.ui.report import StoredRun, report_html
 from servers import serve
 from tables import in_one
 from timed_server import fetch_times, timed_server
@@ -261,3 +264,37 @@ def test_two_benchmarks_are_compared_and_gated(tmp_path: Path, capsys: pytest.Ca
     other['levels'][0]['level'] = 'concurrency 3'
     (tmp_path / 'slow' / 'bench.json').write_text(json.dumps(other), encoding='utf-8')
     assert main(['compare', quick, slow, '--gate']) == 3, 'levels that only one has are not measured'
+
+
+def test_a_run_keeps_the_times_of_streams_and_draws_scores_against_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def entry(name: str, url: str, price: float) -> dict[str, Any]:
+        price_of = {'input': price, 'output': price}
+        return {'abbr': name, 'type': 'OpenAI', 'path': 'toy', 'openai_api_base': url, 'key': 'k', 'price': price_of}
+
+    dataset = {
+        'abbr': 'sums',
+        'test': [{'q': f'{number} and {number}', 'a': 'yes indeed'} for number in range(8)],
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'}},
+        'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+    }
+    with serve('yes indeed') as right, serve('not at all', latency=0.02) as wrong:
+        config = {'models': [entry('cheap', right.url, 1.0), entry('dear', wrong.url, 9.0)], 'datasets': [dataset]}
+        run_config(config, RunOptions(out=tmp_path / 'run', times=True, force=True))
+        streamed = [body.get('stream') for body in (*right.bodies, *wrong.bodies)]
+    assert streamed == [True] * 16
+    with RunReader(tmp_path / 'run') as reader:
+        results = list(reader.results())
+        assert all(0 < result.first_token_seconds <= result.seconds for result in results)
+        run = StoredRun(reader)
+        page = report_html(run, prices=run.prices({}))
+    assert all(title in page for title in ('seconds to first token', 'milliseconds per output token'))
+    assert 'Mean score against seconds for a row (median)' in page
+    assert 'cheap: 100.0, US$' in page
+    monkeypatch.setattr(StreamAllowance, 'allows', lambda self: False)
+    with serve('yes indeed') as server:
+        config = {'models': [entry('cheap', server.url, 1.0)], 'datasets': [dataset]}
+        run_config(config, RunOptions(out=tmp_path / 'busy', times=True, force=True))
+        assert [body.get('stream') for body in server.bodies] == [None] * 8, 'too many pieces a second: whole replies'

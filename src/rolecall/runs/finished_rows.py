@@ -113,6 +113,7 @@ def _make_result(pair: PairRun, finished: FinishedRow, scorable: Scorable, verdi
         read_from=verdict.read_from,
         expected_tokens=ask.expected_tokens,
         served=ask.served,
+        first_token_seconds=ask.first_token_seconds,
         settled=verdict.settled,
     )
 

@@ -220,7 +220,7 @@ def _write_parquet(objects: Iterator[dict[str, Any]], path: Path, prompts: bool)
     parquet = import_extra('pyarrow.parquet', purpose='to write Parquet files', extra='data')
     numbers = {'row': pyarrow.int64(), 'score': pyarrow.float64(), 'correct': pyarrow.bool_()}
     numbers |= dict.fromkeys(('shots_dropped', *_TOKENS), pyarrow.int64())
-    numbers['seconds'] = pyarrow.float64()
+    numbers |= dict.fromkeys(('seconds', 'first_token_seconds'), pyarrow.float64())
     keys = [*_order_keys(Result('', '', 0, 'ok')), 'label', 'fields', *(['requests'] if prompts else [])]
     schema = pyarrow.schema([(key, numbers.get(key, pyarrow.string())) for key in keys])
     count = 0

@@ -17,6 +17,7 @@ from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint import Finding
 from rolecall.experiment.opening.loading import SourceLike
+from rolecall.models.http.served_model import ServedModel, StreamAllowance
 from rolecall.runs.batches.readiness import check_batchable, open_pending, refuse_while_waiting
 from rolecall.runs.brake import Brake
 from rolecall.runs.client.cache import CachedClient
@@ -181,6 +182,10 @@ class Run:
             self._options.workers, context=prepared.context, config=str(path), budgets=budgets, tell=listener.on_message
         ) as connect:
             clients = {name: connect(model, entries[name]) for name, model in prepared.models.items()}
+            if self._options.times:
+                for model in prepared.models.values():
+                    if isinstance(model, ServedModel):
+                        model.allowance = StreamAllowance()
             caches = {name: self._open_cache(client, entries[name]) for name, client in clients.items()}
             judges = JudgeClients(
                 prepared.judges,

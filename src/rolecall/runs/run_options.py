@@ -115,6 +115,12 @@ class RunOptions:
             "with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand"
         ),
     )
+    times: bool = field(
+        default=False,
+        metadata=on_command_line(
+            'stream replies to keep the time to first token, while that takes under a twentieth of a core'
+        ),
+    )
     batch: bool = field(
         default=False,
         metadata=on_command_line('submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit'),

@@ -93,10 +93,40 @@ class _TimedCollector:
         self._take(event)
 
 
+class StreamAllowance:
+    """Lets replies be streamed for their times while that takes less than a twentieth of a core.
+
+    >>> allowance = StreamAllowance()
+    >>> allowance.allows(), allowance.add(100_000), allowance.allows()
+    (True, None, False)
+    """
+
+    def __init__(self) -> None:
+        self._pieces = 0.0
+        self._since = time.perf_counter()
+
+    def allows(self) -> bool:
+        """Whether the next reply may be streamed."""
+        seconds = time.perf_counter() - self._since
+        if seconds > _FORGET_AFTER:
+            self._pieces, self._since = self._pieces / 2, self._since + seconds / 2
+        return self._pieces * _PIECE_SECONDS <= _STREAMED_SHARE * max(seconds, 1.0)
+
+    def add(self, pieces: int) -> None:
+        """Count the pieces of a reply."""
+        self._pieces += pieces
+
+
 S = TypeVar('S', bound=_Settings)
 _ADDS_TO_PROMPT = {'tools', 'functions', 'response_format', 'chat_template', 'chat_template_kwargs', 'documents'}
 """Parameters with which a server puts more into the prompt than the messages."""
 Readers = Sequence[tuple[Callable[[Any], str], OnText]]
+
+
+_STREAMED_SHARE = 0.05
+_PIECE_SECONDS = 1e-4
+"""What a piece costs beside a reply in one piece, on a slow core."""
+_FORGET_AFTER = 10.0
 
 
 def _ignore(_value: object) -> None:
@@ -127,6 +157,8 @@ class ServedModel(ABC, Generic[S]):
         self.counter = counter
         self._endpoint = endpoint
         self._streaming = streaming
+        self.allowance: StreamAllowance | None = None
+        """Set where replies are streamed to learn their times."""
         self._media = MediaReader(limit=settings.max_media_bytes)
         self.batches = batches(client, endpoint, self._read_batched)
         """The server's batch endpoints, for requests as `write_batched` gives them."""
@@ -242,13 +274,16 @@ class ServedModel(ABC, Generic[S]):
         if headers is not None:
             sampling = replace(sampling, extra={**sampling.extra, 'extra_headers': None})
         if stream is None:
-            stream = self._settings.stream or readers is not None
+            allowed = self.allowance is not None and self.allowance.allows()
+            stream = self._settings.stream or readers is not None or allowed
         body = await self._write_body(request, sampling, stream=stream)
         times = times or StreamTimes()
         started = times.sent = time.perf_counter()
         try:
             answer = await self._exchange(body, readers, headers, times)
             times.ended = time.perf_counter()
+            if self.allowance is not None:
+                self.allowance.add(len(times.pieces))
             reply = redact_reply(self._read_reply(answer, times.ended - started), self._client.redactor)
             return reply if times.first_token is None else _with_first_token(reply, times.first_token)
         except HttpStatusError as error:

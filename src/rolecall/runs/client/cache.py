@@ -169,6 +169,7 @@ class RowClient:
         'cache_written_tokens',
         'cached_tokens',
         'fingerprints',
+        'first_token_seconds',
         'input_tokens',
         'output_tokens',
         'reasoning_tokens',
@@ -202,6 +203,7 @@ class RowClient:
         self.reasoning_tokens: int | None = None
         self.cache_written_tokens: int | None = None
         self.seconds: float | None = None
+        self.first_token_seconds: float | None = None
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
         """The reply to a request."""
@@ -265,6 +267,8 @@ class RowClient:
                 self._reported.append(call)
             if isinstance(answer, Reply) and answer.served != NOT_STATED:
                 self.served = self.served.merge(answer.served)
+            if self.first_token_seconds is None:
+                self.first_token_seconds = answer.usage.first_token_seconds
             for name, amount in zip(_AMOUNTS, _read_amounts(answer.usage), strict=True):
                 if amount is not None and isinstance(amount, (int, float)):  # servers have been seen to send anything
                     setattr(self, name, (getattr(self, name) or 0) + amount)

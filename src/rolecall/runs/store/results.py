@@ -75,6 +75,8 @@ class Result:
     """Input tokens by the model's own tokenizer and chat template; `input_tokens` are those the server reports."""
     served: Served = NOT_STATED
     """Who answered, as the replies say."""
+    first_token_seconds: float | None = None
+    """Until the first piece of the first reply, if it was streamed."""
     settled: bool = field(default=False, compare=False, repr=False)
     """Whether outcome, score and verdict are all that a summary needs of this row; not part of the row itself."""
 

@@ -54,8 +54,8 @@ _KEY_LENGTH = 22
 _ONE_CALL = 'call'
 """Stands for a row of one request, whose reply is the prediction: the fingerprint and the reply."""
 _KINDS: dict[str, Any] = dict.fromkeys((*_TUPLES, 'served'), list) | dict.fromkeys(('reason', 'fingerprint'), str)
-_UNCOLUMNED = ('cached_tokens', 'reasoning_tokens', 'cache_written_tokens')
-"""Counts of tokens that few rows have, and that only the JSON of a row holds."""
+_UNCOLUMNED = ('cached_tokens', 'reasoning_tokens', 'cache_written_tokens', 'first_token_seconds')
+"""Numbers that few rows have, and that only the JSON of a row holds."""
 _NUMBERS = ('input_tokens', 'output_tokens', 'expected_tokens', *_UNCOLUMNED, 'seconds', 'score')
 _KINDS |= dict.fromkeys(_NUMBERS, (int, float, type(None)))
 _KINDS |= {'details': dict, 'shots_dropped': int, 'correct': (bool, type(None)), 'cluster': (str, type(None))}

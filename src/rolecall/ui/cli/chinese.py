@@ -266,6 +266,9 @@ _RUN = {
 _BATCHES = {
     'fetch the answers of a run that was submitted as batches': '取回以批处理方式提交的运行的回答',
     'submit batches; rolecall runs collect fetches them': '以批处理方式提交；用 rolecall runs collect 取回',
+    'stream replies to keep the time to first token, while that takes under a twentieth of a core': (
+        '以流式接收回复并记录首 token 时延；占用超过一个核的二十分之一时改为非流式'
+    ),
     'submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit': (
         '提交到服务器的批处理接口（OpenAI、Anthropic），按批处理价格计费，然后退出'
     ),

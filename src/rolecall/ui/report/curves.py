@@ -57,10 +57,12 @@ def curve_plot(
     *,
     labels: Sequence[str] = (),
     line: Sequence[CurvePoint] = (),
+    lowest: float | None = 0.0,
 ) -> CurvePlot:
     """Draw each series with a line through its points; `labels` name the places 0, 1, … along the width."""
     every = [point for points in series.values() for point in points]
-    top = round_ticks(min(0.0, *(point.y for point in every)), max(point.y for point in every), about=4)
+    heights = [point.y for point in every]
+    top = round_ticks(min(heights) if lowest is None else lowest, max(heights), about=4)
     at = (_MARGIN, *map(float, range(len(labels)))) if labels else round_ticks(0.0, max(point.x for point in every))
     scale = Scale(tuple(at), ('', *labels) if labels else ())
 

@@ -68,6 +68,7 @@ from rolecall.ui.report.score_text import (
     score,
 )
 from rolecall.ui.report.times import TIME_HEADS, list_times
+from rolecall.ui.report.tradeoffs import tradeoff_plots
 from rolecall.ui.report.usage import usage_table
 from rolecall.ui.views.looks import LOOKS
 
@@ -76,7 +77,10 @@ _LEAST_SHARE = 100_000
 _MOST_ROWS, _FEWEST_ROWS = 10_000, 50
 """Rows shown of a run, and at least of each dataset × model."""
 _REASONS = 50
-_MEASURES = (('prompt tokens', 'prompt characters'), ('answer tokens', 'answer characters'), ('seconds',))
+_MEASURES = (
+    *(('prompt tokens', 'prompt characters'), ('answer tokens', 'answer characters'), ('seconds',)),
+    *(('seconds to first token',), ('milliseconds per output token',)),
+)
 
 
 def report_html(
@@ -159,6 +163,7 @@ def build_page(
             times=list_times(run),
             time_heads=TIME_HEADS,
             **_lengths(run_counts, models),
+            tradeoffs=tradeoff_plots(ranked, run_counts, models, prices or {}),
             **_rows(packer),
         )
     )
