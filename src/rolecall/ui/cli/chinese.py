@@ -301,6 +301,12 @@ _RESULTS = {
     'a run directory': '运行目录',
     'a run directory, or that of a benchmark': '运行目录或性能测试目录',
     'write a self-contained page with plots and every row': '写出自包含的页面，含图表和每一行',
+    'scores by columns of the rows, by length, answer_position or class: difficulty,length,class': (
+        '按数据行的列、长度（length）、答案位置（answer_position）或类别（class）给出分数：difficulty,length,class'
+    ),
+    'scores by columns of the rows, by length, answer_position or class: language,difficulty': (
+        '按数据行的列、长度（length）、答案位置（answer_position）或类别（class）给出分数：language,difficulty'
+    ),
     'print Markdown tables': '输出 Markdown 表格',
     'print one line per score': '每个分数输出一行',
     'open the page in a browser (default file: RUN/report.html)': '在浏览器中打开页面（默认文件：RUN/report.html）',

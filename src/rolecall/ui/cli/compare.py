@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.ui.cli.languages import console_language, translate_message
 from rolecall.ui.cli.options import declare_command, whole_number
-from rolecall.ui.cli.report import note_damage
+from rolecall.ui.cli.report import add_slices_option, note_damage
 
 if TYPE_CHECKING:
     from rolecall.insight.gate import GateResult
+    from rolecall.runs.store.run_reader import RunReader
 
 
 def add_compare(commands: Any) -> None:
@@ -39,6 +40,7 @@ def add_compare(commands: Any) -> None:
     parser.add_argument(
         '--flips', metavar='N', type=whole_number, default=10, help='changed rows shown per dataset (default: 10)'
     )
+    add_slices_option(parser, 'language,difficulty')
     parser.add_argument('--json', action='store_true', help='print one JSON object')
     gate = parser.add_argument_group('in continuous integration')
     gate.add_argument('--gate', action='store_true', help='is RUN_B worse than RUN_A? Tell by the exit code')
@@ -90,6 +92,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 
             if is_imported(first) or is_imported(second):
                 left = aligned = align_runs(first, second)
+        if arguments.by:
+            return _compare_slices(first, second, arguments)
         if arguments.gate:
             return _gate(left, right, arguments)
         comparison = compare_runs(left, right)
@@ -113,6 +117,25 @@ def _compare(arguments: argparse.Namespace) -> int:
                 print(f'Why they differ: rolecall explain {arguments.left} {arguments.right}')
         for run in (left, right) if arguments.right else (left,):
             note_damage(run)
+    return 0
+
+
+def _compare_slices(left: RunReader, right: RunReader, arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.insight.slices import compare_slices
+    from rolecall.strings import printable, wrap_for
+    from rolecall.ui.report.slice_tables import describe_changes
+
+    if arguments.models is not None:
+        raise ConfigError(Problem('--by', 'compares two runs.', 'Leave --models out.'))
+    changes = compare_slices(left, right, arguments.by)
+    if arguments.json:
+        print(json_line({'slices': [asdict(change) for change in changes]}))
+        return 0
+    for line in describe_changes(changes):
+        print(wrap_for(sys.stdout, printable(translate_message(line))))
     return 0
 
 

@@ -67,6 +67,7 @@ from rolecall.ui.report.score_text import (
     left_out,
     score,
 )
+from rolecall.ui.report.slice_tables import SliceTable
 from rolecall.ui.report.times import TIME_HEADS, list_times
 from rolecall.ui.report.tradeoffs import tradeoff_plots
 from rolecall.ui.report.usage import usage_table
@@ -118,6 +119,7 @@ def build_page(
     most_bytes: int = _MOST_BYTES,
     most_rows: int = _MOST_ROWS,
     prices: Mapping[str, Price | None] | None = None,
+    slices: Sequence[SliceTable] = (),
 ) -> ReportPage:
     """The page: every row is read here, once, and the parts are made as they are written."""
     cards: Sequence[Scorecard] = run.scorecards()
@@ -156,6 +158,7 @@ def build_page(
             headline=headline,
             scan=[ScanCount.HEADS, *(count.cells for count in find_counts(run, ScanCount) if count.hits)],
             probes=[ProbeCount.HEADS, *(count.cells for count in find_counts(run, ProbeCount))],
+            slices=slices,
             pairwise=pairwise_tables(cards),
             pairwise_heads=PAIRWISE_HEADS,
             rating_heads=RATING_HEADS,

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rolecall.insight.kept_counts import TEXT_CELLS, ProbeCount, ScanCount
@@ -32,6 +32,7 @@ from rolecall.ui.report.score_text import (
     left_out,
     score,
 )
+from rolecall.ui.report.slice_tables import SliceTable
 from rolecall.ui.report.times import TIME_HEADS, TIME_TEXTS, list_times
 from rolecall.ui.report.usage import UsageLine, usage_lines, usage_table
 
@@ -154,6 +155,19 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers_from:
     yield f'|{"|".join("---" if at < right else "---:" for at in range(len(heads)))}|'
     for row in rows:
         yield f'| {" | ".join(map(_words, row))} |'
+
+
+def tables_markdown(tables: Iterable[SliceTable]) -> str:
+    """Tables of slices in Markdown."""
+    lines: list[str] = []
+    for table in tables:
+        lines += [
+            f'## {_words(table.title)}',
+            '',
+            *_table(table.heads, table.rows, numbers_from=table.numbers_from),
+            '',
+        ]
+    return '\n'.join(lines)
 
 
 def _words(text: str) -> str:
