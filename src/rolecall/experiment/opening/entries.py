@@ -40,7 +40,10 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     tasks: list[TaskEntry] = []
     judges = _find_default_judges(config, problems)
     for key in dataset_keys(config):
-        tasks += collect(_add_judges(_expand_rubrics(config[key], key, problems), judges), key, problems, build_task)
+        entries = _expand_rubrics(config[key], key, problems)
+        if judges and isinstance(entries, list | tuple):
+            entries = [_with_judges(entry, judges) if isinstance(entry, Mapping) else entry for entry in entries]
+        tasks += collect(entries, key, problems, build_task)
     model_entries = collect(config.get('models'), 'models', problems, build_model_entry, resolve=_resolve_name)
     if not tasks and not problems.items:
         problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
@@ -113,14 +116,8 @@ def _expand_rubrics(entries: object, where: str, problems: Problems) -> object:
     return expanded
 
 
-def _add_judges(entries: object, judges: list[Any]) -> object:
-    """Dataset entries whose evaluator, or a part of it, asks a judge and names none, with these."""
-    if not judges or not isinstance(entries, list | tuple):
-        return entries
-    return [_replace_evaluator(entry, judges) if isinstance(entry, Mapping) else entry for entry in entries]
-
-
-def _replace_evaluator(entry: Mapping[str, Any], judges: list[Any]) -> Mapping[str, Any]:
+def _with_judges(entry: Mapping[str, Any], judges: list[Any]) -> Mapping[str, Any]:
+    """The entry with these judges, if its evaluator, or a part of it, asks one and names none."""
     scoring = entry.get('eval_cfg')
     if not isinstance(scoring, Mapping) or 'evaluator' not in scoring:
         return entry

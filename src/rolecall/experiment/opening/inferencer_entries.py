@@ -44,34 +44,14 @@ class InferencerEntry:
     """A class or object of the user's own that asks; None for a built-in."""
 
     @property
-    def asks_turns(self) -> bool:
-        """Whether rows are dialogues, asked turn by turn."""
-        return self.kind == 'dialogue'
-
-    @property
     def asks_last_turn(self) -> bool:
         """Whether only the last turn of a dialogue is asked for."""
-        return self.asks_turns and self.infer_mode == 'last'
+        return self.kind == 'dialogue' and self.infer_mode == 'last'
 
     @property
     def asks_every_turn(self) -> bool:
         """Whether every turn of a dialogue is asked for, and has a prediction of its own."""
-        return self.asks_turns and self.infer_mode != 'last'
-
-    @property
-    def compares_labels(self) -> bool:
-        """Whether the prompts of several labels are scored against each other."""
-        return self.kind == 'label'
-
-    @property
-    def asks_each_wording(self) -> bool:
-        """Whether a row is asked once for each of several wordings."""
-        return self.kind == 'wordings'
-
-    @property
-    def scores_whole_text(self) -> bool:
-        """Whether the text itself is scored: there is no answer."""
-        return self.kind == 'whole'
+        return self.kind == 'dialogue' and self.infer_mode != 'last'
 
     @classmethod
     def read(cls, type_: object, options: Mapping[str, Any]) -> InferencerEntry:

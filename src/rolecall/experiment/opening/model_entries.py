@@ -143,7 +143,12 @@ def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) 
     kind = _kind(entry, meta)
     renderer: Renderer
     own = None
-    if kind == 'text' and meta is None and entry.get('chat_template') is None and _is_local(entry):
+    if (
+        kind == 'text'
+        and meta is None
+        and entry.get('chat_template') is None
+        and bare_name(entry.get('type')) in CHAT_BY_DEFAULT
+    ):
         own = _chat_template(entry, where, problems)
     if own is not None:
         kind, renderer = 'chat', ChatRenderer(own, API_ROLES)
@@ -158,10 +163,6 @@ def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) 
     if len(problems.items) > before:
         return None
     return ModelEntry(abbr, entry, where, kind, renderer, meta, uses_own_template=own is not None)
-
-
-def _is_local(entry: Mapping[str, Any]) -> bool:
-    return bare_name(entry.get('type')) in CHAT_BY_DEFAULT
 
 
 def model_abbr(entry: Mapping[str, Any]) -> str:

@@ -88,7 +88,8 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
         raise ConfigError(problem.inside('reader_cfg') for problem in error.problems) from None
     inline = bool(data) or _is_inline(entry)
     splits = _open_data_files(data, entry) if data else _open_splits(entry, base)
-    splits = _convert_rows(splits, entry, reader)
+    if 'flatten' in entry or entry.get('choices_from') is not None:
+        splits = _convert_rows(splits, entry, reader)
     train_is_needed = 'train_split' in reader_cfg and not inline
     name = _dataset_name(entry)
     test_names, train_names = ([reader.test_split, 'test'], [reader.train_split, 'train'])
