@@ -11,7 +11,7 @@ from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
 from rolecall.scoring.readers.native import number_in
 from rolecall.scoring.readers.numbers import number_of
-from rolecall.scoring.readers.phrases import short_phrases
+from rolecall.scoring.readers.phrases import list_items, short_phrases
 from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, equals_an_answer, strip_text
 
 _POINT = re.compile(r'(?<=\d)\.(?=\d)')
@@ -69,7 +69,8 @@ def exact_match(ignore_case: bool = False) -> Metric:
 def whole_match(ignore_case: bool = True) -> Metric:
     """The share of rows whose reply, or the phrases it begins or its only sentence ends with, is a whole gold answer.
 
-    Articles and punctuation around words do not count, other signs do: `C++` is not `C#`.
+    Articles and punctuation around words do not count, other signs do: `C++` is not `C#`. A list (`red, green, blue`)
+    has the same items in any order.
 
     >>> from rolecall.scoring.metrics.metric import Answer
     >>> replies = ('Yes, in 9 days.', 'yes in ten days', 'Yes, in ten days. Ask us.')
@@ -81,6 +82,10 @@ def whole_match(ignore_case: bool = True) -> Metric:
         ours = after_reasoning(strip_text(prediction)).strip()
         replies = {ours, _unwrap(ours), *short_phrases(ours)}
         golds = list(map(strip_text, alternatives(gold)))
+        lists = [_items_of(reply, ignore_case) for reply in replies]
+        if any(len(items := _items_of(answer, ignore_case)) > 1 and items in lists for answer in golds):
+            return True
+        golds = [answer for answer in golds if not _is_list(answer)]
         longest = _ROOM + 4 * max(map(len, golds), default=0)
         beginnings = {
             tuple(_plain_words(reply[:end], ignore_case)) for reply in replies for end in _phrase_ends(reply, longest)
@@ -92,6 +97,22 @@ def whole_match(ignore_case: bool = True) -> Metric:
         return False
 
     return Metric('exact_match', mark_by(same))
+
+
+def _is_list(gold: str) -> bool:
+    """Whether a gold answer is a list of short items; `July 20, 1969` and `Paris, France` are not."""
+    items = list_items(gold)
+    brackets = gold[:1] == '[' and gold[-1:] == ']'
+    short = all(len(item.split()) <= 3 for item in items)
+    return len(items) > 1 and short and (brackets or gold.count(',') > 1 or all(map(_is_small, items)) or '、' in gold)
+
+
+def _is_small(item: str) -> bool:
+    return item.isdecimal() or (item.islower() and ' ' not in item)
+
+
+def _items_of(text: str, ignore_case: bool) -> list[list[str]]:
+    return sorted(_plain_words(item, ignore_case) for item in list_items(text))
 
 
 def _unwrap(reply: str) -> str:

@@ -29,11 +29,11 @@ _TYPED = (
     (re.compile(r'(?<![\d./])(\d+)\s+(\d+)/(\d+)(?![\d/])'), r'\1\\frac{\2}{\3}'),
     (re.compile(r'√\s*(?:\(([^()]{1,40})\)|(\w{1,20}))'), r'\\sqrt{\1\2}'),
     (re.compile(r'(?<![a-zA-Z\\])sqrt\s?\(([^()]{1,40})\)'), r'\\sqrt{\1}'),
-    (re.compile(r'(?<![a-zA-Z\\])pi(?![a-zA-Z])'), r'\\pi'),
+    (re.compile(r'(?<![a-zA-Z\\])(pi|sin|cos|tan|ln|log|exp)(?![a-zA-Z])'), r'\\\1'),
     (re.compile('²'), '^2'),
     (re.compile('³'), '^3'),
     (re.compile('∞'), r'\\infty'),
-    (re.compile(r'\\varnothing(?![a-zA-Z])'), r'\\emptyset'),
+    (re.compile(r'\\varnothing(?![a-zA-Z])|∅'), r'\\emptyset'),
     (re.compile(r'(?<=[\d)])!=(?=\s*\d)'), '! ='),
     (re.compile(r'\A(?:approximately|about|roughly|around|≈|\\approx)\s*(?=[-\d])', re.IGNORECASE), ''),
 )

@@ -14,7 +14,7 @@ from typing import Protocol
 import yaml  # type: ignore[import-untyped]
 
 _LETTER = 'a-zà-ÿа-яđ0-9_'
-_WORDLIKE = re.compile(f'[{_LETTER}]')
+WORD = re.compile(f'[{_LETTER}]{{1,40}}')
 _GAP = r'(?:"[^"\n]{0,120}"|\([^()\n]{0,80}\)|[^.!?。！？，\n:=()"]){0,80}?'
 _MARK = r'["\'*_)\]}】 ]{0,6}(?:[:=]|-+>|→|[-–—](?= ))'
 _CLOSE = r'[\s)\]}】*"\'”’]{0,4}'
@@ -59,20 +59,13 @@ class Finder:
         heads: dict[str, list[str]] = {}
         for cue in cues:
             for head in _heads(cue):
-                heads.setdefault(head, []).append(cue)
+                word = WORD.match(head)
+                heads.setdefault(word[0] if word else head, []).append(cue)
         patterns = {
             head: re.compile(f'(?:{"|".join(map(pattern_of, group))}){behind}') for head, group in heads.items()
         }
-        self._words = {head: pattern for head, pattern in patterns.items() if re.fullmatch('[a-z0-9]+', head)}
+        self._words = {head: pattern for head, pattern in patterns.items() if WORD.match(head)}
         self._signs = {head: pattern for head, pattern in patterns.items() if head not in self._words}
-
-    def heads_on(
-        self, words: frozenset[str], letters: frozenset[str], low: str
-    ) -> tuple[tuple[str, re.Pattern[str]], ...]:
-        """The heads that occur on a page at all, with their patterns."""
-        present = [(head, self._words[head]) for head in self._words.keys() & words]
-        signs = [entry for entry in self._signs.items() if entry[0][0] in letters and entry[0] in low]
-        return (*present, *signs)
 
     def find_all(self, page: SearchedPage, start: int, end: int) -> list[re.Match[str]]:
         """Every cue in a part, in order."""
@@ -83,24 +76,32 @@ class Finder:
         return next(self._find(page, start, end), None)
 
     def _find(self, page: SearchedPage, start: int, end: int) -> Iterator[re.Match[str]]:
-        low = page.low
-        for head, pattern in page.heads_of(self):
+        low, words = page.low, self._words
+        for at, word in page.heads(start, end):
+            if word in words and (match := words[word].match(low, at, end)):
+                yield match
+        for head in page.signs & self._signs.keys() if page.signs else ():
             at = low.find(head, start, end)
             while at >= 0:
-                if not at or not _WORDLIKE.match(low, at - 1) or not _WORDLIKE.match(low, at):
-                    match = pattern.match(low, at, end)
-                    if match:
-                        yield match
+                if match := self._signs[head].match(low, at, end):
+                    yield match
                 at = low.find(head, at + 1, end)
+
+    @property
+    def heads(self) -> Iterator[str]:
+        """What cues begin with: words of letters, and signs (Chinese, arrows)."""
+        yield from self._words
+        yield from self._signs
 
 
 class SearchedPage(Protocol):
     """What a finder needs of a page."""
 
     low: str
+    signs: frozenset[str]
 
-    def heads_of(self, finder: Finder) -> tuple[tuple[str, re.Pattern[str]], ...]:
-        """The heads of a finder that occur on this page."""
+    def heads(self, start: int, end: int) -> list[tuple[int, str]]:
+        """The words of a part that a cue can begin with, with their places."""
 
 
 class Cues:
@@ -206,7 +207,8 @@ class Cues:
     def wrong(self) -> re.Pattern[str]:
         """Behind an option: it is ruled out."""
         bad = r'[❌✗✘✖]|(?:incorrect|false|wrong|no|nope|fails|错误?|不正确|不对)(?![a-z])'
-        return re.compile(rf'{_CLOSE}(?:{self.any_of("wrong")}|{_JUDGED}(?:{bad})|[^\n]{{0,80}}[❌✗✘✖]\s*(?:\n|\Z))')
+        judged = rf'(?:{self.any_of("wrong")}|{_JUDGED}(?:{bad}))(?!误?[，,]?(?:故|因此)?(?:当选|符合题意))'
+        return re.compile(rf'{_CLOSE}(?:{judged}|[^\n]{{0,80}}[❌✗✘✖]\s*(?:\n|\Z))')
 
     @cached_property
     def joins(self) -> re.Pattern[str]:
@@ -218,12 +220,27 @@ class Cues:
         )
 
     @cached_property
+    def condition(self) -> re.Pattern[str]:
+        """What a sentence begins with that holds under a condition only."""
+        return re.compile(r'\W*(?:(?:if|when|wenn|falls|si|cuando|quand)(?![a-zà-ÿ])|如果|若|当)')
+
+    @cached_property
+    def either(self) -> re.Pattern[str]:
+        """Between the items of a list that leaves it open which one is meant."""
+        return re.compile(rf'(?<![a-z]){self.any_of("or")}|/')
+
+    @cached_property
+    def or_another(self) -> re.Pattern[str]:
+        """Behind a letter: another one that need not be an option."""
+        return re.compile(rf'\)?\s*{self.any_of("or")}\s*\(?[A-Z](?![A-Za-z\'’])')
+
+    @cached_property
     def next_question(self) -> re.Pattern[str]:
         """The line that begins the next question of a base model."""
         return re.compile(
             rf'\n[ #*>]*(?:{self.any_of("next")}(?:\s?#?\d{{1,6}})?\s?[*:]*:|q\s?\d{{1,6}}\s?[.)]|第\d{{1,4}}题'
             r'|<\|(?:im_start|im_end|end)|###\s?(?:question|problem|human|user|instruction|input)'
-            r'|the following (?:is|are) (?:a )?multiple)'
+            rf'|the following (?:is|are) (?:a )?multiple|{self.any_of("recap")})'
         )
 
     @cached_property
@@ -261,6 +278,25 @@ class Cues:
     def after_letter(self) -> re.Pattern[str]:
         """Behind a letter: words that cannot follow an article."""
         return re.compile(rf'\s+{self.any_of("after")}')
+
+    @cached_property
+    def heads(self) -> frozenset[str]:
+        """What cues can begin with."""
+        finders = (
+            self.states,
+            self.labels,
+            self.chooses,
+            self.matches,
+            self.is_the_answer,
+            self.concludes,
+            self.corrects,
+        )
+        return frozenset(head for finder in (*finders, self.denies, self.others, self.refuses) for head in finder.heads)
+
+    @cached_property
+    def signs(self) -> frozenset[str]:
+        """What cues can begin with that is not a word of letters."""
+        return frozenset(head for head in self.heads if not WORD.match(head))
 
 
 _LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # five times as fast where libyaml is at hand

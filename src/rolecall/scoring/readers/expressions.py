@@ -3,6 +3,7 @@ r"""The expression that a worked solution comes to: a formula, a number, or a wo
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.numbers import Numbers
@@ -28,23 +29,32 @@ _END = re.compile(
 )
 """What ends a stated expression: `1/2 and not 1/3`, `4 (since k > 0)`."""
 _NAME = r'\\[a-zA-Z]+'
+_FUNCTION = r'(?:sqrt|sin|cos|tan|log|ln|exp|pi|mod)'
 _ATOM = (
-    rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-+*/^_=(){{}}\[\],.|!°%√π∞<>≤≥±·×÷²³⁰-⁹]|(?<=\d):(?=\d)'
-    r'|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])|(?:sqrt|sin|cos|tan|log|ln|exp|pi|mod)(?![a-z]))'
+    rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-−+*/^_=(){{}}\[\],.|!°%√π∞∅<>≤≥±·×÷²³⁰-⁹₀-₉\']|(?<=\d):(?=\d)'
+    rf'|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])|(?<=\d)[a-z]{{2,3}}(?![a-z])|{_FUNCTION}(?![a-z]))'
 )
 _BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
 _TOKENS = re.compile(
-    rf'(?<![\w\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(])|sqrt)(?:{_ATOM}|\ (?=[-+*/=^]\s?[\w(\\√-])'
-    rf'|(?<=[-+*/=^,])\ (?=[\w(\\√-]))*'
+    rf'(?<![\w\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(\'])|{_FUNCTION}(?=[\s(]))'
+    rf'(?:{_ATOM}|\ (?=[-+*/=^]\s?[\w(\\√-])'
+    rf'|(?<=[-+*/=^,])\ (?=[\w(\\√-])|(?<=sin|cos|tan|log|exp)\ (?=[a-zθ\d](?![a-z]))|(?<=ln)\ (?=[a-z\d](?![a-z])))*'
 )
 _MATRIX = re.compile(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
 _SEVERAL = re.compile(
     r'(?<![a-z])(?:are|sind|sont|son)\s+(?P<x>-?[\w./\\{}√]+(?:,\s*-?[\w./\\{}√]+)*,?\s+(?:and|or|und|et|y)\s+-?[\w./\\{}√]+)\W*\Z'
 )
+_ASSIGNED = re.compile(
+    r'\s*(?P<name>[a-z])[_{}₀-₉\d]*\s*=\s*(?P<first>[^,=]+?)(?:,|;|\s(?:or|and|oder|und|ou|et)\s)\s*(?P=name)[_{}₀-₉\d]*\s*=(?P<second>[^,=]+)'
+)
+"""`x_1 = 2, x_2 = 5`"""
 _EQUATION = re.compile(r'[^=<>!]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)\s*')
 _WORD = re.compile(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
 _CONDITION = re.compile(r'\s(?:when|where|if|since|because|for)\s(?=[^.\n]{0,200}\.?\Z)')
 _UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
+_OR = re.compile(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
+_HAS_VALUE = re.compile(r'[\d$\\π√∞]')
+_DENIED = re.compile(r'\b(?:not|nicht|pas|no)\s\Z|不是\Z')
 _NUMBERS = Numbers()
 
 
@@ -102,7 +112,7 @@ class Expressions:
         if matrix := _MATRIX.fullmatch(page.raw, begin, stop):
             return Candidate(matrix[0], *matrix.span())
         bare = page.raw[begin:stop].strip('*_ `"')
-        if re.search(r'[\dπ∞√\\]|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])', bare) and _BARE.fullmatch(_TEXT.sub('', bare)):
+        if re.search(r'[\dπ∞√∅\\]|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])', bare) and _BARE.fullmatch(_TEXT.sub('', bare)):
             return Candidate(_right_side(_tidy(bare)), begin, stop)
         whole = page.strip(page.start, page.end) == page.strip(start, end)
         if whole and (word := _WORD.fullmatch(page.raw, begin, stop)):
@@ -115,8 +125,22 @@ class Expressions:
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
         condition = _CONDITION.search(page.raw, max(start, end - 400), end)
         formulas = (_formulas(page, start, condition.start()) if condition else []) or _formulas(page, start, end)
-        if formulas:
-            return self._content(page, formulas[-1])
+        begin, stop = page.last_sentence(start, end)
+        while begin > start and not _HAS_VALUE.search(page.raw, begin, stop):
+            begin, stop = page.last_sentence(start, begin)
+        if formulas and formulas[-1].start() < begin and CUES.concludes.find(page, begin, begin + 20):
+            return self._last_number(page, start, stop)
+        stated = [
+            formula
+            for formula in formulas
+            if not _DENIED.search(page.low, max(0, formula.start() - 12), formula.start())
+        ]
+        if stated and stated[-1].start() >= begin and CUES.concludes.find(page, stated[-1].end(), stop):
+            number = self._last_number(page, stated[-1].end(), stop)
+            if number and number.value:
+                return number
+        if stated:
+            return self._joined_formulas(page, stated)
         begin, stop = page.last_sentence(start, end)
         several = _SEVERAL.search(page.raw, begin, stop)
         if several and re.search(r'\d', several['x']):
@@ -126,11 +150,24 @@ class Expressions:
         tokens = [
             match
             for match in _TOKENS.finditer(_UNIT.sub(lambda unit: ' ' * len(unit[0]), page.raw[begin:stop]))
-            if re.search(r'[\dπ∞√\\]', match[0])
+            if re.search(rf'[\dπ∞√\\]|{_FUNCTION}[\s(]', match[0])
         ]
         if tokens and not re.fullmatch(r'[-+$]?[\d.,:%/]+\)?', _tidy(tokens[-1][0]).strip('()')):
             value = _right_side(_tidy(tokens[-1][0]).rstrip('!'))
             return Candidate(value, begin + tokens[-1].start(), begin + tokens[-1].end())
+        return self._last_number(page, start, end)
+
+    def _joined_formulas(self, page: Page, formulas: list[re.Match[str]]) -> Candidate:
+        """The last formula, with those before it that are one answer with it: `$x=2$ or $x=5$`."""
+        last = self._content(page, formulas[-1])
+        for before, after in reversed(list(pairwise(formulas))):
+            if not _OR.fullmatch(page.low, before.end(), after.start()):
+                break
+            other = self._content(page, before)
+            last = Candidate(f'{_right_side(str(other.value))}, {_right_side(str(last.value))}', other.start, last.end)
+        return last
+
+    def _last_number(self, page: Page, start: int, end: int) -> Candidate | None:
         number = _NUMBERS.concludes(page, start, end)
         percent = re.compile(r'\s?\\?%').match(page.raw, number.end) if number else None
         if number and number.value and (percent or '/' in page.raw[number.start : number.end]):
@@ -167,12 +204,17 @@ def _is_formula(formula: re.Match[str]) -> bool:
 
 def _right_side(expression: str) -> str:
     """`x = 5` is the number 5; any other expression (`x = 5 or x = -5`) is itself."""
+    if several := _ASSIGNED.fullmatch(expression):
+        return f'{several["first"].strip()}, {several["second"].strip()}'
     assigned = None if re.search(r'\s(?:or|and)\s|\\text', expression) else _EQUATION.fullmatch(expression)
     return assigned['value'].rstrip('.,').replace(',', '') if assigned else expression
 
 
 def _tidy(expression: str) -> str:
-    bare = expression.strip().strip('*').strip().strip('$').replace('\\$', '').strip().strip('"“”').rstrip('.,').strip()
+    bare = (
+        expression.replace('−', '-').replace('∅', '\\emptyset').strip().strip('*').strip().strip('$').replace('\\$', '')
+    )
+    bare = bare.strip().strip('"“”').rstrip('.,').strip()
     return bare.replace(',', '') if re.fullmatch(r'\d{1,3}(?:,\d{3})+(?:\.\d+)?', bare) else bare
 
 

@@ -17,6 +17,7 @@ _PAIRS = (
     {'对', '错'},
     {'正确', '错误'},
 )
+_LETTERS = re.compile(r'[A-J](?:(?:\s?[,，、;/&]\s?|\s)?[A-J])*')
 _DATE = re.compile(r'\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}')
 _FORMULA = re.compile(r'\\[a-zA-Z]{2}|\$[^$]+\$|\^')
 _LONG = 12
@@ -29,6 +30,8 @@ class GoldKind(NamedTuple):
     name: str
     metric: str
     choices: tuple[str, ...] = ()
+    several: bool = False
+    """Whether an answer may be several of the choices (`BD`)."""
 
 
 def kind_of_golds(golds: Sequence[Any]) -> GoldKind:
@@ -38,6 +41,8 @@ def kind_of_golds(golds: Sequence[Any]) -> GoldKind:
     ['numbers', 'letters', 'yes or no', 'short texts']
     >>> kind_of_golds(['B', 'A']).choices, kind_of_golds(['Yes', 'No']).choices
     (('A', 'B', 'C', 'D'), ('Yes', 'No'))
+    >>> kind_of_golds(['B', 'A,C', 'BD']).name, kind_of_golds(['BAD', 'A']).name
+    ('sets of letters', 'short texts')
     """
     if any(isinstance(gold, (list, tuple)) for gold in golds):
         return GoldKind('lists of accepted answers', 'exact')
@@ -47,9 +52,11 @@ def kind_of_golds(golds: Sequence[Any]) -> GoldKind:
         return GoldKind('short texts', 'exact')
     if not any(isinstance(gold, bool) for gold in golds) and all(number_of(text) is not None for text in texts):
         return GoldKind('numbers', 'number')
-    if all(re.fullmatch('[A-J]', text) for text in texts):
-        last = max('D', *distinct)
-        return GoldKind('letters', 'accuracy', tuple(chr(code) for code in range(ord('A'), ord(last) + 1)))
+    if all(_LETTERS.fullmatch(text) and _is_ordered(text) for text in texts):
+        several = any(len(text) > 1 for text in texts)
+        last = max('D', *(text[-1] for text in texts))
+        letters = tuple(chr(code) for code in range(ord('A'), ord(last) + 1))
+        return GoldKind('sets of letters' if several else 'letters', 'accuracy', letters, several)
     if len(distinct) <= 2 and any({text.lower() for text in distinct} <= pair for pair in _PAIRS):
         pair = next(pair for pair in _PAIRS if {text.lower() for text in distinct} <= pair)
         written = {text.lower(): text for text in texts}
@@ -60,3 +67,9 @@ def kind_of_golds(golds: Sequence[Any]) -> GoldKind:
         return GoldKind('formulas', 'math')
     long = sum(len(text.split()) > _LONG or len(text) > 10 * _LONG for text in texts) * 2 > len(texts)
     return GoldKind('long texts', 'f1') if long else GoldKind('short texts', 'exact')
+
+
+def _is_ordered(text: str) -> bool:
+    """Whether letters stand in order, each once: `BD` is a set, `BAD` a word."""
+    letters = re.findall('[A-J]', text)
+    return letters == sorted(set(letters))

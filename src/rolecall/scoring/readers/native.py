@@ -10,7 +10,7 @@ from typing import Any
 
 from rolecall.scoring.readers.expressions import Expressions
 from rolecall.scoring.readers.numbers import Numbers, find_numbers
-from rolecall.scoring.readers.options import Options, option_texts
+from rolecall.scoring.readers.options import Options, is_lettered, option_texts
 from rolecall.scoring.readers.phrases import Phrases
 from rolecall.scoring.readers.ranking import read_reply
 from rolecall.scoring.readers.reading import Page, Reading
@@ -20,8 +20,12 @@ _NUMBERS, _EXPRESSIONS, _PHRASES = Numbers(), Expressions(), Phrases()
 _LETTERS = 'ABCDEFGHIJKLMNOPQR'
 
 
-def read_choice(text: str, choices: Sequence[str], row: Mapping[str, Any] | None = None) -> Reading | None:
+def read_choice(
+    text: str, choices: Sequence[str], row: Mapping[str, Any] | None = None, several: bool = False
+) -> Reading | None:
     """The choice that a reply names: a letter, the text of the row's option, or a word (`yes`, `positive`).
+
+    With `several`, a list of letters is an answer: all of them, in alphabetical order.
 
     >>> read_choice('The answer is (C).', 'ABCD').value, read_choice('Nope.', ['yes', 'no']).value
     ('C', 'no')
@@ -29,11 +33,12 @@ def read_choice(text: str, choices: Sequence[str], row: Mapping[str, Any] | None
     'B'
     >>> read_choice('It could be positive or negative.', ['positive', 'negative']).counts
     False
+    >>> read_choice('The answers are C and A.', 'ABCD', several=True).value
+    'AC'
     """
     labels = [str(choice) for choice in choices]
-    options = Options(labels)
-    texts = option_texts(row) if row and options.lettered else ()
-    return read_reply(text, Options(labels, texts) if texts else options)
+    texts = option_texts(row) if row and is_lettered(labels) else ()
+    return read_reply(text, Options(labels, texts, several=several))
 
 
 def read_option(

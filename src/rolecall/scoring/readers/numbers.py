@@ -41,7 +41,7 @@ _FRACTION = (
 )
 _SCALE = (
     r'(?P<scale>(?:\s|-|~|\\[ ,]){0,12}(?i:hundred|thousand|[mb]illion|trillion|dozen|millionen|milliarden|millones'
-    r'|millions)(?![a-z])'
+    r'|millions|mio|mrd|tsd)(?![a-z])\.?'
     r'|[kK](?![\w\'’]|\s?[-+*/^=])|(?<=\d)\s?(?:[MB]n?|[mb]n|bn)(?!\w)|(?<=\d)[mb](?!\w)'
     r'|\s?[百千万亿]{1,2}(?![米克瓦卡])(?:\d+[百千](?![米克瓦卡]))?)?'
 )
@@ -59,7 +59,7 @@ _REJECTED = re.compile(
     r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the'
     r'|/(?=10\b|100\b|5\b)'
     r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step|day|page|part|no\.)'
-    r'|\brounded from) [$€£]?\d[\d.,]*'
+    r'|\brounded from) [$€£]?\d[\d.,:]*'
     r'|(?<=[A-Za-z])[\^⁻⁰¹²³⁴-⁹]\{?-?\d{0,2}\}?|\\?(?:mod|pmod)\s?\{?\d+',
     re.IGNORECASE,
 )
@@ -192,7 +192,10 @@ class Numbers:
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
         note = CUES.note.search(page.low, start + 1, end)
-        stop = note.start() if note and _has_number(page, start, note.start()) else end
+        settled = (
+            note and not CUES.corrects.find(page, note.end(), end) and not CUES.concludes.find(page, note.end(), end)
+        )
+        stop = note.start() if note and settled and _has_number(page, start, note.start()) else end
         if _CUT.search(page.text, max(start, stop - 4), stop):
             return None
         begin = stop
@@ -202,7 +205,8 @@ class Numbers:
             if begin >= sentence_end:
                 begin = sentence_end - 1
             if _has_number(page, begin, sentence_end):
-                if CUES.refuses.find(page, begin, sentence_end):
+                opening = page.sentence_end(start, end) if not page.text.rfind('=', start, begin) > 0 else start
+                if CUES.refuses.find(page, begin, sentence_end) or CUES.refuses.find(page, start, opening):
                     return None
                 return self._result(page, max(begin, sentence_end - _LONGEST), sentence_end)
         return _spelled(page, *page.last_sentence(start, stop))
@@ -316,7 +320,7 @@ def _value_of(match: re.Match[str], page: Page | None = None, *, scaled: bool = 
         if '10' in power and power[0] not in 'eE':
             power = 'e' + re.sub(r'\A.*?10|[\s^{}]', '', power)
         plain += power
-    scale = (match['scale'] or '').strip(' -~\\,')
+    scale = (match['scale'] or '').strip(' -~\\,.')
     if scale in ('m', 'b', 'M', 'B', 'Mn', 'Bn', 'mn') and not match['money']:
         scale = ''
     return negative + (_scaled(plain, scale) if scale and scaled else plain)

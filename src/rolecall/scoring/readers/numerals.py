@@ -30,6 +30,9 @@ SCALES = {
     'millones': 10**6,
     'millions': 10**6,
     'milliarden': 10**9,
+    'mio': 10**6,
+    'mrd': 10**9,
+    'tsd': 1000,
 }
 _NOT_A_COUNT = re.compile(r'\b(?:no|any|every|some|each|this|that|which|the|only|other|another|first|last)\s+\Z')
 _PRONOUN = re.compile(r'\s+(?:of|another|can|could|may|must|might|should|would|will|has|is|was|who|that)\b')
@@ -52,7 +55,10 @@ def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str]]:
     return (
         words,
         parts,
-        re.compile(rf'{pattern}(?:[\s-]+(?:and\s+a\s+(?P<more>half|quarter)|(?P<part>{part})))?(?![a-zà-ÿ])'),
+        re.compile(
+            rf'{pattern}(?:\s+(?:point|komma|virgule|coma|punto)\s+(?P<digits>(?:{word})(?:\s+(?:{word})){{0,9}})'
+            rf'|[\s-]+(?:and\s+a\s+(?P<more>half|quarter)|(?P<part>{part})))?(?![a-zà-ÿ])'
+        ),
     )
 
 
@@ -74,6 +80,8 @@ def spell_out(low: str, start: int = 0, end: int | None = None) -> Iterator[Cand
         value = _add_up(amount, words)
         value = value / parts[match['part']] if match['part'] else value
         value += Fraction(1, parts[match['more']]) if match['more'] else Fraction(0)
+        if match['digits']:
+            value += Fraction('0.' + ''.join(str(words[digit]) for digit in match['digits'].split()))
         value = -value if match['sign'] else value
         yield Candidate(f'{float(value):.15g}' if value.denominator > 1 else str(value), *match.span())
     for match in _CHINESE_NUMBER.finditer(low, start, end):
@@ -84,7 +92,8 @@ def spell_out(low: str, start: int = 0, end: int | None = None) -> Iterator[Cand
             continue
         below, _, above = match[0].removeprefix('百分之').lstrip('负').partition('分之')
         sign = '-' if match[0].startswith('负') else ''
-        yield Candidate(sign + (f'{_chinese(above)}/{_chinese(below)}' if above else _chinese(below)), *match.span())
+        value_in_words = f'{int(_chinese(above)) / int(_chinese(below)):.15g}' if above else _chinese(below)
+        yield Candidate(sign + value_in_words, *match.span())
 
 
 def _add_up(amount: list[str], words: dict[str, Fraction]) -> Fraction:

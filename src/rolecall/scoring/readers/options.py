@@ -25,13 +25,15 @@ _AFTER = re.compile(
     r'\s{0,80}[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|</|\s{0,80}(?:\n|\Z)|\s[-–—(|]|\s{0,80}[一-鿿✓✔✅✗✘❌→—–]|[-–—]\s)'
 )
 _BECAUSE = re.compile(
-    r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que)(?![a-z])'
+    r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que'
+    r'|for sure|for certain|without a doubt|i think|i guess|i believe|definitely|obviously|probably|clearly'
+    r'|it is)(?![a-z])'
     r'|\s[A-Z]|\s?因'
 )
 _OPERATOR = re.compile(
     r'\s?(?:<(?!/)|[=>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
 )
-_VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\∪∩])\s?|[A-Za-z]\(|\w\||\b(?:implies|entails) )\Z')
+_VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\∪∩])\s?|[A-Za-z]\(|\w\||\d[ ]{1,9}|\b(?:implies|entails) )\Z')
 _SMALL = re.compile(r'[\s("*\[]*(?P<x>[a-z])(?=[\s.,;:)"\'*\]]|\Z)')
 _SMALL_FIRST = re.compile(r'\W*(?P<x>[a-z])[.)]\s')
 _ITEM = re.compile(
@@ -41,8 +43,15 @@ _PRONOUN = re.compile(r'\s(?:it|he|she|they|this|that|we|you|i|there)\b', re.IGN
 _IF = re.compile(r'(?<![a-z])(?:if|wenn|falls)(?![a-z])|如果')
 _CLAIM = re.compile(r'(?:is|are|was|\'s|’s)\s+(?P<not>not\s+)?(?P<word>correct|right|true|false|incorrect|wrong)\W*\Z')
 _PREPOSITION = re.compile(r'(?<![a-z])(?:of|and|to|from|with|at|in|on|by|for|per|or|than|through|into)\s\Z')
-_LABEL = re.compile(rf'{CUES.any_of("option")}|\A\W*\d{{1,2}}[.)]\s')
+_LABEL = re.compile(
+    rf'{CUES.any_of("option")}|\A\W*\d{{1,2}}[.)]\s|\A\W*(?:so|therefore|thus|hence|also|donc|entonces)\W+|\A(?:所以|因此)'
+)
+_TEXT_END = re.compile(
+    r'[\s"\'*)]*(?:[.,;:(!—–。，]|\Z|\s(?:because|since|as|which|who|that|and not|not|weil|car|porque)\b)'
+)
 _CONDITION = re.compile(r'\s(?:if|when|falls|wenn|si)\s')
+_SMALL_LIST = re.compile(r'[\W_]*[a-j](?:(?:[\W_]+|\s+and\s+)[a-j])+[\W_]*')
+_COMPLEMENTS = re.compile(r'(\w+) (?:in|un|im|ir|non|non-|not |dis)\1|true false')
 _PAIRS = (
     ('yes', 'no'),
     ('true', 'false'),
@@ -77,12 +86,19 @@ def _words(words: tuple[str, ...]) -> re.Pattern[str]:
     )
 
 
+@lru_cache(maxsize=16)
+def _whole(role: str) -> re.Pattern[str]:
+    """A sentence that is nothing but yes or no in other words: `It does not.`"""
+    return re.compile(rf'\W*(?:{CUES.any_of("conclude")}\W*)?{CUES.any_of(role)}\W*')
+
+
 class Options:
     """The options of a question: letters with their texts, or words. A `Family`."""
 
-    def __init__(self, labels: Sequence[str], texts: Sequence[str] = ()) -> None:
+    def __init__(self, labels: Sequence[str], texts: Sequence[str] = (), *, several: bool = False) -> None:
         self.labels = tuple(labels)
-        self.lettered = all(len(label) == 1 and label.isascii() and label.isupper() for label in labels)
+        self.several = several
+        self.lettered = is_lettered(labels)
         self.texts = {_fold(text): label for label, text in zip(labels, texts, strict=False) if _fold(text)}
         self.values: dict[str, str] = {}
         if self.lettered:
@@ -98,6 +114,7 @@ class Options:
         for good, bad in _PAIRS:
             if set(self.values) == {good, bad}:
                 yes = dict.fromkeys(CUES.words('also_yes'), self.values[good])
+                self._pair = {'whole_no': self.values[bad], 'whole_yes': self.values[good]}
                 return yes | dict.fromkeys(CUES.words('also_no'), self.values[bad])
         return {}
 
@@ -115,7 +132,7 @@ class Options:
             return
         letters = [match.span() for match in self.pattern.finditer(page.text, start, end)]
         bracketed, called = _small_letters(''.join(self.labels))
-        small = [match.span('x') for match in bracketed.finditer(page.text, start, end)]
+        small = [match.span('x') for match in bracketed.finditer(page.text, start, end) if head]
         small += [
             match.span('x') for match in called.finditer(page.low, start, end) if page.text[match.start('x')].islower()
         ]
@@ -123,7 +140,13 @@ class Options:
             if stop - begin == 1:
                 yield Candidate(page.text[begin].upper(), begin, stop)
             elif len(set(page.text[begin:stop])) == stop - begin:
-                yield Candidate(None, begin, stop)
+                yield Candidate(self._combine(page, begin, stop), begin, stop)
+
+    def _combine(self, page: Page, start: int, end: int) -> str | None:
+        """The letters of a list in order, where several may be right; `A or B` leaves it open."""
+        if not self.several or CUES.either.search(page.low, start, end):
+            return None
+        return ''.join(sorted(set(''.join(self.pattern.findall(page.text, start, end)))))
 
     def _is_option(self, page: Page, mention: Candidate, *, direct: bool = False) -> bool:
         """Whether a letter stands for an option, not for an article, a variable or a name."""
@@ -167,23 +190,36 @@ class Options:
 
     def _joined(self, page: Page, left: Candidate, right: Candidate) -> bool:
         """Whether two mentions are items of one list; in `B, C is wrong` they are not."""
+        if self.several and page.text[left.end : right.start].isspace():
+            return True
         match = CUES.joins.match(page.low, left.end, right.start) if right.start - left.end < 30 else None
         if match is None or match.end() < right.start:
             return False
         judged = CUES.wrong.match(page.low, right.end, right.end + 40) or CUES.right.match(
             page.low, right.end, right.end + 40
         )
-        return not judged or any(
-            word in page.low[left.end : right.start] for word in (' and ', ' or ', '和', '、', '或', '/')
-        )
+        return not judged or page.low[left.end : right.start].strip(' ,，)("*') != ''
+
+    def _small_list(self, page: Page, start: int, end: int) -> Candidate | None:
+        """A list of small letters, where several may be right: `a, c`."""
+        if not self.several or not _SMALL_LIST.fullmatch(page.text, start, end):
+            return None
+        chosen = ''.join(sorted(set(re.findall(r'\b[a-z]\b', page.text[start:end])))).upper()
+        return Candidate(chosen, *page.strip(start, end)) if set(chosen) <= set(self.labels) else None
 
     def _settle(self, page: Page, chosen: list[Candidate], place: int) -> Candidate | None:
         """One of the mentions; without a value if it is an item of a list."""
-        at = place % len(chosen)
-        for left, right in pairwise(chosen[max(0, at - 1) : at + 2]):
-            if left.value != right.value and self._joined(page, left, right):
-                return Candidate(None, left.start, right.end)
-        return chosen[at]
+        first = last = at = place % len(chosen)
+        while 0 < first > at - len(self.labels) and self._joined(page, chosen[first - 1], chosen[first]):
+            first -= 1
+        while last + 1 < min(len(chosen), at + len(self.labels)) and self._joined(page, chosen[last], chosen[last + 1]):
+            last += 1
+        if len({mention.value for mention in chosen[first : last + 1]}) > 1:
+            begin, stop = chosen[first].start, chosen[last].end
+            return Candidate(self._combine(page, begin, stop), begin, stop)
+        if self.lettered and CUES.or_another.match(page.text, chosen[last].end):
+            return Candidate(None, chosen[last].start, chosen[last].end)
+        return chosen[place]
 
     def _by_text(self, page: Page, start: int, end: int, *, whole: bool) -> Candidate | None:
         """The option whose text a part begins with, or is."""
@@ -207,7 +243,9 @@ class Options:
     chooses = True
 
     def declared(self, page: Page, start: int, end: int) -> Candidate | None:
-        return self.fills(page, start, end) or self.follows(page, start, end)
+        candidate = self.fills(page, start, end) or self.follows(page, start, end)
+        measured = candidate and self.lettered and re.search(r'\d', page.text[start : candidate.start])
+        return None if measured and not self._is_called(page, candidate) else candidate  # type: ignore[arg-type]
 
     def heads(self, page: Page, start: int, end: int) -> Candidate | None:
         return self.fills(page, start, end) or self.leads(page, start, end)
@@ -216,13 +254,13 @@ class Options:
         article = CUES.article.match(page.low, start, min(end, start + 80))
         begin = article.end() if article else start
         stop = min(page.sentence_end(begin, end), begin + 160)
+        chosen = self._chosen(page, begin, max(stop, min(end, begin + 2)), head=True)
+        if len({mention.value for mention in chosen if page.text[mention.start].islower()}) > 1 and self.lettered:
+            return None  # parts of an answer
         small = _SMALL.match(page.text, begin, end) if self.lettered else None
         if small and small['x'].upper() in self.labels and not re.match(r'[ai]\s+[a-z]', page.text[small.start('x') :]):
             return Candidate(small['x'].upper(), *small.span('x'))
         by_text = self._by_text(page, begin, stop, whole=False)
-        chosen = self._chosen(page, begin, max(stop, min(end, begin + 2)), head=True)
-        if len({mention.value for mention in chosen if page.text[mention.start].islower()}) > 1 and self.lettered:
-            return None  # parts of an answer
         if not chosen or chosen[0].start - begin > _FILLER or (by_text and chosen[0].start > by_text.start):
             return by_text
         line = page.text.rfind('\n', start, chosen[0].start) + 1
@@ -235,15 +273,21 @@ class Options:
         chosen = [mention for mention in chosen if end - mention.end < 3 or self._is_option(page, mention)]
         if chosen and end - chosen[-1].end <= _FILLER:
             return self._settle(page, chosen, -1)
-        return self._by_text(page, *page.strip(start, end), whole=True)
+        return self._by_text(page, *page.strip(start, end), whole=False)
 
     def fills(self, page: Page, start: int, end: int) -> Candidate | None:
         if end - start > 400:
             return None
+        if small_list := self._small_list(page, start, end):
+            return small_list
         if by_text := self._by_text(page, *page.strip(start, end), whole=True):
             return by_text
         if self.lettered and (small := re.compile(r'[\W_]*(?P<x>[a-z])[\W_]*').fullmatch(page.text, start, end)):
             return Candidate(small['x'].upper(), *small.span('x')) if small['x'].upper() in self.labels else None
+        if len(self.values) > len(self.labels) and end - start < 60:
+            for role, label in self._pair.items():
+                if _whole(role).fullmatch(page.low, start, end):
+                    return Candidate(label, *page.strip(start, end))
         mentions = list(self._find(page, start, end, head=True))
         if not mentions or _LABEL.sub('', page.low[start : mentions[0].start]).strip(_AROUND):
             return None
@@ -252,7 +296,9 @@ class Options:
             if len({mention.value for mention in mentions}) == 1 and not rest.strip(_AROUND):
                 return mentions[-1]
             listed = all(self._joined(page, left, right) for left, right in pairwise(mentions))
-            return Candidate(None, first.start, mentions[-1].end) if listed and not rest.strip(_AROUND) else None
+            listed = listed and not rest.strip(_AROUND)
+            span = first.start, mentions[-1].end
+            return Candidate(self._combine(page, *span), *span) if listed else None
         if not _LABEL.sub('', rest.lower()).strip(_AROUND + '项') and not re.search('[✗✘❌✖]', rest):
             return first
         if not self.lettered or self._in_a_list(page, start, end):
@@ -279,6 +325,10 @@ class Options:
             return (
                 by_text if page.text[by_text.end : by_text.end + 2].strip()[:1] in ('', *'.,;:!()-–—*"\'。，') else None
             )
+        if len(self.values) > len(self.labels):
+            for role, label in self._pair.items():
+                if (whole := _whole(role).match(page.low, start, stop)) and _TEXT_END.match(page.low, whole.end() - 1):
+                    return Candidate(label, start, whole.end())
         small = _SMALL_FIRST.match(page.text, start, end) if self.lettered else None
         mentions = list(self._find(page, start, max(stop, min(end, start + 4)), head=True))
         if small and small['x'].upper() in self.labels and len(page.text) - small.end() < 80:
@@ -286,8 +336,8 @@ class Options:
         if not mentions or _LABEL.sub('', page.low[start : mentions[0].start]).strip(_AROUND):
             return None
         first = mentions[0]
-        if page.text[first.start].islower() and '(b)' in page.text[first.end : end]:
-            return None  # parts of an answer
+        if self.lettered and page.text[first.start].islower() and (end - first.end > 80 or '(b)' in page.text[:end]):
+            return None  # the first part of an answer
         tail = page.text[first.end : min(end, first.end + 60)]
         asked = tail.lstrip(')]*" ')[:1] in ('?', '？') and re.search(r'\w', tail)
         listed = len(mentions) > 1 and self._joined(page, first, mentions[1])
@@ -306,7 +356,8 @@ class Options:
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
         chosen = self._chosen(page, start, end)
-        lately = end - _LATELY
+        cut = self.lettered and page.is_cut(end)
+        lately = page.last_sentence(start, end)[0] if cut else end - _LATELY
         ends: list[Candidate] = []
         accepted: dict[str, Candidate] = {}
         for at, mention in enumerate(chosen):
@@ -321,16 +372,35 @@ class Options:
                 continue
             right = CUES.right.match(page.low, mention.end, limit)
             asked = page.text[page.sentence_end(mention.end, end) :][:1] in ('?', '？')
-            if right and not (asked and '?' not in right[0]):
-                accepted[mention.value] = mention
+            if right and not (asked and '?' not in right[0]) and (mention.start >= lately or not cut):
+                accepted[settled.value] = mention
                 ends.append(mention)
             elif concluded:
                 ends.append(mention)
+        if len(accepted) > 1 and self.several:
+            first = next(iter(accepted.values()))
+            return Candidate(''.join(sorted(set(''.join(accepted)))), first.start, ends[-1].end)
         if len(accepted) > 1 and ends[-1] in accepted.values():
             before, last = list(accepted.values())[-2:]
             contrast = CUES.contrast.search(page.low, before.end, last.start)
-            return last if contrast or self._is_concluded(page, last, start) else None
-        return ends[-1] if ends else self._judged(page, start, end) or self._only_one(page, start, end)
+            if contrast or self._is_concluded(page, last, start):
+                return last
+            return self._only_one(page, start, end) if self.lettered else None
+        if ends:
+            return (
+                Candidate(next(iter(accepted)), ends[-1].start, ends[-1].end) if self.several and accepted else ends[-1]
+            )
+        return self._judged(page, start, end) or self._only_one(page, start, end) or self._opposite(page, start, end)
+
+    def _opposite(self, page: Page, start: int, end: int) -> Candidate | None:
+        """Of two words the one that is left, where the last sentence denies the other: `The argument is not valid.`"""
+        if self.lettered or not _COMPLEMENTS.fullmatch(' '.join(sorted(self.labels, key=len)).lower()):
+            return None
+        named = list(self._find(page, *page.last_sentence(start, end)))
+        if len(named) != 1 or not self._is_denied(page, named[0]):
+            return None
+        other = self.labels[self.labels.index(str(named[0].value)) - 1]
+        return Candidate(other, named[0].start, named[0].end)
 
     def _judged(self, page: Page, start: int, end: int) -> Candidate | None:
         """What a single sentence says of a claim, for yes and no: `That is correct.`, `The claim is false.`"""
@@ -385,7 +455,7 @@ class Options:
 
     def _ends(self, page: Page, mention: Candidate, stop: int) -> bool:
         """Whether a letter is the last word of a sentence, and not that of `the concentration of B`."""
-        begin = page.sentence_start(mention.start, 0)
+        begin = page.sentence_start(mention.start, max(0, mention.start - _LATELY))
         within = _PREPOSITION.search(page.low, max(0, mention.start - 12), mention.start)
         clause = page.clause_start(mention.start, begin)
         open_ = _IF.search(page.low, begin, mention.start) or CUES.others.find(page, clause, mention.start)
@@ -396,7 +466,7 @@ class Options:
         return opened or CUES.called.search(page.low, max(0, mention.start - 16), mention.start) is not None
 
     def _named_texts(self, page: Page, start: int, end: int) -> list[Candidate]:
-        """The option whose text a sentence ends with, if it has no other text; of overlapping ones the longest."""
+        """The only option whose text a sentence names as its answer; of overlapping ones the longest."""
         places = []
         for text, label in self.texts.items() if end - start <= 300 else ():
             at, after = page.low.find(text, start, end), 0
@@ -411,8 +481,10 @@ class Options:
             if large.start <= small.start < small.end <= large.end and small != large
         }
         outer = [place for place in places if place not in inner and not self._is_denied(page, place)]
-        ends = len(outer) == 1 and not page.low[outer[0].end : end].strip(_AROUND)
-        return outer if ends else []
+        if len(outer) != 1:
+            return []
+        subject = not page.low[start : outer[0].start].strip(_AROUND)
+        return outer if subject or _TEXT_END.match(page.low, outer[0].end, end) else []
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
         chosen = self._chosen(page, start, end) or list(self._find(page, start, end))
@@ -420,6 +492,11 @@ class Options:
 
     def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
         return list(self._find(page, max(start, end - 300), end))
+
+
+def is_lettered(labels: Sequence[str]) -> bool:
+    """Whether options are called A, B, C, … and not by words."""
+    return all(len(label) == 1 and label.isascii() and label.isupper() for label in labels)
 
 
 def _fold(text: str) -> str:

@@ -17,7 +17,8 @@ _END = re.compile(
 )
 _LONGEST = 300
 _COPULA = re.compile(
-    r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|ist|heißt|war|sondern|est|était|mais|es|era|sino|è|é)|[\'’]s)\s+|\A(?:in|on|at)\s|[是为]'
+    r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|ist|sind|heißt|heißen|war|waren|sondern|est|sont|était|mais|es|son|era'
+    r'|sino|è|é|sono|são)|[\'’]s)\s+|\A(?:in|on|at)\s|[是为]'
 )
 
 
@@ -89,7 +90,7 @@ class Phrases:
         return phrase if named and not CUES.corrects.find(page, phrase.start, phrase.end) else None
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
-        begin, stop = page.strip(start, end, ' \t\r\n')
+        begin, stop = page.strip_raw(start, end)
         return Candidate(page.raw[begin:stop], begin, stop) if stop > begin else None
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
@@ -100,27 +101,52 @@ class Phrases:
 
 
 def short_phrases(reply: str) -> set[str]:
-    """What a reply of one sentence may be said to answer: what it emphasises, what it says of its subject, its subject.
+    """What a reply of one sentence may be said to answer: what it emphasises or ends with, or its subject.
 
     >>> sorted(short_phrases('The capital of France is Paris.')), short_phrases('It was **Neil Armstrong**, in 1969.')
     (['Paris'], {'Neil Armstrong'})
+    >>> sorted(short_phrases('Ada Lovelace wrote it in 1843.'))
+    ['1843', 'Ada Lovelace']
     """
     text = reply.strip()
     bold = re.findall(r'\*\*([^*\n]{1,80})\*\*', text)
     if len(bold) == 1 and not bold[0].endswith(':'):
         return {str(bold[0]).strip(' .')}
-    if '\n' in text or len(text) > _LONGEST or re.search(r'(?<!\b[A-Z])(?<!\b(?:Dr|Mr|St))[.!?。]\s+\S', text):
+    text = _QUESTION.sub('', text)
+    sentence = re.sub(r'(\b[A-Z])\.(?=\s[A-Z])', '\\1\u2024', text)  # `J. K. Rowling` is not three sentences
+    if '\n' in text or len(text) > _LONGEST or re.search(r'(?<!\b(?:Dr|Mr|St))(?<!\bMrs)[.!?。]\s+\S', sentence):
         return set()
-    phrases = [
-        text[match.end() :] for match in _COPULA.finditer(text.lower()) if not _NEGATED.match(text.lower(), match.end())
-    ]
-    if subject := _SUBJECT.match(text):
-        phrases.append(subject[1])
-    if aside := _ASIDE.match(text):
-        phrases.append(aside[1])
-    return {re.split(_END, phrase)[0].rstrip('.。!？ ').strip('"“”') for phrase in phrases if phrase.strip()}
+    low = sentence.lower()
+    answered = [sentence] if text != reply.strip() else []
+    phrases = [sentence[match.end() :] for match in _COPULA.finditer(low) if not _NEGATED.match(low, match.end())]
+    denied = re.search(_NEGATED, low) is not None
+    phrases += [match[1] for pattern in (_SUBJECT, _ASIDE, _LABELLED) if (match := pattern.match(sentence))]
+    if not denied:
+        phrases += [match[1] for pattern in (_NAME, _PLACE) if (match := pattern.search(sentence))]
+    pieces = {
+        re.split(_END, phrase)[0].rstrip('.。!？ ').strip('"“”') for phrase in (*phrases, *answered) if phrase.strip()
+    }
+    return {piece.replace('\u2024', '.') for piece in pieces}
 
 
-_NEGATED = re.compile(r'(?:not|nicht|pas|no|never)\b|不')
-_SUBJECT = re.compile(r'((?:[A-Z0-9][\w.\'’-]*\s){1,5})(?:is|was|are|were)\s+(?:the|a|an)\s')
+_NEGATED = re.compile(r'\b(?:not|nicht|pas|no|never|nor)\b|n[\'’]t\b|不')
+_QUESTION = re.compile(r'\A[^.!?\n]{3,120}[?？]\s*(?=\S)')
+_SUBJECT = re.compile(r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were)\s+(?:the|a|an)\s')
+_NAME = re.compile(r'\A((?:[A-Z][\w.\'’-]*\s){2,4})(?=[a-zà-ÿ])')
+_PLACE = re.compile(
+    r'\s(?:in|on|at|by|during|i\.e\.|while|from|von|de|am|im|par|por|en)\s((?:the\s)?[A-Z0-9][^.!?。]{0,60}?)[.!]?\Z'
+)
+_LABELLED = re.compile(r'\A[^:：\n]{1,30}[:：]\s*(\S[^:：\n]*)\Z')
 _ASIDE = re.compile(r'([^()]{2,80}?)\s\([^()]{1,60}\)\.?\Z')
+_ITEM = re.compile(r'\s*(?:[,;，；、\n]|(?<!\w)(?:and|und|et|y|&)(?!\w)|和|与|以及)\s*')
+_BULLET = re.compile(r'^\s*(?:[-*•]|\d{1,2}[.)])\s+', re.MULTILINE)
+
+
+def list_items(text: str) -> list[str]:
+    """The items of a list in words, of bullets, or of an array.
+
+    >>> list_items('red, green and blue'), list_items('1. red\\n2. blue'), list_items('["a", "b"]')
+    (['red', 'green', 'blue'], ['red', 'blue'], ['a', 'b'])
+    """
+    pieces = _ITEM.split(_BULLET.sub('', text.strip().strip('.。')))
+    return [item for piece in pieces if (item := piece.strip(' []{}()"\'“”`*'))]

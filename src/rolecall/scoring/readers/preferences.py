@@ -38,8 +38,8 @@ _BARE = re.compile(
     r'|(?P<x>[ABC12mM]|[ab](?=\)))\+{0,2}(?![A-Za-z0-9\'’]|\s+[a-z]))'
 )
 _RELATION = re.compile(
-    r'(?<![\w<>=])(?P<left>[ABab])\s*(?P<sign>>{1,3}|<{1,3}|={1,2}|≫|≪)\s*(?P<right>[ABab])(?![\w<>=])'
-    r'|(?<![\w])(?P<side>[AB])(?P<plus>\+{1,2})(?![\w+])'
+    r'(?P<left>[ABab])(?<![\w<>=].)(?:\s*(?P<sign>>{1,3}|<{1,3}|={1,2}|≫|≪)\s*(?P<right>[ABab])(?![\w<>=])'
+    r'|(?P<plus>\+{1,2})(?![\w+]))'
 )
 
 
@@ -100,7 +100,7 @@ class Sides(Options):
 def _lean(match: re.Match[str]) -> Preference | None:
     """What a relation (`A>>B`) or a grade (`B+`) says."""
     if match['plus']:
-        margin = len(match['plus']) / 2 * (1 if match['side'] == 'A' else -1)
+        margin = len(match['plus']) / 2 * (1 if match['left'] == 'A' else -1)
     elif match['left'].upper() == match['right'].upper():
         return None
     elif match['sign'][0] == '=':

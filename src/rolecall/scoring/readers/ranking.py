@@ -197,13 +197,11 @@ def _declared(page: Page, family: Family, start: int, end: int) -> Iterator[_Evi
         boxes = list(_boxes(raw, start, end))
         for at, (begin, stop) in _latest(enumerate(boxes)):
             if candidate := family.declared(page, begin, stop):
-                before = boxes[at - 1] if at else (begin, begin)
-                if (
-                    not family.chooses
-                    and _BETWEEN.fullmatch(raw, before[1], begin)
-                    and (other := family.declared(page, *before))
-                ):
-                    candidate = Candidate(f'{other.value}, {candidate.value}', other.start, candidate.end)
+                while not family.chooses and at and _BETWEEN.fullmatch(raw, boxes[at - 1][1], boxes[at][0]):
+                    at -= 1
+                    other = family.declared(page, *boxes[at])
+                    if other is not None:
+                        candidate = Candidate(f'{other.value}, {candidate.value}', other.start, candidate.end)
                 yield _Evidence(begin, 'box', 'stated', candidate)
                 break
     if '####' in raw:
@@ -263,17 +261,26 @@ def _boxes(raw: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _statement(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
     """The last statement of the reply's own that has an answer behind or before it."""
+    conditional: _Evidence | None = None
     for stop, begin, follows in islice(_find_statements(page, family, start, end), _MOST_STATEMENTS):
+        sentence = page.sentence_start(begin, start)
         if follows:
             candidate = family.follows(page, stop, end)
             rule = 'statement'
+            if candidate is None and CUES.refuses.find(page, stop, min(page.sentence_end(stop, end), stop + 40)):
+                candidate = Candidate(None, begin, stop)
         else:
-            candidate = family.precedes(page, page.sentence_start(begin, start), stop)
+            candidate = family.precedes(page, sentence, stop)
             rule = 'is the answer'
         if candidate is None or not _is_own(page, begin, stop if follows else begin, candidate, start, end):
             continue
-        return _Evidence(begin, rule, 'stated', candidate)
-    return None
+        evidence = _Evidence(begin, rule, 'stated', candidate)
+        if not (family.chooses and CUES.condition.match(page.low, sentence, begin)):
+            return conditional or evidence
+        if conditional is not None and conditional.candidate.value != candidate.value:
+            return conditional._replace(candidate=Candidate(None, candidate.start, conditional.candidate.end))
+        conditional = conditional or evidence
+    return conditional
 
 
 def _find_statements(page: Page, family: Family, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
@@ -322,7 +329,8 @@ def _alone(page: Page, family: Family, start: int, end: int) -> _Evidence | None
     line_end = page.text.find('\n', begin, stop)
     spans = [('reply', begin, stop)]
     if line_begin > begin:
-        spans += [('last line', line_begin, stop), ('first line', begin, line_end)]
+        spans += [('last line', line_begin, stop)]
+        spans += [('first line', begin, line_end)] * (page.text[line_end - 1] != ':')  # not a heading
     for rule, first, last in spans:
         if candidate := family.fills(page, first, last):
             return _Evidence(candidate.start, rule, 'stated', candidate)

@@ -7,11 +7,12 @@ place, so that positions in a page are positions in the stored reply.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from rolecall.scoring.readers.cues import CUES, Finder
+from rolecall.scoring.readers.cues import CUES, WORD
 
 Certainty = Literal['stated', 'concluded', 'inferred']
 
@@ -24,10 +25,11 @@ _MARKUP = re.compile(
     r'|\\(?:text|textbf|textit|mathrm|mathbf|mathsf|displaystyle|bf|rm)(?![a-z])\s?\{?'
 )
 """What is blanked, each beginning with its own sign, so that the search skips to it."""
-_WORD = re.compile('[a-z0-9]+')
+_BLOCK = 600
+"""Characters whose words are listed at once."""
 _SENTENCE_END = re.compile(
-    r'[\n。！？；]|[.!?;](?=["\'”’)\]*}]{0,4}(?:\s|$))(?<!\bi\.e.)(?<!\be\.g.)(?<!\b[RrMD][srS].)(?<!\bMrs.)(?<!\bvs.)'
-    r'(?<!\bSt.)(?<!approx.)'
+    r'[\n。！？；.!?;](?:(?<=[\n。！？；])|(?=["\'”’)\]*}]{0,4}(?:\s|$))'
+    r'(?<!\bi\.e.)(?<!\be\.g.)(?<!\b[RrMD][srS].)(?<!\bMrs.)(?<!\bvs.)(?<!\bSt.)(?<!approx.))'
 )
 _LONGEST_SENTENCE = 400
 
@@ -92,7 +94,7 @@ class Reading:
 class Page:
     """A reply, with its reasoning left out of `start` to `end`."""
 
-    __slots__ = ('_heads', '_letters', '_words', 'end', 'low', 'own_end', 'raw', 'start', 'text', 'unfinished')
+    __slots__ = ('_blocks', '_continental', 'end', 'low', 'own_end', 'raw', 'signs', 'start', 'text', 'unfinished')
 
     def __init__(self, reply: str) -> None:
         self.raw = reply
@@ -102,26 +104,39 @@ class Page:
         self.text = text
         low = text.lower()
         self.low = low if len(low) == len(text) else ''.join(sign.lower()[:1] for sign in text)
-        self._words = frozenset(_WORD.findall(self.low))
-        self._letters = frozenset(self.low)
-        self._heads: dict[Finder, tuple[tuple[str, re.Pattern[str]], ...]] = {}
+        self._blocks: dict[int, list[tuple[int, str]]] = {}
+        self._continental: bool | None = None
+        letters = frozenset() if self.low.isascii() else frozenset(self.low)
+        self.signs = frozenset(sign for sign in CUES.signs if sign[0] in letters and sign in self.low)
         start = reply.rfind('</think>') + len('</think>')
         self.start = start if start > 7 and reply[start:].strip() else 0
         self.unfinished = '<think>' in reply and '</think>' not in reply
         self.end = len(reply)
         self.own_end = self._find_next_question()
 
-    def heads_of(self, finder: Finder) -> tuple[tuple[str, re.Pattern[str]], ...]:
-        """The words that begin a cue of this finder and occur on this page."""
-        heads = self._heads.get(finder)
-        if heads is None:
-            heads = self._heads[finder] = finder.heads_on(self._words, self._letters, self.low)
-        return heads
+    def heads(self, start: int, end: int) -> list[tuple[int, str]]:
+        """The words of a part that a cue can begin with, with their places."""
+        blocks = range(start // _BLOCK, (max(end, 1) - 1) // _BLOCK + 1)
+        listed = self._blocks
+        words = [word for block in blocks for word in (listed[block] if block in listed else self._list_heads(block))]
+        return words[bisect_left(words, (start,)) : bisect_left(words, (end,))]
+
+    def _list_heads(self, block: int) -> list[tuple[int, str]]:
+        begin, low, heads = block * _BLOCK, self.low, CUES.heads
+        before = WORD.match(low, begin - 1) if begin else None  # a word that begins in the block before
+        words = WORD.finditer(low, before.end() if before else begin, begin + _BLOCK + 60)
+        self._blocks[block] = marks = [(match.start(), match[0]) for match in words if match[0] in heads]
+        while marks and marks[-1][0] >= begin + _BLOCK:
+            marks.pop()
+        return marks
 
     @property
     def continental(self) -> bool:
         """Whether the reply is in a language that writes `12.500,50`."""
-        return len(self._words & CUES.continental) > len(self._words & CUES.english)
+        if self._continental is None:
+            words = set(WORD.findall(self.low, 0, 10 * _BLOCK))
+            self._continental = len(words & CUES.continental) > len(words & CUES.english)
+        return self._continental
 
     def scopes(self) -> Iterator[tuple[int, int]]:
         """The reply up to the next question that a base model asks itself, then all of it."""
@@ -136,8 +151,10 @@ class Page:
 
     def sentence_start(self, position: int, start: int) -> int:
         """Where the sentence that holds `position` begins."""
+        since = max(start, position - _LONGEST_SENTENCE)
+        since = max(since, self.text.rfind('\n', since, position))
         begins = start
-        for match in _SENTENCE_END.finditer(self.text, max(start, position - _LONGEST_SENTENCE), position + 1):
+        for match in _SENTENCE_END.finditer(self.text, since, position + 1):
             begins = match.end() if match.end() <= position else begins
         return begins
 
@@ -145,6 +162,11 @@ class Page:
         """Where the clause that holds `position` begins, in its sentence."""
         marks = (',', '，', ';', ':', '. ', '? ', '! ', '。', '\n', ' but ', ' yet ', '但', '—')
         return max([start, *(self.low.rfind(mark, start, position) + 1 for mark in marks)])
+
+    def is_cut(self, end: int) -> bool:
+        """Whether a part breaks off in the middle of a long sentence."""
+        begin, stop = self.last_sentence(self.start, end)
+        return stop - begin > 60 and not self.text[stop:end].strip()
 
     def last_sentence(self, start: int, end: int) -> tuple[int, int]:
         """The last sentence of a part that has a letter or digit."""

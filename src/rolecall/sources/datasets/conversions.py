@@ -1,4 +1,4 @@
-"""Options and nested values of rows, in any of the usual forms, as columns."""
+"""Convert records of public benchmarks to the rows their templates expect: one small function each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rolecall.sources.datasets.rows import Row
+
+__all__: list[str] = []
 
 LETTERS = 'ABCDEFGHIJKLMNOP'
 PASSAGES = ('context', 'passage', 'document', 'article', 'story', 'paragraph', 'text', '上下文', '材料', '文章')
@@ -106,6 +108,96 @@ def flatten(row: Row) -> dict[str, Any]:
     return flat
 
 
+def agieval_v2(row: Row) -> Row:
+    label = row['label'] or row['answer']
+    if isinstance(label, list):
+        label = ''.join(map(str, label))
+    return {
+        'question': (row['passage'] or '') + row['question'],
+        'options': '\n'.join(row['options'] or ()),
+        'label': label if label is None else str(label),
+    }
+
+
+def agieval(row: Row, name: str) -> Row:
+    """The question laid out as the benchmark's own zero-shot prompt for the exam `name`."""
+    chinese = name.startswith(('gaokao', 'logiqa-zh', 'jec')) and name != 'gaokao-english'
+    question = (row['passage'] or '') + ('问题：' if chinese else 'Q: ') + row['question']
+    if name in ('math', 'gaokao-mathcloze'):
+        prompt = f'{question}\n' + ('答案：' if chinese else 'A: The answer is')
+    else:
+        count = len(row['options'])
+        last = LETTERS[(count if count > 1 else 4 if chinese else 5) - 1]
+        choices = ('选项：' if chinese else 'Answer Choices: ') + ' '.join(row['options'])
+        ending = f'答案：从A到{last}, 我们应选择' if chinese else f'A: Among A through {last}, the answer is'
+        prompt = f'{question} {choices}\n{ending}'
+    return {'problem_input': prompt, 'label': row['label'] or row['answer']}
+
+
+def aime2024(row: Row) -> Row:
+    return {**row, 'question': row['origin_prompt'], 'answer': row['gold_answer']}
+
+
+def arc(row: Row) -> Row:
+    choices = row['question']['choices']
+    labels = [choice['label'] for choice in choices]
+    return {
+        'question': row['question']['stem'],
+        'answerKey': LETTERS[labels.index(row['answerKey'])],
+        **{f'text{letter}': choice['text'] for letter, choice in zip('ABCD', choices, strict=True)},
+    }
+
+
+def boolq(row: Row) -> Row:
+    return {**row, 'answer': int(_is_true(row['label']))}
+
+
+def boolq_v2(row: Row) -> Row:
+    return {**row, 'label': 'A' if _is_true(row['label']) else 'B'}
+
+
+def boolq_v3(row: Row) -> Row:
+    _, _, passage = row['passage'].partition(' -- ')
+    return {**row, 'passage': passage, 'question': _capital(row['question'])}
+
+
+def ceval(row: Row) -> Row:
+    return {'explanation': '', 'answer': '', **row}
+
+
+def cmmlu(row: Row) -> Row:
+    return {'question': row['Question'], **{letter: row[letter] for letter in 'ABCD'}, 'answer': row['Answer']}
+
+
+def gpqa(row: Row, index: int) -> Row:
+    """The four answers, turned by one place from row to row so that the right one is not always the first."""
+    right = row['Correct Answer']
+    answers = [right, *(row[f'Incorrect Answer {number}'] for number in (1, 2, 3))]
+    turn = (index + 1) % 4
+    options = answers[turn:] + answers[:turn]
+    return {'question': row['Question'], **label_options(options), 'answer': LETTERS[options.index(right)]}
+
+
+def hellaswag(row: Row) -> Row:
+    return {'ctx': row['query'].split(': ', 2)[-1], **label_options(row['choices']), 'label': row['gold']}
+
+
+def hellaswag_v2(row: Row) -> Row:
+    return {'ctx': row['query'].split(': ', 1)[-1], **label_options(row['choices']), 'label': LETTERS[row['gold']]}
+
+
+def hellaswag_v3(row: Row) -> Row:
+    return {'query': row['query'], **label_options(row['choices']), 'gold': row['gold']}
+
+
+def ifeval(row: Row) -> Row:
+    return {'prompt': row['prompt'], 'reference': row}
+
+
+def math(row: Row) -> Row:
+    return {'problem': row['problem'], 'solution': last_boxed(row['solution'])}
+
+
 def last_boxed(text: str) -> str | None:
     r"""The content of the last `\boxed{…}` in a solution, or None.
 
@@ -119,3 +211,119 @@ def last_boxed(text: str) -> str | None:
         if depth == 0:
             return rest[1:place]
     return None
+
+
+def mbpp(row: Row) -> Row:
+    tests = '\n'.join(row['test_list'])
+    return {
+        **row,
+        'test_case': row['test_list'],
+        'test_list': tests,
+        'test_list_2': tests,
+        'test_column': {'test_list_2': tests, 'task_id': row['task_id']},
+    }
+
+
+def sanitized_mbpp(row: Row) -> Row:
+    return drop_columns({**mbpp(row), 'text': row['prompt']}, 'prompt', 'test_case')
+
+
+def mmlu_pro(row: Row) -> Row:
+    pairs = zip(LETTERS, row['options'], strict=False)
+    options = {letter: f'{letter}. {option}\n' for letter, option in pairs if option != 'N/A'}
+    return {
+        **row,
+        'options_str': ''.join(options.values()).strip(),
+        'answer_string': options.get(row['answer'], ''),
+        'cot_content': row['cot_content'].removeprefix("A: Let's think step by step.").strip(),
+    }
+
+
+def mt_bench_turns(row: Row) -> Row:
+    """Both turns as lists, for multi-turn templates; without reference answers the answers are empty."""
+    turns = row['turns'] if 'turns' in row else row['prompt']
+    return {'id': row['question_id'], 'question': turns, 'answer': row.get('reference') or [''] * len(turns)}
+
+
+def mt_bench_dialogue(row: Row) -> Row:
+    dialogue, capability = row['dialogue'], row['capability']
+    questions = ' '.join(turn['content'] for turn in dialogue if turn['role'] == 'user')
+    others = {**row['others'], 'round': len(dialogue) // 2, 'question': questions}
+    judge = {'capability': capability, 'others': others}
+    return {'dialogue': dialogue, 'capability': capability, 'others': others, 'judge': judge}
+
+
+def piqa(row: Row) -> Row:
+    return {**drop_columns(row, 'id'), 'label': int(row['label'])}
+
+
+def piqa_v2(row: Row) -> Row:
+    label = int(row['label'])
+    return {**drop_columns(row, 'id', 'label'), 'answer': 'NULL' if label < 0 else LETTERS[label]}
+
+
+def piqa_v3(row: Row) -> Row:
+    """Capitals as a reader expects them: an ending that continues the goal starts small."""
+    goal = _capital(row['goal'])
+    fit = _capital if goal.endswith(('?', '.')) else _small
+    return {**piqa(row), 'goal': goal, 'sol1': fit(row['sol1']), 'sol2': fit(row['sol2'])}
+
+
+def race(row: Row) -> Row:
+    return {
+        'article': row['article'],
+        'question': row['question'],
+        **label_options(row['options']),
+        'answer': row['answer'],
+    }
+
+
+def siqa(row: Row) -> Row:
+    return {**row, 'label': int(row['label'])}
+
+
+def siqa_v2(row: Row) -> Row:
+    label = int(row['label'])
+    answers = {letter: row[f'answer{letter}'] for letter in 'ABC'}
+    candidates = [[f'{letter}. {answer}', letter, answer] for letter, answer in answers.items()]
+    return {
+        **row,
+        'all_labels': {'candidates': candidates, 'label': label - 1},
+        'label': LETTERS[label - 1],
+    }
+
+
+def siqa_v3(row: Row) -> Row:
+    options = {letter: row[f'answer{letter}'] for letter in 'ABC'}
+    rest = drop_columns(row, 'answerA', 'answerB', 'answerC', 'label')
+    return {**rest, **options, 'answer': LETTERS[int(row['label']) - 1]}
+
+
+def winogrande(row: Row) -> Row:
+    sentence = row['sentence']
+    return {
+        'prompt': sentence,
+        'only_option1': row['option1'],
+        'only_option2': row['option2'],
+        'opt1': sentence.replace('_', row['option1']),
+        'opt2': sentence.replace('_', row['option2']),
+        'answer': row['answer'],
+        'cont': sentence.split('_')[1],
+    }
+
+
+def winogrande_v2(row: Row) -> Row:
+    answer = row['answer']
+    return {**winogrande(row), 'answer': LETTERS[int(answer) - 1] if answer != '' else 'NULL'}
+
+
+def _is_true(label: Any) -> bool:
+    return str(label).lower() == 'true'
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _small(text: str) -> str:
+    return text[:1].lower() + text[1:]
