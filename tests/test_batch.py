@@ -21,9 +21,9 @@ from helpers import bot, human, template
 from rolecall import ConfigError
 from rolecall.errors import RunError
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.models.anthropic.batches import AnthropicBatches
+from rolecall.models.anthropic.model import AnthropicBatches
 from rolecall.models.http.batches import encode_entry
-from rolecall.models.openai.batches import OpenAIBatches
+from rolecall.models.openai.model import OpenAIBatches
 from rolecall.runs import collect_run, run_config
 from rolecall.runs.batches import collection, submission
 from rolecall.runs.batches.ledger import BatchLedger

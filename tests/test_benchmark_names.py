@@ -203,7 +203,7 @@ def test_a_run_that_is_resumed_on_other_rows_says_so(tmp_path: Path, capsys: pyt
         assert main(command) == 0
         assert ('its rows have changed since this run began' in ' '.join(capsys.readouterr().err.split())) is changed
         manifest = rolecall.RunReader('r').manifest()
-        assert len(manifest['pairs'][0]['rows']) == 32
+        assert len(manifest['pairs'][0]['parts']['rows']) == 32
         _write_rows(tmp_path / 'data' / 'gsm8k' / 'test.jsonl', [{'question': '8 + 8?', 'answer': '#### 16'}])
 
 

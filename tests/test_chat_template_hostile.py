@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from chat_template_corpus import FAMILIES
 from rolecall.core.render import metering
+from rolecall.core.render.chat_program import ENVIRONMENT
 from rolecall.core.render.chat_template import MAX_CHARS, MAX_STEPS, ChatTemplate
-from rolecall.core.render.jinja_sandbox import ENVIRONMENT
 from rolecall.core.render.metering import WorkExceededError, WorkMeter, spend
 from rolecall.errors import RenderError
 

@@ -364,8 +364,8 @@ def test_only_a_line_feed_ends_a_line_of_a_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize('length', [2, 8, 40], ids=['too short', 'short', 'long'])
 def test_rows_are_found_by_the_text_that_only_their_prompt_holds(length: int) -> None:
-    def row(number: int, text: str, prompt: str) -> alignment._Row:
-        return alignment._Row(SimpleNamespace(row=number, model='m'), {'text': text}, prompt)  # type: ignore[arg-type]
+    def row(number: int, text: str, prompt: str) -> alignment.ContentRow:
+        return alignment.ContentRow(SimpleNamespace(row=number, model='m'), {'text': text}, prompt)  # type: ignore[arg-type]
 
     texts = [f'{chr(97 + i)}' * length for i in range(4)]
     left = [row(i, text, '') for i, text in enumerate(texts)]

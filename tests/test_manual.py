@@ -18,8 +18,8 @@ import yaml
 import rolecall
 from pages import read_blocks, run_page
 from rolecall.core.prompts.template import build_template
+from rolecall.experiment.lint.entry_subjects import unknown_model_keys
 from rolecall.experiment.opening.inferencer_entries import InferencerEntry
-from rolecall.experiment.opening.unknown_keys import unknown_model_keys
 from rolecall.models.backends import MODELS
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import METRICS
@@ -30,7 +30,21 @@ from rolecall.ui.cli.main import _COMMANDS, build_parser
 
 ROOT = Path(__file__).parent.parent
 MIGRATION = ('from-opencompass', 'from-aisbench', 'from-lazyllm', 'from-lm-eval', 'from-promptfoo')
-QUICK = ('own-data', 'own-model', 'few-shot', 'self-consistency', 'judge', 'multimodal', 'resume', 'ci', *MIGRATION)
+QUICK = (
+    'own-data',
+    'own-model',
+    'few-shot',
+    'self-consistency',
+    'enough',
+    'judge',
+    'labels',
+    'scan',
+    'multimodal',
+    'resume',
+    'ci',
+    'explain',
+    *MIGRATION,
+)
 WITH_A_MODEL = ('tutorial', 'perplexity', 'price')
 
 

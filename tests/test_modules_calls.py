@@ -26,10 +26,13 @@ from rolecall.apps.chat.background import result_of
 from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.conversation import Conversation
 from rolecall.apps.chat.structured import GrowingJson
-from rolecall.models.llama.json_grammar import json_grammar
+from rolecall.models.llama.json_grammar import AnswerGrammar
+from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.protocol import ModelError
+from rolecall.models.tokenizers.tokenizer import find_tokenizer
 from rolecall.runs.run import run_config
 from servers import Server, in_order, serve
+from tables import in_one
 
 
 @pytest.fixture
@@ -389,43 +392,61 @@ def test_events_tell_what_happened_and_cannot_break_a_call(server: Server, caplo
     assert 'on_event raised ValueError: no' in caplog.text
 
 
-@pytest.mark.parametrize(
-    ('schema', 'rule'),
-    [
-        (
-            {'type': 'array', 'items': {'type': 'integer'}, 'minItems': 2, 'maxItems': 3},
-            r'integer ("," space integer){1,2}',
-        ),
-        ({'type': 'object', 'additionalProperties': False}, 'root ::= "{" space "}"'),
-        ({'anyOf': [{'type': 'string'}, {'type': 'null'}]}, 'root ::= string | null'),
-        ({'const': 'a"b'}, 'root ::= "\\"a\\\\\\"b\\""'),
-        ({'type': 'string', 'format': 'date'}, 'root ::= date\n'),
-        ({'type': 'string', 'format': 'email'}, 'root ::= string\n'),
-        ({'type': 'string', 'minLength': 2, 'maxLength': 9}, 'root ::= "\\"" character{2,9} "\\""\n'),
-        ({'type': 'string', 'maxLength': 100_000}, 'root ::= "\\"" character{0,} "\\""\n'),
-        ({'type': 'integer', 'minimum': 1, 'maximum': 3}, 'root ::= "1" | "2" | "3"\n'),
-        ({'type': 'integer', 'exclusiveMinimum': -2, 'exclusiveMaximum': 1}, 'root ::= "-1" | "0"\n'),
-        ({'type': 'integer', 'minimum': 0}, 'root ::= integer\n'),
-    ],
-)
-def test_a_schema_becomes_a_grammar(schema: Any, rule: str) -> None:
-    assert rule in json_grammar(schema)
+def fits(schema: Any, text: str) -> bool:
+    """Whether the embedded model may answer with this text, token by token, and end there."""
+    np, vocabulary = pytest.importorskip('numpy'), find_tokenizer({'type': 'Embedded', 'path': 'smollm2'})
+    assert isinstance(vocabulary, LlamaVocabulary)
+    grammar, logits = AnswerGrammar(vocabulary, schema), np.zeros(vocabulary.size, np.float32)
+    for token in vocabulary.encode(text):
+        if not np.isfinite(grammar.mask(logits)[token]):
+            return False
+        grammar.accept(token)
+    return all(np.isfinite(grammar.mask(logits)[end]) for end in vocabulary.ends)
 
 
+NUMBERS = {'type': 'array', 'items': {'type': 'integer'}, 'minItems': 2, 'maxItems': 3}
+FIELDS = {'type': 'object', 'properties': {'a': {'type': 'integer'}, 'b': {'type': 'string'}}, 'required': ['a']}
+
+
+@in_one
 @pytest.mark.parametrize(
-    'schema',
+    ('schema', 'right', 'wrong'),
     [
-        5,
-        {'type': 'weird'},
-        {'$ref': 'http://x'},
-        {'$ref': '#/$defs/none'},
-        {'type': 'array', 'minItems': 'two'},
-        {'type': 'string', 'maxLength': -1},
+        (NUMBERS, ['[1, 2]', '[1, 2, 3]'], ['[1]', '[1, 2, 3, 4]', '[1,\n\n\n2]']),
+        (FIELDS, ['{"a": 1, "b": "x"}', '{"a": 1}'], ['{"b": "x"}', '{"a": "1"}', 'No.']),
+        ({'type': 'object', 'additionalProperties': False}, ['{}'], ['{"a": 1}']),
+        ({'anyOf': [{'type': 'string'}, {'type': 'null'}]}, ['"x"', 'null'], ['1']),
+        ({'oneOf': [{'type': 'string'}, {'type': 'null'}]}, ['"x"', 'null'], ['1']),
+        ({'const': 'a"b'}, ['"a\\"b"'], ['"a"']),
+        ({'type': 'string', 'format': 'date'}, ['"2026-11-16"'], ['"soon"']),
+        ({'type': 'string', 'minLength': 2, 'maxLength': 4}, ['"abc"'], ['"a"', '"abcde"']),
+        ({'type': 'integer', 'minimum': 1, 'maximum': 3}, ['1', '3'], ['0', '4']),
+        ({'type': 'integer', 'exclusiveMinimum': -2, 'exclusiveMaximum': 1}, ['-1', '0'], ['-2', '1']),
+        ({'type': 'array', 'items': {'type': 'integer'}, 'uniqueItems': True}, ['[1, 1]'], ['["x"]']),
     ],
 )
-def test_a_schema_that_cannot_be_used_is_refused(schema: Any) -> None:
-    with pytest.raises(ModelError, match='schema'):
-        json_grammar(schema)
+def test_the_embedded_model_is_held_to_a_schema(schema: Any, right: list[str], wrong: list[str]) -> None:
+    pytest.importorskip('xllamacpp')
+    assert [text for text in right if not fits(schema, text)] == []
+    assert [text for text in wrong if fits(schema, text)] == []
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('schema', 'why'),
+    [
+        (5, 'must be an object'),
+        ({'type': 'weird'}, 'weird'),
+        ({'$ref': 'http://x'}, 'http://x'),
+        ({'$ref': '#/$defs/none'}, 'none'),
+        ({'type': 'array', 'minItems': 'two'}, 'minItems'),
+        ({'type': 'string', 'maxLength': -1}, 'maxLength'),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(schema: Any, why: str) -> None:
+    pytest.importorskip('xllamacpp')
+    with pytest.raises(ModelError, match=f'the JSON schema of the answer cannot be used: .*{re.escape(why)}'):
+        fits(schema, '1')
 
 
 def test_an_evaluation_holds_answers_to_a_schema(server: Server, tmp_path: Path) -> None:

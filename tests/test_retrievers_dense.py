@@ -18,8 +18,7 @@ from tests.test_retrievers import Columns, ids, letters, numbered, questions
 from rolecall.errors import ConfigError, DataError, MissingExtraError
 from rolecall.sources.retrievers import DPPRetriever, MDLRetriever, TopkRetriever, VotekRetriever, encoders
 from rolecall.sources.retrievers import dense as dense_module
-from rolecall.sources.retrievers.dpp import most_spread
-from rolecall.sources.retrievers.votek import not_overshadowed
+from rolecall.sources.retrievers.dense import most_spread, not_overshadowed
 
 numpy = pytest.importorskip('numpy')
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from rolecall.insight.pairing import pair_results
 from rolecall.runs.store.results import Result
 from rolecall.scoring.statistics import (
-    _quantile,
     bootstrap,
     cluster_sums,
     clustered_wilson,
@@ -22,6 +21,7 @@ from rolecall.scoring.statistics import (
     mean_interval,
     paired_difference,
     pass_at_k,
+    quantile,
     wilson,
 )
 
@@ -276,7 +276,7 @@ def test_models_are_paired_by_name_or_because_only_they_are_left() -> None:
 
 @pytest.mark.parametrize(('share', 'value'), [(0.0, 0.0), (0.025, 0.25), (0.5, 5.0), (0.975, 9.75), (1.0, 10.0)])
 def test_a_quantile_lies_between_its_neighbours(share: float, value: float) -> None:
-    assert _quantile([float(n) for n in range(11)], share) == pytest.approx(value)
+    assert quantile([float(n) for n in range(11)], share) == pytest.approx(value)
 
 
 def test_clusters_that_agree_are_worth_fewer_rows() -> None:

@@ -24,8 +24,7 @@ from rolecall.errors import DataError, MissingExtraError
 from rolecall.models.llama import native
 from rolecall.models.tokenizers import gguf
 from rolecall.models.tokenizers.gguf import SkippedArray, chat_settings, chat_template, read_metadata
-from rolecall.models.tokenizers.openai import TiktokenTokenizer
-from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer, load_tokenizer
+from rolecall.models.tokenizers.tokenizer import TiktokenTokenizer, Tokenizer, find_tokenizer, load_tokenizer
 
 LETTERS = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 BYTES = {number: chr(number) for number in LETTERS} | {

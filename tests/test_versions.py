@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 import rolecall
+from rolecall.insight.run_source import StoredRun, find_parts
 from rolecall.runs import RunReader
+from rolecall.runs.parts import PART_NAMES, PartDigests
 from rolecall.ui.cli.main import main
 
 ROWS = 'q,a\n' + ''.join(f'{number}+4-{number},4\n' for number in range(20))
@@ -39,9 +43,9 @@ def test_models_that_were_asked_differently_are_not_ranked(capsys: pytest.Captur
     assert 'runs/sum has results of sum with another prompt: this run is another version, kept in runs/sum-2.' in output
     assert 'beats' not in output
     beside = run(capsys, 'B {q}=', 'wrong', '--out', 'runs/sum')
-    assert 'were asked about sum with different prompts: not ranked on it.' in beside
+    assert 'differ in wording on sum: not ranked on it.' in beside
     assert main(['report', 'runs/sum', '--markdown']) == 0
-    assert 'with different prompts: not ranked' in capsys.readouterr().out
+    assert 'differ in wording on sum: not ranked' in capsys.readouterr().out
 
 
 def test_models_that_were_asked_alike_are_ranked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,3 +80,70 @@ def test_python_keeps_versions_too() -> None:
     first = rolecall.run(rows, template='A {q}', answer='a', model=lambda prompt: '2', quiet=True)
     other = rolecall.run(rows, template='B {q}', answer='a', model=lambda prompt: '2', quiet=True)
     assert first.out != other.out
+
+
+def parts_in(directory: str, model: str = 'right') -> PartDigests:
+    with RunReader(directory) as reader:
+        return find_parts(StoredRun(reader))['sum', model]
+
+
+CHANGES = {
+    'wording': ('--template', 'Q {q}={a}'),
+    'examples': ('--shots', '2'),
+    'sampling': ('--set', 'datasets.*.infer_cfg.inferencer.max_out_len=7'),
+    'reader': ('--extract', 'first-number'),
+    'metric': ('--set', 'datasets.*.eval_cfg.unparsed=exclude'),
+    'rows': (),
+}
+
+
+def test_each_part_has_a_digest_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, 'A {q}={a}', 'right', '--metric', 'number', '--out', 'runs/base')
+    base = parts_in('runs/base')
+    assert set(base.as_dict()) == {*PART_NAMES} - {'tokenizer'}, 'a function has no tokenizer'
+    for part, options in CHANGES.items():
+        if part == 'rows':
+            Path('sum.csv').write_text(ROWS + '1+3,4\n')
+        run(capsys, 'A {q}={a}', 'right', '--metric', 'number', *options, '--out', f'runs/{part}')
+        assert base.find_differing(parts_in(f'runs/{part}')) == [part]
+
+
+def test_compare_and_list_name_the_parts_that_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, 'A {q}=', 'right')
+    run(capsys, 'B {q}=', 'right', '--limit', '5')
+    assert main(['compare', 'runs/sum', 'runs/sum-2']) == 0
+    assert 'other wording' in capsys.readouterr().out
+    assert main(['compare', 'runs/sum', 'runs/sum-2', '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['differences'][0]['differing'] == ['wording']
+    assert main(['runs', 'list']) == 0
+    assert 'other wording than runs/sum' in capsys.readouterr().out
+
+
+def test_a_mean_over_different_prompts_is_not_ranked(capsys: pytest.CaptureFixture[str]) -> None:
+    Path('both.py').write_text(CONFIG.format(template='A', model='right'))
+    assert main(['run', 'both.py', '--quiet', '--out', 'runs/both']) == 0
+    Path('both.py').write_text(CONFIG.format(template='B', model='wrong'))
+    assert main(['run', 'both.py', '--quiet', '--out', 'runs/both']) == 0
+    output = ' '.join(capsys.readouterr().out.split())
+    assert 'wrong and right differ in wording on sum: not ranked on it, nor by their mean of all.' in output
+
+
+CONFIG = """from answers import right, wrong
+groups = {{'all': ['sum']}}
+models = [dict(abbr='{model}', type={model})]
+datasets = [dict(abbr='sum', type='File', path='sum.csv', reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{template} {{q}}=')), eval_cfg=dict(evaluator='AccEvaluator'))]
+"""
+
+
+def test_a_directory_without_digests_is_a_version_by_its_config(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, 'A {q}=', 'right')
+    with sqlite3.connect('runs/sum/run.sqlite') as store:
+        [(text,)] = store.execute('SELECT manifest FROM starts')
+        manifest = json.loads(text)
+        del manifest['pairs'][0]['parts']
+        store.execute('UPDATE starts SET manifest = ?', (json.dumps(manifest),))
+    store.close()
+    assert set(parts_in('runs/sum').as_dict()) == {'wording', 'sampling'}
+    assert 'another version' in run(capsys, 'B {q}=', 'right')
+    assert 'another version' not in run(capsys, 'A {q}=', 'right')

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from rolecall.experiment.experiment import Experiment
+from rolecall.experiment.previews.token_origins import tokens_of
 from rolecall.ui.cli.selection import PreviewQuery
 from rolecall.ui.views.terminal import make_console, show_preview
-from rolecall.ui.views.tokens import count_tokens, tokens_of
+from rolecall.ui.views.tokens import count_tokens
 
 tokenizers = pytest.importorskip('tokenizers')
 

@@ -148,7 +148,7 @@ def test_a_human_label_is_kept_in_the_run_and_compared_with_the_verdicts(run_cli
     for row, verdict in verdicts.items():
         status, _ = label(run_client, row=row, label=verdict)
         assert status == 200
-    assert run_client.get('run_row', dataset='sums', model='chatml', row=3)['label'] == verdicts[3]
+    assert run_client.get('run_row', dataset='sums', model='chatml', row=3)['labels'] == {'': verdicts[3]}
     assert run_client.get('run')['agreement']['agree'] == 2
     label(run_client, row=3, label='wrong' if verdicts[3] == 'correct' else 'correct')
     agreement = run_client.get('run')['agreement']

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rolecall.experiment.lint.finding import SEVERITIES
-from rolecall.experiment.previews.facts import _HAPPENED
+from rolecall.experiment.previews.blocks import _HAPPENED
 from rolecall.ui.report.counts import VERDICTS
 from rolecall.ui.report.score_text import OUTCOMES
 from rolecall.ui.views.looks import LOOKS

@@ -162,7 +162,7 @@ def unused_code() -> list[str]:
     finder = Vulture()
     finder.scavenge([str(SOURCE)])
     texts = [path.read_text('utf-8') for folder in ('docs', 'examples') for path in (ROOT / folder).rglob('*.[mp][dy]')]
-    texts += [path.read_text('utf-8') for kind in ('*.py', '*.html') for path in SOURCE.rglob(kind)]
+    texts += [path.read_text('utf-8') for kind in ('*.py', '*.html', '*.tsv') for path in SOURCE.rglob(kind)]
     words = defaultdict(int)
     for text in texts:
         for word in re.findall(r'\w+', text):

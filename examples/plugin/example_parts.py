@@ -12,6 +12,7 @@ from rolecall import PromptTemplate
 from rolecall.experiment.inferencers.inferencer import Prediction, only_step
 from rolecall.experiment.lint import Rule
 from rolecall.experiment.lint.finding import Violation
+from rolecall.experiment.opening.rubrics import Rubric
 from rolecall.models import Sampling
 from rolecall.sources.retrievers import Picked
 
@@ -100,6 +101,12 @@ SHOUTING = Rule(
     remedy='Write it as people do.',
     levels=('dataset',),
     each=find_shouting,
+)
+
+POLITENESS = Rubric(
+    summary='Is the answer polite?',
+    metric='politeness',
+    words='Is this answer polite?\n<answer>\n{prediction}\n</answer>\nReply with A if it is, or with B if it is not.',
 )
 
 ARROWS: Mapping[str, Any] = {

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from rolecall.plain_files import read_table
 
 MODEL_PLACES = {
     'OpenAI and servers': ('model', 'server', 'openai'),
@@ -70,10 +71,8 @@ def keys_of(*places: str) -> tuple[str, ...]:
 
 def _read_keys() -> dict[str, Key]:
     """One line for each key. A type is a kind with its bounds (`whole 1`, `number 0 1`) or words (`left|right`)."""
-    _, *lines = Path(__file__).with_suffix('.tsv').read_text('utf-8').splitlines()
     keys = {}
-    for line in lines:
-        places, name, written_type, meaning = line.split('\t')
+    for places, name, written_type, meaning in read_table(__file__):
         kind, *bounds = written_type.split()
         words = tuple(kind.split('|')) if '|' in kind else ()
         least, most = (*map(int, bounds), None, None)[:2]

@@ -1,4 +1,4 @@
-"""Files of others, read only if they are plain: a link may lead anywhere, and a FIFO or a device never ends."""
+"""Files of others, read only if plain (a link may lead anywhere, a FIFO or a device never ends), and our tables."""
 
 from __future__ import annotations
 
@@ -24,3 +24,10 @@ def open_plain(path: str | Path, *, largest: int, links: bool = False) -> Binary
         file.close()
         raise OSError(errno.EINVAL, reason, str(path))
     return file
+
+
+def read_table(module: str, name: str | None = None) -> list[list[str]]:
+    """The cells of a `.tsv` file of the package, without its first line: `read_table(__file__)` is beside a module."""
+    path = Path(module).with_name(name) if name else Path(module).with_suffix('.tsv')
+    _, *lines = path.read_text('utf-8').splitlines()
+    return [line.split('\t') for line in lines]

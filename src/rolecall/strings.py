@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import IO
 
 _ACTIVE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]')
@@ -21,6 +22,15 @@ def count_noun(count: int, noun: str) -> str:
         return f'1 {noun}'
     before, space, last = noun.rpartition(' ')
     return f'{count:,} {before}{space}{_PLURALS.get(last, f"{last}s")}'
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Words as a list in a sentence.
+
+    >>> join_words(['a']), join_words(['a', 'b', 'c'])
+    ('a', 'a, b and c')
+    """
+    return ' and '.join(filter(None, (', '.join(words[:-1]), *words[-1:])))
 
 
 def mask_details(text: str) -> str:

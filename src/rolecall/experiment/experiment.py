@@ -15,10 +15,10 @@ from rolecall.experiment.opening.loading import Source, SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.rows_config import Task
 from rolecall.experiment.opening.source import SourceOptions, assemble, list_models
-from rolecall.experiment.opening.tasks import TaskEntry
+from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
 from rolecall.experiment.pairs.pair import Pair, Preview, ShotPicker
 from rolecall.sources.config.files import Config
-from rolecall.sources.datasets import Dataset
+from rolecall.sources.datasets import Dataset, open_dataset
 
 if TYPE_CHECKING:
     from rolecall.models.model_names import ModelName
@@ -194,7 +194,8 @@ class Experiment:
                 yield from pair.previews(number, row, picked, replies=replies)
 
     def _open(self, task: TaskEntry) -> Dataset:
-        return task.open(base=self.base, data=_files_of(task.abbr, self.files))
+        with locate_problems(task.where):
+            return open_dataset(task.entry, base=self.base, data=_files_of(task.abbr, self.files))
 
 
 def _files_of(abbr: str, files: Files) -> Mapping[str, str] | None:

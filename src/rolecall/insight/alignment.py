@@ -25,7 +25,7 @@ _SHOWN = 160
 
 
 @dataclass(frozen=True)
-class _Row:
+class ContentRow:
     """A row with the texts it is matched by."""
 
     result: Result
@@ -48,7 +48,7 @@ class AlignedRun(StoredRun):
     def __init__(
         self,
         reader: RunReader,
-        pairs: Sequence[tuple[_Row, _Row]],
+        pairs: Sequence[tuple[ContentRow, ContentRow]],
         metrics: Mapping[str, str],
         names: Mapping[str, str],
         right_rows: Mapping[str, int],
@@ -72,7 +72,7 @@ class AlignedRun(StoredRun):
         return None if match is None else _renumber(match)
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, str, int], tuple[_Row, _Row]]:
+    def _by_key(self) -> dict[tuple[str, str, int], tuple[ContentRow, ContentRow]]:
         return {
             (right.result.dataset, left.result.model, right.result.row): (left, right) for left, right in self.pairs
         }
@@ -91,7 +91,7 @@ class AlignedRun(StoredRun):
         return cards
 
 
-def _renumber(pair: tuple[_Row, _Row]) -> Result:
+def _renumber(pair: tuple[ContentRow, ContentRow]) -> Result:
     """The left run's row, as the right one names it.
 
     Fingerprints of two harnesses never agree: a row has the right one's unless the prompts are known to differ.
@@ -112,10 +112,18 @@ def align_runs(
     left: RunReader, right: RunReader, *, left_model: str | None = None, right_model: str | None = None
 ) -> AlignedRun:
     """The left run with its rows matched to the right one; of one model each, if models are named."""
-    ours = _rows_by_dataset(right, right_model)
-    pairs: list[tuple[_Row, _Row]] = []
+    ours = rows_by_dataset(right, right_model)
+    pairs, names = align_rows(rows_by_dataset(left, left_model), ours)
+    metrics = {card.dataset: card.metric for card in reversed(right.scorecards()) if card.is_percent}
+    return AlignedRun(left, pairs, metrics, names, {name: len(rows) for name, rows in ours.items()})
+
+
+def align_rows(
+    theirs: Mapping[str, Sequence[ContentRow]], ours: Mapping[str, Sequence[ContentRow]]
+) -> tuple[list[tuple[ContentRow, ContentRow]], dict[str, str]]:
+    """Rows of the left side with those of the right one that have the same content, and the right names of datasets."""
+    pairs: list[tuple[ContentRow, ContentRow]] = []
     names: dict[str, str] = {}
-    theirs = _rows_by_dataset(left, left_model)
     for dataset, rows in sorted(theirs.items(), key=lambda entry: entry[0] not in ours):
         matched = {name: _match(rows, others) for name, others in ours.items() if name not in names.values()}
         largest = max(matched, key=lambda name: len(matched[name]), default=None)
@@ -123,35 +131,35 @@ def align_runs(
         if best is not None and matched[best]:
             names[dataset] = best
             pairs += matched[best]
-    metrics = {card.dataset: card.metric for card in reversed(right.scorecards()) if card.is_percent}
-    return AlignedRun(left, pairs, metrics, names, {name: len(rows) for name, rows in ours.items()})
+    return pairs, names
 
 
-def _rows_by_dataset(run: RunReader, model: str | None) -> dict[str, list[_Row]]:
-    rows: dict[str, list[_Row]] = {}
+def rows_by_dataset(run: RunReader, model: str | None) -> dict[str, list[ContentRow]]:
+    """The rows of a run, with their columns and prompts."""
+    rows: dict[str, list[ContentRow]] = {}
     for result in run.results(model=model):
         marks = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
         request: Request | None = run.request(marks[0]) if marks else None
         text = '' if request is None else '\n'.join(texts_of(request).values())
-        rows.setdefault(result.dataset, []).append(_Row(result, run.fields(result.dataset, result.row), text))
+        rows.setdefault(result.dataset, []).append(ContentRow(result, run.fields(result.dataset, result.row), text))
     return rows
 
 
-def _match(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
+def _match(left: Sequence[ContentRow], right: Sequence[ContentRow]) -> list[tuple[ContentRow, ContentRow]]:
     """Each model's rows with those of the model of the same name, else of the first model."""
     ours = _rows_by_model(right)
     first = next(iter(ours.values()), [])
     return [pair for model, rows in _rows_by_model(left).items() for pair in _match_model(rows, ours.get(model, first))]
 
 
-def _rows_by_model(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
-    by_model: dict[str, list[_Row]] = {}
+def _rows_by_model(rows: Sequence[ContentRow]) -> dict[str, list[ContentRow]]:
+    by_model: dict[str, list[ContentRow]] = {}
     for row in rows:
         by_model.setdefault(row.result.model, []).append(row)
     return by_model
 
 
-def _match_model(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row, _Row]]:
+def _match_model(left: Sequence[ContentRow], right: Sequence[ContentRow]) -> list[tuple[ContentRow, ContentRow]]:
     by_fields = {row.key: row for row in right if row.key}
     by_text = {row.text: row for row in right if row.text}
     matches = [by_fields.get(row.key) or by_text.get(row.text) for row in left]
@@ -166,12 +174,12 @@ def _match_model(left: Sequence[_Row], right: Sequence[_Row]) -> list[tuple[_Row
     return pairs
 
 
-def _find_by_text(rows: Sequence[_Row], others: Sequence[_Row]) -> dict[int, _Row]:
+def _find_by_text(rows: Sequence[ContentRow], others: Sequence[ContentRow]) -> dict[int, ContentRow]:
     """Match each row to the only other row whose prompt contains its longest text, or vice versa."""
     if not rows:
         return {}
     own, theirs = _LongestTexts(rows), _LongestTexts(others)
-    holding: dict[int, list[_Row]] = {}
+    holding: dict[int, list[ContentRow]] = {}
     for other in others:
         for row in own.held_by(other.text):
             holding.setdefault(id(row), []).append(other)
@@ -188,8 +196,8 @@ def _find_by_text(rows: Sequence[_Row], others: Sequence[_Row]) -> dict[int, _Ro
 class _LongestTexts:
     """The longest texts of rows, found in a prompt by a stretch of their middle, place by place."""
 
-    def __init__(self, rows: Sequence[_Row]) -> None:
-        self._by_stretch: dict[int, dict[str, list[tuple[str, _Row]]]] = {}
+    def __init__(self, rows: Sequence[ContentRow]) -> None:
+        self._by_stretch: dict[int, dict[str, list[tuple[str, ContentRow]]]] = {}
         for row in rows:
             text = row.longest
             if len(text) >= _LONG_ENOUGH:
@@ -198,9 +206,9 @@ class _LongestTexts:
                 by_text = self._by_stretch.setdefault(size, {})
                 by_text.setdefault(text[start : start + size], []).append((text, row))
 
-    def held_by(self, prompt: str) -> list[_Row]:
+    def held_by(self, prompt: str) -> list[ContentRow]:
         """The rows whose longest text is in a prompt."""
-        matches: dict[int, _Row] = {}
+        matches: dict[int, ContentRow] = {}
         for size, by_text in self._by_stretch.items():
             for at in range(len(prompt) - size + 1):
                 for text, row in by_text.get(prompt[at : at + size], ()):
@@ -233,7 +241,7 @@ def explain_differences(aligned: AlignedRun, right: RunReader) -> Iterator[str]:
 
 
 def _describe_settings(
-    left: RunReader, right: RunReader, pairs: Sequence[tuple[_Row, _Row]]
+    left: RunReader, right: RunReader, pairs: Sequence[tuple[ContentRow, ContentRow]]
 ) -> Iterator[tuple[str, str]]:
     for number, (side, run) in enumerate((('left', left), ('right', right))):
         result = pairs[0][number].result
@@ -253,7 +261,7 @@ def _describe_settings(
         )
 
 
-def _describe_prompts(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
+def _describe_prompts(pairs: Sequence[tuple[ContentRow, ContentRow]]) -> Iterator[str]:
     recorded = [(row, other) for row, other in pairs if row.text and other.text]
     if not recorded:
         yield 'prompts: not recorded on one side'
@@ -270,7 +278,7 @@ def _describe_prompts(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
             return
 
 
-def _describe_extraction(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[str]:
+def _describe_extraction(pairs: Sequence[tuple[ContentRow, ContentRow]]) -> Iterator[str]:
     """Rows whose replies are equal and whose scores are not: only reading and scoring differ there."""
     if not any(result.replies for pair in pairs for result in (pair[0].result, pair[1].result)):
         yield 'replies: none; log-probabilities were compared, or replies are not recorded'

@@ -10,7 +10,8 @@ from typing import Any, Literal, overload
 
 from rolecall.experiment.previews.differences import Change, Pieces, align_lines, request_lines
 from rolecall.insight.pairing import PairedScores, pair_results
-from rolecall.insight.run_source import RunSource, requests_sent
+from rolecall.insight.run_source import RunSource, find_parts, requests_sent
+from rolecall.runs.parts import PartDigests
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 
@@ -88,6 +89,8 @@ class Difference:
     """Compared rows for which the two runs sent different requests."""
     left_model: str = ''
     right_model: str = ''
+    differing: tuple[str, ...] = ()
+    """The parts whose digests differ: wording, examples, rows, reader, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class Comparison:
 def compare_runs(left: RunSource, right: RunSource) -> Comparison:
     """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
     means = _RowMeans(), _RowMeans()
+    parts = find_parts(left), find_parts(right)
     # Row scores come from the first extractor, so its column is the one compared.
     cards = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (left, right)]
     groups = groups_in_cards([*cards[1].values(), *cards[0].values()])
@@ -112,7 +116,10 @@ def compare_runs(left: RunSource, right: RunSource) -> Comparison:
         before, other = (
             _RunScores(side.get(key), mean.get(key)) for side, key, mean in zip(cards, keys, means, strict=True)
         )
-        differences.append(_difference_of(pair, before, other, Flips(pair, groups.get(pair.dataset, ()), left, right)))
+        ours, theirs = (digests.get(key, PartDigests()) for digests, key in zip(parts, keys, strict=True))
+        flips = Flips(pair, groups.get(pair.dataset, ()), left, right)
+        difference = _difference_of(pair, before, other, flips)
+        differences.append(replace(difference, differing=tuple(ours.find_differing(theirs))))
     order = {pair: place for place, pair in enumerate((card.dataset, card.model) for card in left.scorecards())}
     differences.sort(key=lambda before: order.get((before.dataset, before.left_model), len(order)))
     return Comparison(differences, pairing.unpaired_a, pairing.unpaired_b)
@@ -240,6 +247,7 @@ def comparison_as_json(comparison: Comparison, *, left: RunSource, right: RunSou
                 **{name: getattr(difference, name) for name in ('dataset', 'model', 'metric', 'left', 'right')},
                 **{name: getattr(difference, name) for name in ('difference', 'low', 'high', 'p', 'rows', 'compared')},
                 **{name: getattr(difference, name) for name in _LEFT_OUT},
+                'differing': list(difference.differing),
                 'flips': [_flip_as_json(flip, left, right) for flip in difference.flips],
             }
             for difference in comparison.differences

@@ -30,6 +30,11 @@ _TWO_SIDED = 0.90
 _Z_SIDE = 1.6449
 _Z_POWER = 0.8416
 """For 80 % power."""
+NEEDED = (
+    'need: enough in 4 of 5 runs, if further rows change as often as these and the true loss is the one seen '
+    '(none, where that is over the margin).'
+)
+"""What the number of rows that would be enough assumes."""
 _MOST_ROWS = 10**9
 _MOST_LOST = 0.1
 """If a larger share of rows was not measured, the rest may not be representative."""
@@ -57,6 +62,7 @@ class GatedPair:
     not_measured: int = 0
     """Rows that failed in one of the runs."""
     why: str = ''
+    unit: str = 'row'
 
     @property
     def bounds(self) -> str:
@@ -69,7 +75,7 @@ class GatedPair:
         parts = []
         if self.difference is not None:
             parts.append(f'{self.difference:+.2f}{self.bounds}')
-        parts.append(count_noun(self.rows, 'row'))
+        parts.append(count_noun(self.rows, self.unit))
         if self.not_measured:
             parts.append(f'{self.not_measured:,} not measured')
         need = f' (need {self.needed:,})' if self.needed is not None else ''
@@ -118,6 +124,8 @@ class GateResult:
     def lines(self) -> Iterator[str]:
         """The verdicts for people, the overall one last."""
         yield from (pair.line for pair in self.pairs)
+        if any(pair.needed is not None for pair in self.pairs):
+            yield NEEDED
         yield f'{self.right} against {self.left}, margin {self.margin:g}: {self.verdict.upper()}'
 
 

@@ -18,13 +18,15 @@ from rolecall.experiment.experiment import Experiment, Files
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.source import SourceOptions
 from rolecall.experiment.pairs.pair import Pair, Preview
+from rolecall.insight.kept_counts import Kept, read_counts
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
+from rolecall.runs.parts import PartDigests
 from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
 from rolecall.runs.store.run_reader import NodeTimes, RunReader
-from rolecall.runs.versions import pairs_of
+from rolecall.runs.versions import pairs_of, parts_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.datasets import Row
 from rolecall.sources.retrievers import Picked
@@ -136,15 +138,20 @@ def find_notices(run: RunSource) -> list[str]:
     return [*waiting, *filter(None, [run.damage])]
 
 
-def find_wordings(run: RunSource) -> Mapping[tuple[str, str], str]:
-    """The digest of the wording of each dataset × model, as far as it is known."""
-    pairs = run.stored_pairs if isinstance(run, StoredRun) else {}
-    return {names: str(pair['wording']) for names, pair in pairs.items() if pair.get('wording')}
+def find_parts(run: RunSource) -> Mapping[tuple[str, str], PartDigests]:
+    """The digests of the parts of each dataset × model, as far as they are known."""
+    pairs = run.stored_pairs if isinstance(run, StoredRun | OneModelRun) else {}
+    return {names: parts_of(pair) for names, pair in pairs.items()}
 
 
 def find_batched(run: RunSource) -> Mapping[tuple[str, str], BatchTokens]:
     """The tokens billed at the batch price, by dataset and model."""
     return run.batched if isinstance(run, StoredRun) else {}
+
+
+def find_counts(run: RunSource, kind: type[Kept]) -> list[Kept]:
+    """The counts of scanners or of probes that are kept with a run."""
+    return run.counts(kind) if isinstance(run, StoredRun) else []
 
 
 def _find_valid_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None) -> Price | None:
@@ -203,9 +210,13 @@ class StoredRun:
         """The tokens billed at the batch price, by dataset and model."""
         return read_batch_tokens(self._archive.directory)
 
+    def counts(self, kind: type[Kept]) -> list[Kept]:
+        """The counts of scanners or of probes that are kept with it."""
+        return read_counts(self._archive.directory, kind)
+
     @property
     def stored_pairs(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-        """What is known of each dataset × model: the digest of its wording, its limit."""
+        """What is known of each dataset × model: the digests of its parts, its limit."""
         return pairs_of(self._archive)
 
     def prices(self, overrides: Mapping[str, Price] | None = None) -> dict[str, Price | None]:
@@ -318,6 +329,10 @@ class OneModelRun:
     @property
     def damage(self) -> str:
         return str(self._reader.damage or '')
+
+    @property
+    def stored_pairs(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        return {names: pair for names, pair in pairs_of(self._reader).items() if names[1] == self._model}
 
     def scorecards(self) -> list[Scorecard]:
         return [card for card in self._reader.scorecards() if card.model == self._model]

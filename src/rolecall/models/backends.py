@@ -7,36 +7,18 @@ from typing import Any, Literal
 
 from rolecall.errors import ConfigError, MissingExtraError, Problem
 from rolecall.models.protocol import Model
+from rolecall.plain_files import read_table
 from rolecall.registry import LocalPath, Registry, bare_name, part_name
 
+ModelKind = Literal['text', 'api', 'chat']
+"""The input of a model: text, messages, or messages that its own chat template turns into text."""
+
+_TYPES = read_table(__file__)
+MODEL_KINDS: dict[str, ModelKind] = {name: kind for name, kind, _, _ in _TYPES if kind}  # type: ignore[misc]
+CHAT_BY_DEFAULT = frozenset(name for name, _, by_default, _ in _TYPES if by_default)
+"""Local types that use the chat template in the model's own files, if the entry gives no template."""
 MODELS: Registry[Callable[..., Model]] = Registry(
-    'model',
-    {
-        **dict.fromkeys(
-            (
-                'OpenAI',
-                'OpenAISDK',
-                'OpenAISDKRollout',
-                'OpenAISDKStreaming',
-                'OpenAIExtra',
-                'OpenAICompletions',
-                'VLLMCustomAPI',
-                'VLLMCustomAPIStream',
-                'VLLMCustomAPIChat',
-                'VLLMCustomAPIChatStream',
-                'DeepseekAPI',
-            ),
-            'rolecall.models.openai.model:build',
-        ),
-        **dict.fromkeys(('Claude', 'ClaudeSDK', 'Anthropic'), 'rolecall.models.anthropic.model:build'),
-        **dict.fromkeys(('LlamaCpp', 'Embedded', 'smollm2'), 'rolecall.models.llama.model:build'),
-        **dict.fromkeys(
-            ('HuggingFace', 'HuggingFaceCausalLM', 'HuggingFaceBaseModel', 'HuggingFacewithChatTemplate'),
-            'rolecall.models.transformers.model:build',
-        ),
-        **dict.fromkeys(('VLLM', 'VLLMwithChatTemplate'), 'rolecall.models.vllm:build'),
-        **dict.fromkeys(('Function', 'FunctionModel'), 'rolecall.models.function:build'),
-    },
+    'model', {name: f'rolecall.models.{backend}:build' for name, _, _, backend in _TYPES if backend}
 )
 """Each makes the model of an entry: `build(entry, name=…)`."""
 
@@ -55,87 +37,6 @@ def is_experimental(entry: Mapping[str, Any]) -> bool:
 
 
 _EXTRAS = {'rolecall.models.llama': 'llama', 'rolecall.models.transformers': 'hf', 'rolecall.models.vllm': 'vllm'}
-
-ModelKind = Literal['text', 'api', 'chat']
-"""The input of a model: text, messages, or messages that its own chat template turns into text."""
-
-MODEL_KINDS: dict[str, ModelKind] = {
-    **dict.fromkeys(
-        (
-            'HuggingFace',
-            'HuggingFaceCausalLM',
-            'HuggingFaceBaseModel',
-            'HuggingFaceChatGLM3',
-            'VLLM',
-            'TurboMindModel',
-            'LmdeployPytorchModel',
-            'VLLMCustomAPI',
-            'VLLMCustomAPIStream',
-            'TGICustomAPI',
-            'TritonCustomAPI',
-            'LlamaCpp',
-            'Embedded',
-            'smollm2',
-            'OpenAICompletions',
-        ),
-        'text',
-    ),
-    **dict.fromkeys(
-        (
-            'HuggingFacewithChatTemplate',
-            'VLLMwithChatTemplate',
-            'TurboMindModelwithChatTemplate',
-            'HuggingFaceQwen2VLwithChatTemplate',
-        ),
-        'chat',
-    ),
-    **dict.fromkeys(
-        (
-            'OpenAI',
-            'OpenAISDK',
-            'OpenAISDKRollout',
-            'OpenAISDKStreaming',
-            'OpenAIAllesAPIN',
-            'OpenAIExtra',
-            'VLLMCustomAPIChat',
-            'VLLMCustomAPIChatStream',
-            'Claude',
-            'ClaudeSDK',
-            'Anthropic',
-            'ClaudeAllesAPIN',
-            'Gemini',
-            'Qwen',
-            'DeepseekAPI',
-            'BailingAPI',
-            'ZhiPuAI',
-            'ZhiPuV2AI',
-            'MoonShot',
-            'MiniMax',
-            'BaiChuan',
-            'ERNIEBot',
-            'KrGPT',
-            'MiniMaxChatCompletionV2',
-            'PanGu',
-            'SenseTime',
-            'XunFei',
-            'ByteDance',
-            'Doubao',
-            'YiAPI',
-            'StepFun',
-            'HunYuan',
-            'RendaAPI',
-            'Rendu',
-            'InternLMAPI',
-            'MindieStreamApi',
-            'VITAGenerateAPI',
-        ),
-        'api',
-    ),
-}
-
-
-CHAT_BY_DEFAULT = frozenset(('LlamaCpp', 'Embedded', 'smollm2', 'HuggingFace', 'HuggingFaceCausalLM', 'VLLM'))
-"""Local types that use the chat template in the model's own files, if the entry gives no template."""
 _PACKAGED_TYPES = ('Embedded', 'smollm2')
 
 

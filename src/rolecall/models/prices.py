@@ -15,6 +15,7 @@ from typing import Any
 
 from rolecall.checking import is_number
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+from rolecall.plain_files import read_table
 
 _WRITING = {'5m': 1.25, '1h': 2.0}
 """What tokens written to a cache cost, in prices of input, by how long it keeps them (Anthropic)."""
@@ -56,54 +57,14 @@ class Price:
         return (input_tokens * self.input + output_tokens * self.output - saved + extra) / 1e6
 
 
-_OPENAI = {
-    'gpt-4o-2024-05-13': Price(5.00, 15.00, as_of='2025-06'),
-    **dict.fromkeys(('gpt-4o-mini', 'gpt-4o-mini-20*'), Price(0.15, 0.60, 0.075, as_of='2026-03')),
-    **dict.fromkeys(('gpt-4o', 'gpt-4o-20*'), Price(2.50, 10.00, 1.25, as_of='2026-03')),
-    'gpt-4.1-nano*': Price(0.10, 0.40, 0.025, as_of='2026-03'),
-    'gpt-4.1-mini*': Price(0.40, 1.60, 0.10, as_of='2026-06'),
-    **dict.fromkeys(('gpt-4.1', 'gpt-4.1-20*'), Price(2.00, 8.00, 0.50, as_of='2026-06')),
-    'gpt-5-nano*': Price(0.05, 0.40, 0.005, as_of='2026-03'),
-    'gpt-5-mini*': Price(0.25, 2.00, 0.025, as_of='2026-03'),
-    'gpt-5-pro*': Price(15.00, 120.00, as_of='2026-03'),
-    **dict.fromkeys(('gpt-5', 'gpt-5-20*', 'gpt-5-codex'), Price(1.25, 10.00, 0.125, as_of='2026-03')),
-    **dict.fromkeys(('gpt-5.1', 'gpt-5.1-20*'), Price(1.25, 10.00, 0.125, as_of='2026-03')),
-    'gpt-5.4-nano*': Price(0.20, 1.25, 0.02, as_of='2026-06'),
-    'gpt-5.4-mini*': Price(0.75, 4.50, 0.075, as_of='2026-06'),
-    **dict.fromkeys(('gpt-5.4', 'gpt-5.4-20*'), Price(2.50, 15.00, 0.25, as_of='2026-06')),
-    **dict.fromkeys(('gpt-5.4-pro*', 'gpt-5.5-pro*'), Price(30.00, 180.00, as_of='2026-06')),
-    **dict.fromkeys(('gpt-5.5', 'gpt-5.5-20*'), Price(5.00, 30.00, 0.50, as_of='2026-06')),
-    'gpt-6-luna*': Price(0.10, 0.50, 0.01, as_of='2026-09'),
-    'gpt-6-sol*': Price(2.00, 10.00, 0.20, as_of='2026-09'),
-    'gpt-6-astra*': Price(10.00, 50.00, 1.00, as_of='2026-09'),
-    'gpt-6.1-sol*': Price(2.00, 10.00, 0.10, as_of='2026-10'),
-    **dict.fromkeys(('o3', 'o3-20*'), Price(2.00, 8.00, 0.50, as_of='2026-03')),
-    'o3-mini*': Price(1.10, 4.40, 0.55, as_of='2026-03'),
-    'o4-mini*': Price(1.10, 4.40, 0.275, as_of='2026-03'),
+PRICES = {
+    pattern: Price(float(input_), float(output), float(cached) if cached else None, as_of=as_of)
+    for patterns, input_, output, cached, as_of in read_table(__file__)
+    for pattern in patterns.split()
 }
-"""From pages that quote OpenAI's price list. Its surcharge for prompts of more than 272,000 tokens is not counted."""
-_ANTHROPIC = {
-    **dict.fromkeys(
-        ('claude-opus-4', 'claude-opus-4-0', 'claude-opus-4-1*', 'claude-opus-4-20*'),
-        Price(15.00, 75.00, 1.50, as_of='2026-10'),
-    ),
-    **dict.fromkeys(
-        (*(f'claude-opus-4-{version}*' for version in (5, 6, 7, 8)), 'claude-opus-5', 'claude-opus-5-20*'),
-        Price(5.00, 25.00, 0.50, as_of='2026-10'),
-    ),
-    'claude-opus-5-5*': Price(4.00, 20.00, 0.20, as_of='2026-10'),
-    **dict.fromkeys(('claude-fable-5', 'claude-fable-5-20*'), Price(10.00, 50.00, 1.00, as_of='2026-10')),
-    'claude-fable-5-1*': Price(10.00, 50.00, 0.25, as_of='2026-10'),
-    **dict.fromkeys(('claude-sonnet-4*', 'claude-3-7-sonnet*'), Price(3.00, 15.00, 0.30, as_of='2026-10')),
-    **dict.fromkeys(('claude-sonnet-5', 'claude-sonnet-5-20*'), Price(2.00, 10.00, 0.20, as_of='2026-10')),
-    'claude-haiku-4-5*': Price(1.00, 5.00, 0.10, as_of='2026-10'),
-    'claude-3-5-haiku*': Price(0.80, 4.00, 0.08, as_of='2026-10'),
-    'claude-3-haiku*': Price(0.25, 1.25, 0.03, as_of='2026-03'),
-}
-"""From Anthropic's own price list."""
-PRICES = {**_OPENAI, **_ANTHROPIC}
 """List prices by pattern of the model's name; the first that matches counts. A version that is not here is not known:
-prices change between versions (`claude-opus-4-1` costs three times as much as `claude-opus-4-5`)."""
+prices change between versions (`claude-opus-4-1` costs three times as much as `claude-opus-4-5`). They come from
+Anthropic's own list, and from pages that quote OpenAI's; its surcharge beyond 272,000 tokens is not counted."""
 PRICES_OF = f'{min(price.as_of for price in PRICES.values())} to {max(price.as_of for price in PRICES.values())}'
 """When the prices were last seen."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeGuard
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
 from rolecall.quick_init import quick_init
 
-Outcome = Literal['ok', 'failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed']
+Outcome = Literal['ok', 'failed', 'too_long', 'truncated_by_server', 'filtered', 'thinking_exhausted', 'unparsed']
 """How a row ended. Only `ok` is an answer; the others are counted separately."""
 
 OnText = Callable[[str], None]
@@ -94,6 +94,34 @@ class Usage:
     """Output tokens spent on reasoning."""
     cache_written_tokens: int | None = None
     """Input tokens written to a cache, where the server charges extra for that."""
+    first_token_seconds: float | None = None
+    """Until the first piece of a streamed reply."""
+
+
+class Served(NamedTuple):
+    """Who answered, in the words of the reply; empty where it does not say."""
+
+    model: str = ''
+    provider: str = ''
+    system_fingerprint: str = ''
+    quantization: str = ''
+
+    def __str__(self) -> str:
+        return ', '.join(filter(None, self))
+
+    def merge(self, other: Served) -> Served:
+        """Who answered two requests of a row: both names where they differ.
+
+        >>> Served('llama', 'Acme').merge(Served('llama', 'Bolt')).provider
+        'Acme / Bolt'
+        """
+        if self in (other, NOT_STATED):
+            return other
+        names = (dict.fromkeys([*mine.split(' / '), theirs]) for mine, theirs in zip(self, other, strict=True))
+        return Served(*(' / '.join(filter(None, both)) for both in names))
+
+
+NOT_STATED = Served()
 
 
 @quick_init
@@ -114,6 +142,7 @@ class Reply:
     """The generated tokens with their log-probabilities, where the call asked for them and the server gave them."""
     thinking: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The fields of the server's message that carry reasoning and its signatures, to be sent back unchanged."""
+    served: Served = NOT_STATED
 
 
 @dataclass(frozen=True, slots=True)

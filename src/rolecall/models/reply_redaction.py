@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rolecall.models.protocol import Reply
+from rolecall.models.protocol import Reply, Served
 from rolecall.redaction import Redactor, environment_secrets
 
 
@@ -29,7 +29,7 @@ def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
         return reply
     generated = ''.join(token for token, _ in reply.logprobs)
     plain = not (reply.tool_calls or reply.thinking or reply.others)
-    if plain and all(map(redactor.is_clean, (reply.text, reply.reason, reply.reasoning, generated))):
+    if plain and all(map(redactor.is_clean, (reply.text, reply.reason, reply.reasoning, generated, *reply.served))):
         return reply
     return replace(
         reply,
@@ -40,4 +40,5 @@ def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
         thinking=redactor.redact_value(reply.thinking),
         others=tuple(redact_reply(other, redactor) for other in reply.others),
         logprobs=reply.logprobs if redactor.is_clean(generated) else (),
+        served=Served(*map(redactor.redact, reply.served)),
     )

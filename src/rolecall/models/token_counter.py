@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from rolecall.core.render.chat_template import ChatTemplate
+from rolecall.core.render.families import META_TEMPLATES
 from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
-from rolecall.models.tokenizers.chat_files import find_chat_template
-from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer
+from rolecall.models.tokenizers.tokenizer import Tokenizer, find_chat_template, find_tokenizer
 
+_ROLES = {'user': 'HUMAN', 'assistant': 'BOT', 'system': 'SYSTEM'}
 _KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model', 'chat_template', 'bos_token', 'eos_token')
 
 
@@ -55,7 +56,7 @@ class TokenCounter:
         return None if tokenizer is None else tokenizer.count(text) + (bos and tokenizer.adds_bos)
 
     def _messages(self, messages: Any) -> int | None:
-        template = self._template
+        template = self.template
         if not all(isinstance(message.get('content'), str) for message in messages):
             return None
         if template is None:
@@ -75,10 +76,60 @@ class TokenCounter:
         texts = [str(message.get(key, '')) for message in messages for key in ('role', 'content')]
         return sum(map(tokenizer.count, texts)) + 3 * len(messages) + 3
 
+    def other_readings(self, request: Request) -> Iterator[tuple[str, int]]:
+        """What a server may have made of a request instead, as a phrase, with the tokens it would count."""
+        tokenizer, count = self.tokenizer, self.count(request)
+        if tokenizer is None or count is None:
+            return
+        if tokenizer.bos_id is not None:
+            yield 'the server adds a second BOS token', count + 1
+            yield 'the server leaves out the BOS token', count - 1
+        if isinstance(request, str) or not all(isinstance(entry, Mapping) for entry in request):
+            return
+        messages: Any = request
+        for phrase, text in self._other_texts(messages):
+            yield phrase, tokenizer.count(text)
+
+    def _other_texts(self, messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+        """The texts that a server may have made of messages instead."""
+        spoken = [message for message in messages if message.get('role') != 'system']
+        if self.template is not None:
+            try:
+                if len(spoken) < len(messages):
+                    yield 'the server drops the system message', self.template.render(spoken)
+                yield (
+                    'the server adds no generation prompt',
+                    self.template.render(messages, add_generation_prompt=False),
+                )
+            except RenderError:
+                pass
+        yield 'the server applies no chat template', '\n'.join(str(message['content']) for message in messages)
+        for name in META_TEMPLATES:
+            if (text := _write_dialogue(META_TEMPLATES[name], messages)) is not None:
+                yield f'the server uses the chat template of {name}', text
+                yield (
+                    f'the server uses the chat template of {name} without a BOS token',
+                    text.removeprefix(str(META_TEMPLATES[name].get('begin', ''))),
+                )
+
     @cached_property
-    def _template(self) -> ChatTemplate | None:
+    def template(self) -> ChatTemplate | None:
         source = self._entry.get('chat_template')
         if isinstance(source, str):
             bos, eos = (str(self._entry.get(name) or '') for name in ('bos_token', 'eos_token'))
             return ChatTemplate(source, bos_token=bos, eos_token=eos)
         return find_chat_template(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-'))
+
+
+def _write_dialogue(meta: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """Messages in the format of a meta template, up to where the model answers; None if it has no such role."""
+    roles = {entry['role']: entry for entry in (*meta['round'], *meta.get('reserved_roles', ()))}
+    speeches = [roles.get(_ROLES.get(str(message.get('role')), '')) for message in messages]
+    if None in speeches or any('api_role' in entry for entry in roles.values()):
+        return None
+    texts = (
+        f'{entry["begin"]}{message["content"]}{entry["end"]}'
+        for entry, message in zip(speeches, messages, strict=True)
+        if entry is not None
+    )
+    return f'{meta.get("begin", "")}{"".join(texts)}{roles["BOT"]["begin"]}'

@@ -20,6 +20,7 @@ from rolecall.errors import RenderError, RunError
 from rolecall.experiment.inferencers.inferencer import Asker, Prediction, TooLong, only_step, wait_for_all
 from rolecall.experiment.opening.fitting import Step
 from rolecall.models.protocol import ModelError
+from rolecall.runs.brake import Brake
 from rolecall.runs.client.cache import CachedClient, RequestPending, RowClient
 from rolecall.runs.client.model_client import ModelCall
 from rolecall.runs.client.retry import ModelUnavailableError
@@ -31,7 +32,7 @@ from rolecall.sources.retrievers import Picked
 
 T = TypeVar('T')
 NumberedRow = tuple[int, Row, Picked]
-_ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long')
+_ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long', 'truncated_by_server')
 _GROUPS_AT_ONCE = 3
 
 
@@ -49,7 +50,9 @@ class Asking:
         store: Store,
         choose_rows: Callable[[PairRun], Iterable[NumberedRow]],
         rerun: Collection[str] = (),
+        brake: Brake | None = None,
     ) -> None:
+        self._brake = brake
         self._cache = cache
         self.client = cache.client
         self._pairs = pairs
@@ -120,7 +123,8 @@ class Asking:
                 await self._store.wait_for_room()
                 room = places if len(group) == 1 else groups
                 await room.acquire()
-                if self._is_over:
+                allowed = self._brake is None or await self._brake.allows(pair.model.name, self._tasks)
+                if self._is_over or not allowed:
                     return
                 if len(group) > 1:
                     work, about = self._ask_group(pair, cache, group), f'rows from {group[0][0]}'
@@ -209,11 +213,11 @@ class Asking:
         except ModelUnavailableError as error:
             self.broken = self.broken or str(error)
             return
-        for (place, step), answer in zip(steps.items(), answers, strict=True):
+        for (place, step), call, answer in zip(steps.items(), calls, answers, strict=True):
             if answer is None:
                 continue
             try:
-                concluded[place] = inferencer.conclude(step, asks[place].end_call(*answer))
+                concluded[place] = inferencer.conclude(step, asks[place].end_call(call, *answer))
             except ModelError as error:
                 concluded[place] = conclude_error(error)
         finished = [FinishedRow(asks[place], *rows[place], concluded[place]) for place in sorted(concluded)]

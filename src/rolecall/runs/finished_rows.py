@@ -57,7 +57,7 @@ def keep_rows(pair: PairRun, rows: Sequence[FinishedRow], store: Store, listener
 
 def _says_the_same(stored: Result, result: Result) -> bool:
     """Whether a row that is stored, and perhaps scored since, rests on the same requests and says the same."""
-    ended = stored.outcome in (result.outcome, 'unparsed')
+    ended = stored.outcome in (result.outcome, 'unparsed', 'truncated_by_server')
     return (
         ended
         and stored.fingerprints == result.fingerprints
@@ -111,6 +111,9 @@ def _make_result(pair: PairRun, finished: FinishedRow, scorable: Scorable, verdi
         reasoning_tokens=ask.reasoning_tokens,
         cache_written_tokens=ask.cache_written_tokens,
         read_from=verdict.read_from,
+        expected_tokens=ask.expected_tokens,
+        served=ask.served,
+        first_token_seconds=ask.first_token_seconds,
         settled=verdict.settled,
     )
 

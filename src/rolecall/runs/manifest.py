@@ -1,4 +1,4 @@
-"""What a run directory says about how its run was made: the config without keys, models, wordings, versions."""
+"""What a run directory says about how its run was made: the config without keys, models, digests, versions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall._version import __version__
-from rolecall.core.program import fingerprint
 from rolecall.redaction import mask_config
 from rolecall.runs.pair_run import Prepared
-from rolecall.runs.versions import digest_wording
-from rolecall.sources.config.printing import format_config
-from rolecall.sources.datasets.digest import checksum_rows
+from rolecall.runs.parts import digest_pair
+from rolecall.runs.versions import describe_rows, parts_of
 from rolecall.strings import count_noun
 
 _MOST_ROWS = 100
@@ -42,19 +40,15 @@ def _count_rows(name: object, value: Any) -> Any:
 
 
 def describe_run(prepared: Prepared) -> dict[str, Any]:
-    """With what a run was made: versions, models, each dataset × model with the identity of its wording, overrides."""
+    """With what a run was made: versions, models, each dataset × model with the digests of its parts, overrides."""
     overrides = dict(prepared.experiment.overrides)
-    named = prepared.pairs if prepared.experiment.config.get('benchmarks') else ()
-    tests = {pair.dataset: pair.pair.data.test for pair in named}
-    checksums = {name: checksum_rows(rows) for name, rows in tests.items()}
+    rows_digests: dict[int, str | None] = {}
     pairs = [
         {
             'dataset': pair.dataset,
             'model': pair.model.name,
-            'template': fingerprint(format_config(hide_secrets(pair.pair.task.entry['infer_cfg']), style='json')),
-            'wording': digest_wording(pair.pair.task.entry['infer_cfg']),
-            **({'limit': prepared.options.limit} if prepared.options.limit is not None else {}),
-            **({'rows': rows} if (rows := checksums.get(pair.dataset)) else {}),
+            'parts': digest_pair(pair.pair, pair.model, rows_digests).as_dict(),
+            **describe_rows(prepared.options),
             **({'path': path} if isinstance(path := pair.pair.task.entry.get('path'), str) else {}),
         }
         for pair in prepared.pairs
@@ -86,7 +80,7 @@ def _describe_changed_rows(before: Sequence[Mapping[str, Any]], now: Sequence[Ma
             messages[name] = (
                 f'{name}: this run began with the rows of {was["path"]}; those of {pair.get("path")} replace them.'
             )
-        elif was.get('rows', pair.get('rows')) != pair.get('rows'):
+        elif parts_of(was).find_differing(parts_of(pair), ('rows',)):
             messages[name] = f'{name}: its rows have changed since this run began; those that changed are asked again.'
     return list(messages.values())
 

@@ -21,6 +21,7 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Model
 from rolecall.runs.digests import digest_scoring
+from rolecall.runs.row_draw import RowDraw
 from rolecall.runs.run_options import RunOptions
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
@@ -130,11 +131,23 @@ class Prepared:
     """Why datasets or pairs were left out, where the run goes on without them."""
     context: ModelContext = field(repr=False)
 
-    def numbers(self, pair: Pair) -> range:
-        """The numbers of the rows that are asked about."""
+    draw: RowDraw | None = None
+    """Which rows are asked about, where they are drawn at random."""
+
+    def numbers(self, pair: Pair) -> Sequence[int]:
+        """The numbers of the rows that are asked about, ascending."""
+        if self.draw is not None:
+            drawn = self.draw.numbers(pair.task.abbr)
+            share = self.options.share
+            return drawn if share is None else drawn[share.rank :: share.of]
         limit, share = self.options.limit, self.options.share
         total = len(pair.data.test) if limit is None else min(len(pair.data.test), limit)
         return range(total) if share is None else share.numbers(total)
+
+    @property
+    def is_whole_beginning(self) -> bool:
+        """Whether the rows are the first of each dataset, with none left out between them."""
+        return self.draw is None and self.options.share is None
 
     @property
     def models(self) -> dict[str, Model]:

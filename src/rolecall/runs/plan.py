@@ -123,7 +123,7 @@ async def _plan_pair(
     deadline: float | None,
 ) -> PlannedPair:
     numbers = config.numbers(prepared.pair)
-    total, only = len(numbers), numbers if config.options.share is not None else None
+    total, only = len(numbers), None if config.is_whole_beginning else numbers
     slow = deadline is not None and not prepared.pair.task.retriever.fixed
     if slow or prepared.pair.task.inferencer.own is not None:
         plan = _estimate(prepared, total)

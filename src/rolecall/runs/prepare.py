@@ -36,8 +36,11 @@ from rolecall.runs.pair_checks import (
     find_misspelt_fields,
 )
 from rolecall.runs.pair_run import ModelContext, PairRun, Prepared
+from rolecall.runs.row_draw import RowDraw, pool_by_groups
 from rolecall.runs.run_options import RunOptions
+from rolecall.runs.stopping import Goal
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
+from rolecall.scoring.groups import read_groups
 from rolecall.sources.datasets import Dataset
 from rolecall.strings import mask_details
 
@@ -90,10 +93,21 @@ def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) 
         tasks=tuple(task for task in experiment.tasks if any(pair.pair.task is task for pair in pairs)),
         models=tuple(entry for entry in experiment.models if any(pair.model_entry is entry for pair in pairs)),
     )
-    prepared = Prepared(used, tuple(pairs), options, tuple(problems), context)
+    prepared = Prepared(used, tuple(pairs), options, tuple(problems), context, _draw_rows(experiment, pairs, options))
     if problems and not (options.keep_going and pairs):
         raise ConfigError([*problems, *find_lint_problems(prepared)])
     return prepared
+
+
+def _draw_rows(experiment: Experiment, pairs: Sequence[PairRun], options: RunOptions) -> RowDraw | None:
+    """The rows that are drawn at random. With a goal, those of all datasets are drawn together."""
+    if options.sample is None and options.until is None:
+        return None
+    if options.until is not None:
+        Goal.read(options.until).check_models(len({pair.model.name for pair in pairs}))
+    totals = {pair.dataset: len(pair.pair.data.test) for pair in pairs}
+    pools = [totals] if options.until is not None else pool_by_groups(totals, read_groups(experiment.config))
+    return RowDraw(pools, end=options.sample, seed=options.sample_seed)
 
 
 def _find_stand_ins(experiment: Experiment) -> Iterator[TaskEntry]:

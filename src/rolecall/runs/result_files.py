@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -75,7 +75,7 @@ def result_lines(
 ) -> Iterator[str]:
     """The rows of a run as lines: one JSON object each, or CSV with a header."""
     objects = result_objects(run, dataset=dataset, model=model, prompts=prompts, on_damage=on_damage)
-    return _csv_lines(objects, formulas=formulas) if format == 'csv' else map(_json_line, objects)
+    return csv_lines(objects, formulas=formulas) if format == 'csv' else map(_json_line, objects)
 
 
 def result_objects(
@@ -189,7 +189,8 @@ class _Line:
         return len(text)
 
 
-def _csv_lines(objects: Iterator[dict[str, Any]], *, formulas: bool) -> Iterator[str]:
+def csv_lines(objects: Iterable[Mapping[str, Any]], *, formulas: bool = False) -> Iterator[str]:
+    """Records as lines of CSV, with a header."""
     line = _Line()
     writer = csv.writer(
         line, lineterminator='\r\n'
@@ -219,7 +220,7 @@ def _write_parquet(objects: Iterator[dict[str, Any]], path: Path, prompts: bool)
     parquet = import_extra('pyarrow.parquet', purpose='to write Parquet files', extra='data')
     numbers = {'row': pyarrow.int64(), 'score': pyarrow.float64(), 'correct': pyarrow.bool_()}
     numbers |= dict.fromkeys(('shots_dropped', *_TOKENS), pyarrow.int64())
-    numbers['seconds'] = pyarrow.float64()
+    numbers |= dict.fromkeys(('seconds', 'first_token_seconds'), pyarrow.float64())
     keys = [*_order_keys(Result('', '', 0, 'ok')), 'label', 'fields', *(['requests'] if prompts else [])]
     schema = pyarrow.schema([(key, numbers.get(key, pyarrow.string())) for key in keys])
     count = 0

@@ -39,7 +39,7 @@ class RowChooser:
     @property
     def is_whole(self) -> bool:
         """Whether the run is to have every row of its datasets."""
-        return self._rows is None and self._prepared.options.share is None
+        return self._rows is None and self._prepared.is_whole_beginning
 
     def count(self, pair: PairRun) -> int:
         """How many rows of a dataset × model this run is about."""
@@ -68,28 +68,32 @@ class RowChooser:
         )
         if alike:
             return pair.pair.rows(limit, strict=False, only=self._find_unfinished(pair, everything))
-        return pair.pair.rows(limit, strict=False, only=everything if self._prepared.options.share else None)
+        return pair.pair.rows(limit, strict=False, only=None if self._prepared.is_whole_beginning else everything)
 
-    def _find_unfinished(self, pair: PairRun, everything: range) -> array[int]:
+    def _find_unfinished(self, pair: PairRun, everything: Sequence[int]) -> array[int]:
         """The numbers of the rows without an answer in the store, and of those that are asked again."""
-        unfinished = bytearray(b'\1') * everything.stop
+        stop = everything[-1] + 1 if everything else 0
+        unfinished = bytearray(stop)
+        for number in everything:
+            unfinished[number] = True
+        is_beginning = len(everything) == stop
         outcomes: Counter[str] = Counter()
         reused = [outcome for outcome in _FINISHED if outcome not in self._rerun]
         for numbers, ended in self._store.finished_rows(pair.dataset, pair.model.name, reused):
             first, last = numbers[0], numbers[-1]
             is_stretch = last - first + 1 == len(numbers)
-            if is_stretch and everything.step == 1 and everything.start <= first and last < everything.stop:
+            if is_stretch and is_beginning and last < stop:
                 unfinished[first : last + 1] = bytes(len(numbers))
                 outcomes.update(ended)
                 continue
             for number, outcome in zip(numbers, ended, strict=True):
-                if number in everything:
+                if number < stop and unfinished[number]:
                     unfinished[number] = False
                     outcomes[outcome] += 1
         self._listener.on_known(pair.dataset, pair.model.name, outcomes)
-        return array('Q', compress(everything, unfinished[everything.start :: everything.step]))
+        return array('Q', compress(range(stop), unfinished))
 
-    def _is_worded_alike(self, pair: PairRun, everything: range) -> bool:
+    def _is_worded_alike(self, pair: PairRun, everything: Sequence[int]) -> bool:
         """Whether the first, second, third, fifth, ninth, … row still lead to the requests that were sent.
 
         This code may have changed, too.

@@ -17,7 +17,9 @@ from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint import Finding
 from rolecall.experiment.opening.loading import SourceLike
+from rolecall.models.http.served_model import ServedModel, StreamAllowance
 from rolecall.runs.batches.readiness import check_batchable, open_pending, refuse_while_waiting
+from rolecall.runs.brake import Brake
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.client_options import Budgets
 from rolecall.runs.client.model_client import ModelClient
@@ -33,12 +35,13 @@ from rolecall.runs.prepare import prepare
 from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.run_options import OUTCOMES, RunOptions
 from rolecall.runs.run_plan import RunPlan
-from rolecall.runs.run_scorer import RunScorer
+from rolecall.runs.run_scorer import RunScorer, ScoredPair
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.run_times import RunTimes
 from rolecall.runs.signals import stop_on_signal
+from rolecall.runs.stopping import Goal, Watch, list_rounds
 from rolecall.runs.store.writer import Store, open_store
-from rolecall.runs.versions import describe_other_wordings, read_pairs
+from rolecall.runs.versions import describe_other_parts, read_pairs, refuse_other_rows
 from rolecall.runs.workers.connections import connect_here, open_workers
 from rolecall.scoring.groups import read_groups
 from rolecall.sources.config.files import Config
@@ -79,10 +82,13 @@ def run_config(
         plan = make_plan(prepared, seconds=_PLANNING_SECONDS)
         listener.on_plan(plan, [finding for finding in findings if finding.severity == 'error'])
         manifest = describe_run(prepared)
+        refuse_other_rows(before := read_pairs(store.directory), manifest['pairs'])
         notes = describe_changes(store.last_manifest(), manifest)
-        for line in (*notes, *describe_other_wordings(read_pairs(store.directory), manifest['pairs'])):
+        for line in (*notes, *describe_other_parts(before, manifest['pairs'])):
             listener.on_message(line)
         store.record_start(manifest, format_config(hide_secrets(prepared.experiment.config), style='json'))
+        if options.until is not None:
+            listener.on_message(f'rows are asked in random order (seed {options.sample_seed}), until {options.until}.')
         with open_pending(store, prepared, tell=listener.on_message) as pending:
             try:
                 return run_blocking(Run(prepared, store, listener, pending=pending).execute(plan, findings))
@@ -160,6 +166,10 @@ class Run:
         """Finished pairs whose answers are compared with those of others, which may not be finished."""
         self._broken: dict[str, str] = {}
         self._stopped = False
+        self._brake = Brake(prepared, store.directory, tell=listener.on_message)
+        self._watch = self._open_watch()
+        self._told_later: dict[PairRun, ScoredPair] = {}
+        """Scores of a run that stops when it knows enough: they are told when it has stopped."""
 
     async def execute(self, plan: RunPlan | None = None, findings: Sequence[Finding] = ()) -> RunSummary:
         """Connect to models and judges, ask and score, submit batches, and close what was opened."""
@@ -172,6 +182,10 @@ class Run:
             self._options.workers, context=prepared.context, config=str(path), budgets=budgets, tell=listener.on_message
         ) as connect:
             clients = {name: connect(model, entries[name]) for name, model in prepared.models.items()}
+            if self._options.times:
+                for model in prepared.models.values():
+                    if isinstance(model, ServedModel):
+                        model.allowance = StreamAllowance()
             caches = {name: self._open_cache(client, entries[name]) for name, client in clients.items()}
             judges = JudgeClients(
                 prepared.judges,
@@ -183,9 +197,13 @@ class Run:
                 prepared, self._store, listener, self._chooser, judges, rescored_only=self._rows is not None
             )
             times = RunTimes(self._store, clients)
+            for client in (*clients.values(), *judges.own):
+                self._brake.watch(client)
             try:
                 with stop_on_signal(self.stop), times.tell(listener):
-                    await self._ask_and_score(list(caches.values()), scorer)
+                    for _ in self._rounds():
+                        await self._ask_and_score(list(caches.values()), scorer)
+                    await self._tell_scores(scorer)
                 if self._pending is not None and not self._stopped:
                     submitted += await self._pending.submit(prepared, tell=listener.on_message)
             finally:
@@ -209,6 +227,7 @@ class Run:
             unjudged=scorer.unjudged,
             without_verdict=scorer.without_verdict,
             interrupted=self._stopped,
+            ended=self._describe_end(),
             seconds=time.monotonic() - began,
             submitted=tuple(submitted),
             waiting=sum(pair.pending for pair in prepared.pairs) + scorer.unjudged_yet,
@@ -221,6 +240,54 @@ class Run:
             asking.stop()
         for task in tuple(self._scoring):
             task.cancel()
+
+    def _describe_end(self) -> str:
+        """Which cap ended the run, and how much of it was measured by then; empty if none did."""
+        if not self._brake.reason:
+            return ''
+        pairs = self._prepared.pairs
+        stored = sum(self._store.count_outcomes(pair.dataset, pair.model.name).total() for pair in pairs)
+        share = stored / max(sum(map(self._chooser.count, pairs)), 1)
+        return f'{100 * share:.3g} % measured: {self._brake.reason}'
+
+    def _open_watch(self) -> Watch | None:
+        """What says that enough rows were asked about; None if all are."""
+        draw, goal = self._prepared.draw, self._options.until
+        return None if draw is None or goal is None else Watch(Goal.read(goal), list(self._prepared.models), draw.size)
+
+    def _rounds(self) -> Iterator[None]:
+        """One round for all rows; several, each about further rows, until the scores of a goal say enough."""
+        draw, watch = self._prepared.draw, self._watch
+        if draw is None or watch is None:
+            yield
+            return
+        for begin, end in list_rounds(draw.size):
+            draw.begin, draw.end = begin, end
+            yield
+            for pair in self._prepared.pairs:
+                for number in draw.numbers(pair.dataset):
+                    watch.add(self._store.result(pair.dataset, pair.model.name, number))
+            watch.check([card for scored in self._told_later.values() for card in scored.cards[:1]])
+            if self._stopped or self._brake.reason or self._broken or watch.is_enough():
+                return
+
+    async def _report(self, scored: ScoredPair, scorer: RunScorer) -> None:
+        """Tell of the scores of a pair, or keep them until the run has asked enough."""
+        if self._watch is None:
+            await scorer.report(scored)
+        else:
+            self._told_later[scored.pair] = scored
+
+    async def _tell_scores(self, scorer: RunScorer) -> None:
+        """Store and tell the scores of a run that has stopped by itself, with intervals that hold in spite of it."""
+        if self._watch is None or self._stopped:
+            return
+        for scored in sorted(self._told_later.values(), key=lambda scored: self._prepared.pairs.index(scored.pair)):
+            scored = scored._replace(cards=[self._watch.note(card) for card in scored.cards])
+            scorer.record(scored)
+            await scorer.report(scored)
+        if self._told_later:
+            self._listener.on_message(self._watch.describe())
 
     def _open_cache(self, client: ModelClient, entry: Mapping[str, Any]) -> CachedClient:
         """What answers the requests of a model: the store and the model, or the store and a batch."""
@@ -265,6 +332,7 @@ class Run:
             store=self._store,
             choose_rows=partial(self._start_pair, cache.client),
             rerun=self._options.rerun,
+            brake=self._brake,
         )
         self._asking.append(asking)
         turns = dict(zip(pairs, (asyncio.Event() for _ in pairs), strict=True))
@@ -284,8 +352,10 @@ class Run:
 
     def _start_pair(self, client: ModelClient, pair: PairRun) -> Iterator[NumberedRow]:
         """The rows of a pair that have to be asked, with a word to the listener."""
-        total = self._chooser.count(pair)
-        self._listener.on_pair_start(pair.dataset, pair.model.name, total, lambda: client.activity)
+        draw = self._prepared.draw
+        if self._watch is None or draw is None or draw.begin == 0:
+            total = self._chooser.count(pair) if self._watch is None else len(pair.pair.data.test)
+            self._listener.on_pair_start(pair.dataset, pair.model.name, total, lambda: client.activity)
         pair.pair.picker.on_indexing = tell_indexing(pair.dataset, self._listener)
         return self._chooser.choose(pair)
 
@@ -325,7 +395,7 @@ class Run:
             if scored is not None:
                 scorer.record(scored)
                 turns[pair].set()
-                await scorer.report(scored)
+                await self._report(scored, scorer)
         except Exception:
             self.stop()
             raise
@@ -336,7 +406,7 @@ class Run:
         """Score a pair whose answers are compared with those of other models."""
         if (scored := await scorer.score(pair)) is not None:
             scorer.record(scored)
-            await scorer.report(scored)
+            await self._report(scored, scorer)
 
     def _has_opponents(self, pair: PairRun) -> bool:
         """Whether no row of the pair, or of a model that it is compared with, waits for a batch."""

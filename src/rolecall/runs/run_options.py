@@ -12,13 +12,13 @@ from rolecall.errors import ConfigError, Problem, did_you_mean
 if TYPE_CHECKING:
     from rolecall.models.prices import Price
 
-OUTCOMES = ('failed', 'too_long', 'filtered', 'thinking_exhausted', 'unparsed')
+OUTCOMES = ('failed', 'too_long', 'truncated_by_server', 'filtered', 'thinking_exhausted', 'unparsed')
 """Outcomes whose rows can be asked about again."""
 
 
-def _on_command_line(text: str, **argument: Any) -> dict[str, Any]:
+def on_command_line(text: str, metavar: str | None = None, **argument: Any) -> dict[str, Any]:
     """The help of an option, with what argparse cannot tell from its type."""
-    return {'help': text, 'argument': argument}
+    return {'help': text, 'argument': argument if metavar is None else {'metavar': metavar, **argument}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +62,68 @@ class RunOptions:
     """
 
     out: str | Path | None = field(
-        default=None, metadata=_on_command_line('run directory (default: runs/NAME_OF_CONFIG)', metavar='DIR')
+        default=None, metadata=on_command_line('run directory (default: runs/NAME_OF_CONFIG)', metavar='DIR')
     )
     dataset: str | Sequence[str] | None = None
     """Only datasets whose abbr matches; patterns work, as for `model`."""
     model: str | Sequence[str] | None = None
     limit: int | None = field(
-        default=None, metadata=_on_command_line('only the first N rows of each dataset', metavar='N')
+        default=None, metadata=on_command_line('only the first N rows of each dataset', metavar='N')
+    )
+    sample: int | None = field(
+        default=None,
+        metadata=on_command_line('N rows of each dataset, drawn at random; datasets of a group share N', metavar='N'),
+    )
+    sample_seed: int = field(
+        default=0, metadata=on_command_line('another draw of rows for --sample and --until', metavar='N', type=int)
+    )
+    until: str | None = field(
+        default=None,
+        metadata=on_command_line(
+            'ask in random order and stop as soon as the models are told apart (decided), or every score is known to '
+            'so many points (±2)',
+            metavar='GOAL',
+        ),
+    )
+    max_cost: float | None = field(
+        default=None, metadata=on_command_line('end between rows before more than this is spent', metavar='PRICE')
+    )
+    max_total_tokens: int | None = field(
+        default=None, metadata=on_command_line('end between rows before more tokens are used', metavar='N')
+    )
+    max_minutes: float | None = field(
+        default=None, metadata=on_command_line('end between rows after this time', metavar='M')
     )
     rerun: str | Sequence[str] = field(
         default=(),
-        metadata=_on_command_line(
+        metadata=on_command_line(
             f'resend rows with these outcomes: {", ".join(OUTCOMES)}', metavar='OUTCOME', nargs='+', choices=OUTCOMES
         ),
     )
     keep_going: bool = field(
-        default=False, metadata=_on_command_line('run what can run; report at the end what could not, and exit with 1')
+        default=False, metadata=on_command_line('run what can run; report at the end what could not, and exit with 1')
     )
-    force: bool = field(default=False, metadata=_on_command_line('run although the linter finds errors'))
-    dry_run: bool = field(default=False, metadata=_on_command_line('print the plan and stop'))
+    force: bool = field(default=False, metadata=on_command_line('run although the linter finds errors'))
+    dry_run: bool = field(default=False, metadata=on_command_line('print the plan and stop'))
     prices: str | Path | Mapping[str, Price] | None = field(
         default=None,
-        metadata=_on_command_line('JSON with US dollars for a million tokens, by model name', metavar='FILE'),
+        metadata=on_command_line('JSON with US dollars for a million tokens, by model name', metavar='FILE'),
     )
     count_remotely: bool = field(
         default=False,
-        metadata=_on_command_line(
+        metadata=on_command_line(
             "with --dry-run: ask the vendor's counting endpoint for tokens (Anthropic), where no tokenizer is at hand"
+        ),
+    )
+    times: bool = field(
+        default=False,
+        metadata=on_command_line(
+            'stream replies to keep the time to first token, while that takes under a twentieth of a core'
         ),
     )
     batch: bool = field(
         default=False,
-        metadata=_on_command_line('submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit'),
+        metadata=on_command_line('submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit'),
     )
     lint: bool = True
     data: Mapping[str, Any] | None = None
@@ -108,8 +138,12 @@ class RunOptions:
             from rolecall.models.prices import read_prices
 
             object.__setattr__(self, 'prices', read_prices(self.prices))
-        if self.limit is not None and self.limit < 1:
-            raise ConfigError(Problem('limit', f'limit must be at least 1, got {self.limit}.'))
+        for name in ('limit', 'sample', 'max_cost', 'max_total_tokens', 'max_minutes'):
+            value = getattr(self, name)
+            if value is not None and (value <= 0 or (value < 1 and name in ('limit', 'sample'))):
+                least = 'at least 1, got' if name in ('limit', 'sample') else 'more than 0, got'
+                raise ConfigError(Problem(name, f'{name} must be {least} {value}.'))
+        self._refuse_contradictions()
         rerun = (self.rerun,) if isinstance(self.rerun, str) else tuple(self.rerun)
         object.__setattr__(self, 'rerun', rerun)
         unknown = [outcome for outcome in sorted(rerun) if outcome not in OUTCOMES]
@@ -117,3 +151,16 @@ class RunOptions:
             raise ConfigError(
                 [Problem('rerun', f'unknown outcome {name!r}.', did_you_mean(name, OUTCOMES)) for name in unknown]
             )
+
+    def _refuse_contradictions(self) -> None:
+        """Which rows are asked about can be said in one way."""
+        chosen = [name for name in ('limit', 'sample', 'until') if getattr(self, name) is not None]
+        if len(chosen) > 1:
+            names = ' and '.join(chosen)
+            raise ConfigError(Problem(names, 'each says which rows are asked about.', 'Leave all but one out.'))
+        if self.until is not None and (self.batch or self.share is not None):
+            what = 'a run that stops when it knows enough asks a few rows after the others.'
+            raise ConfigError(Problem('until', what, 'Leave out --batch, and shares of rows (--workers 0/4).'))
+        if self.batch and any(cap is not None for cap in (self.max_cost, self.max_total_tokens, self.max_minutes)):
+            what = 'a batch is submitted as a whole: nothing can end it between rows.'
+            raise ConfigError(Problem('batch', what, 'Leave the cap out; --dry-run says what it costs at most.'))

@@ -13,6 +13,7 @@ from rolecall.runs.judge import Judge, JudgeClients
 from rolecall.runs.listener import RunListener, tell_programs
 from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.runs.pair_scoring import OpponentFinder, PairScorer
+from rolecall.runs.receipts import check_receipts
 from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
@@ -91,6 +92,8 @@ class RunScorer:
             return None
         if names not in self._to_score:
             return None
+        receipt = check_receipts(pair, store)
+        await store.wait_until_saved()
         report_progress.set(tell_programs(pair.name, self._listener))
         _, scoring = store.digests(*names)
         marked = pair.scoring_digest is not None and scoring == pair.scoring_digest
@@ -102,9 +105,22 @@ class RunScorer:
             self.unjudged_yet += pending
             self._outcomes[pair] = store.count_outcomes(*names)
             return None
-        cards = [_note_missing(card, opponents) for card in cards]
+        cards = [self._note_draw(_note_missing(card, opponents)) for card in cards]
         cards = [_note_judging(card, judge) for card, judge in zip_longest(cards, judges[: len(cards)])]
-        return ScoredPair(pair, cards, judges, opponents)
+        return ScoredPair(pair, [replace(card, receipt=receipt) for card in cards], judges, opponents)
+
+    def _note_draw(self, card: Scorecard) -> Scorecard:
+        """The scorecard of rows that were drawn, with how far off it may be for all rows."""
+        draw = self._prepared.draw
+        if draw is None or card.error:
+            return card
+        note = draw.describe(card.dataset, card.total)
+        value, low, high = card.value, card.low, card.high
+        if self._prepared.options.sample is not None and value is not None and low is not None and high is not None:
+            shrink = draw.share_left(card.dataset, card.total) ** 0.5
+            low, high = (value + shrink * (bound - value) for bound in (low, high))
+            note += f'; on all rows {card.model} would score {low:,.1f} to {high:,.1f}'
+        return replace(card, rows_note='; '.join(filter(None, (card.rows_note, note))))
 
     def record(self, scored: ScoredPair) -> None:
         """Have the scores of a pair stored. Reports show them in the order in which they are recorded."""

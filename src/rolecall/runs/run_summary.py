@@ -41,6 +41,8 @@ class RunSummary:
     without_verdict: int = 0
     """Rows with a reply of the judge that cannot be read."""
     interrupted: bool = False
+    ended: str = ''
+    """Which cap ended the run before all rows were asked about."""
     dry: bool = False
     seconds: float = 0.0
     skipped: tuple[Problem, ...] = ()
@@ -64,9 +66,9 @@ class RunSummary:
     def exit_code(self) -> int:
         """0 if every row came to something; 130 if interrupted.
 
-        1 if a row failed, a model could not be asked, a judge said nothing, or something was left out.
+        1 if a row failed, a model could not be asked, a judge said nothing, a cap ended it, or something was left out.
         """
         if self.interrupted:
             return 130
         unscored = self.unjudged or self.without_verdict or any(card.error for card in self.scorecards)
-        return 1 if self.skipped or self.broken or unscored or self.outcomes.get('failed') else 0
+        return 1 if self.skipped or self.broken or self.ended or unscored or self.outcomes.get('failed') else 0

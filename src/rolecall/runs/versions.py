@@ -7,53 +7,83 @@ rows goes on where it was, so nothing is replaced and no models are ranked over 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rolecall.core.program import fingerprint
-from rolecall.errors import RolecallError
+from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.experiment import Experiment
-from rolecall.redaction import mask_config
+from rolecall.experiment.opening.entries import dataset_keys
+from rolecall.experiment.opening.model_entries import model_abbr
+from rolecall.experiment.opening.tasks import dataset_abbr
+from rolecall.runs.parts import PartDigests, digest_entries, digest_pair
+from rolecall.runs.run_options import RunOptions
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.sources.config.printing import format_config
 
 Pairs = Mapping[tuple[str, str], Mapping[str, Any]]
-"""What is known of each dataset × model of a run directory: the digest of its wording, its limit."""
+"""What is known of each dataset × model of a run directory: the digests of its parts, its limit."""
+Planned = Mapping[tuple[str, str], PartDigests]
+_SENT = ('wording', 'examples', 'format', 'sampling')
+"""Parts that decide what a model is sent: with another of them, its results are another version."""
 
 
-def digest_wording(infer_cfg: Mapping[str, Any]) -> str:
-    """A digest of what a dataset says and how it is asked, whether as a string or as a dialogue.
+def parts_of(pair: Mapping[str, Any]) -> PartDigests:
+    """The digests that a run has stored of a dataset × model."""
+    record = pair.get('parts')
+    return PartDigests.from_record(record) if isinstance(record, Mapping) else PartDigests()
 
-    >>> dialogue = {'round': [{'role': 'HUMAN', 'prompt': 'Add {q}'}, {'role': 'BOT', 'prompt': '{a}'}]}
-    >>> digest_wording({'prompt_template': dialogue}) == digest_wording({'prompt_template': 'Add {q}\\n{a}'})
-    True
+
+def describe_rows(options: RunOptions) -> dict[str, Any]:
+    """Which rows of its datasets a run asks about; empty if all.
+
+    >>> describe_rows(RunOptions(sample=200)), describe_rows(RunOptions())
+    ({'sample': 200, 'seed': 0}, {})
     """
-    wording = {
-        key: ''.join(''.join(_texts_in(value)).split()) if key.endswith('_template') else value
-        for key, value in infer_cfg.items()
-    }
-    return fingerprint(format_config(mask_config(wording), style='json'))
+    chosen = {name: getattr(options, name) for name in ('limit', 'sample', 'until')}
+    rows = {name: value for name, value in chosen.items() if value is not None}
+    return rows if options.limit is not None or not rows else {**rows, 'seed': options.sample_seed}
 
 
-def _texts_in(value: Any) -> Iterator[str]:
-    """The words of a template, without its roles and types."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if key not in ('role', 'fallback_role', 'type'):
-                yield from _texts_in(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts_in(inner)
+def _name_rows(rows: Mapping[str, Any]) -> str:
+    drawn = f', drawn with seed {rows["seed"]}' if 'seed' in rows else ''
+    if rows.get('until') is not None:
+        return f'rows until {rows["until"]}{drawn}'
+    count = rows.get('limit') or rows.get('sample')
+    return f'{count} rows{drawn}' if count else 'all rows'
 
 
-def choose_version(experiment: Experiment, folder: Path, *, limit: int | None) -> tuple[Path, str]:
+def _holds(now: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """Whether a run asks about all the rows that results are stored for.
+
+    >>> _holds({'limit': 5}, {'limit': 3}), _holds({'sample': 5, 'seed': 0}, {'limit': 3}), _holds({}, {'limit': 3})
+    (True, False, True)
+    """
+    if not now:
+        return True
+    if now.get('seed') != stored.get('seed') or now.get('until') != stored.get('until'):
+        return False
+    name = 'limit' if 'limit' in now else 'sample'
+    return name not in now or (isinstance(stored.get(name), int) and stored[name] <= now[name])
+
+
+def refuse_other_rows(before: Pairs, now: Sequence[Mapping[str, Any]]) -> None:
+    """Rows that were not drawn must not stand among those that were."""
+    for pair in now:
+        stored = before.get((pair['dataset'], pair['model']))
+        if stored is not None and 'seed' in pair and not _holds(_rows_of(pair), stored):
+            name = f'{pair["dataset"]} × {pair["model"]}'
+            what = f'has results of {name} on {_name_rows(stored)}, which are no part of {_name_rows(pair)}.'
+            raise ConfigError(Problem('out', f'the run directory {what}', 'Name another one with --out.'))
+
+
+def _rows_of(pair: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: pair[name] for name in ('limit', 'sample', 'until', 'seed') if name in pair}
+
+
+def choose_version(experiment: Experiment, folder: Path, *, rows: Mapping[str, Any]) -> tuple[Path, str]:
     """The directory for this run: the newest version that it continues, or a new one; and a line if it is another."""
-    wordings = {task.abbr: digest_wording(task.entry.get('infer_cfg') or {}) for task in experiment.tasks}
-    models = {model.abbr for model in experiment.models}
+    planned = _digest_planned(experiment)
     first = folder / experiment.name
     versions = [first]
     for number in count(2):
@@ -61,36 +91,49 @@ def choose_version(experiment: Experiment, folder: Path, *, limit: int | None) -
             break
         versions.append(version)
     stored = {version: read_pairs(version) for version in reversed(versions)}
-    differences = {version: _find_difference(pairs, wordings, models, limit) for version, pairs in stored.items()}
+    differences = {version: _find_difference(pairs, planned, rows) for version, pairs in stored.items()}
     continued = [version for version, difference in differences.items() if difference is None]
     if not continued:
         new = first.with_name(f'{first.name}-{len(versions) + 1}')
         newest = versions[-1]
         return new, f'{newest} has results {differences[newest]}: this run is another version, kept in {new}.'
-    alike = [version for version in continued if _has_results(stored[version], wordings, models, limit)]
+    alike = [version for version in continued if _has_results(stored[version], planned, rows)]
     version = (alike or continued)[0]
     return version, '' if version == first else f'{version} has the results of this version.'
 
 
-def _has_results(pairs: Pairs, wordings: Mapping[str, str], models: set[str], limit: int | None) -> bool:
+def _digest_planned(experiment: Experiment) -> dict[tuple[str, str], PartDigests]:
+    rows_digests: dict[int, str | None] = {}
+    planned = {}
+    for task in experiment.tasks:
+        for model in experiment.models:
+            try:
+                parts = digest_pair(experiment.pair(task, model), None, rows_digests)
+            except RolecallError:  # the run will say what is wrong
+                parts = digest_entries(task.entry, model.entry)
+            planned[task.abbr, model.abbr] = parts
+    return planned
+
+
+def _has_results(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) -> bool:
     """Whether a directory has results of these models, on as many rows."""
-    return any(
-        pair.get('limit') == limit
-        for (dataset, model), pair in pairs.items()
-        if dataset in wordings and model in models
-    )
+    return any(_rows_of(pair) == rows for names, pair in pairs.items() if names in planned)
 
 
-def _find_difference(pairs: Pairs, wordings: Mapping[str, str], models: set[str], limit: int | None) -> str | None:
+def _find_difference(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) -> str | None:
     """How the results of a directory differ from those of a run, so that they cannot stand side by side."""
+    wordings = {dataset: parts for (dataset, _), parts in planned.items()}
     for (dataset, model), stored in pairs.items():
-        if dataset not in wordings:
-            continue
-        if stored.get('wording') not in (None, wordings[dataset]):
+        own = planned.get((dataset, model))
+        others = parts_of(stored)
+        if dataset in wordings and others.find_differing(wordings[dataset], ('wording',)):
             return f'of {dataset} with another prompt'
-        if model in models and limit is not None and (stored.get('limit') or limit + 1) > limit:
-            rows = stored.get('limit')
-            return f'of {dataset} on {f"{rows} rows" if rows else "all rows"}'
+        if own is None:
+            continue
+        if differing := others.find_differing(own, _SENT):
+            return f'of {dataset} × {model} with another {differing[0]}'
+        if not _holds(rows, stored):
+            return f'of {dataset} on {_name_rows(stored)}'
     return None
 
 
@@ -104,25 +147,53 @@ def read_pairs(directory: Path) -> dict[tuple[str, str], Mapping[str, Any]]:
 
 
 def pairs_of(reader: RunReader) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """What each start of a run says about its datasets × models; later starts replace earlier ones."""
+    """What each start of a run says about its datasets × models; later starts replace earlier ones.
+
+    Of a run that has stored no digests, those that its config decides are computed.
+    """
     pairs: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for _, manifest, _ in reader.starts():
+    for _, manifest, config in reader.starts():
         try:
-            listed = json.loads(manifest)['pairs']
+            listed, entries = json.loads(manifest)['pairs'], json.loads(config)
         except (ValueError, TypeError, KeyError):  # damaged, or a log of another program
             continue
         for pair in listed if isinstance(listed, list) else ():
             if isinstance(pair, Mapping):
-                pairs[str(pair.get('dataset')), str(pair.get('model'))] = pair
+                names = str(pair.get('dataset')), str(pair.get('model'))
+                pairs[names] = pair if 'parts' in pair else {**pair, 'parts': _digest_stored(entries, *names)}
     return pairs
 
 
-def describe_other_wordings(before: Pairs, now: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Results in a directory that a run replaces, because its prompt is another; and those that stay beside it."""
+def _digest_stored(config: Any, dataset: str, model: str) -> dict[str, str]:
+    """The wording and the sampling of a dataset × model, from the config that a run has stored."""
+    if not isinstance(config, Mapping):
+        return {}
+    dataset_entry, model_entry = find_entries(config, dataset, model)
+    if dataset_entry is None or model_entry is None:
+        return {}
+    digests = digest_entries(dataset_entry, model_entry).as_dict()
+    return {name: digests[name] for name in ('wording', 'sampling')}
+
+
+def find_entries(
+    config: Mapping[str, Any], dataset: str, model: str
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """The entries of a dataset and a model in a config; None for one that it does not spell out."""
+    datasets = [entry for key in dataset_keys(config) for entry in config[key] if isinstance(entry, Mapping)]
+    models = [entry for entry in config.get('models') or () if isinstance(entry, Mapping)]
+    return (
+        next((entry for entry in datasets if dataset_abbr(entry) == dataset), None),
+        next((entry for entry in models if model_abbr(entry) == model), None),
+    )
+
+
+def describe_other_parts(before: Pairs, now: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Results in a directory that a run replaces, because what is sent differs."""
     messages = []
     for pair in now:
-        stored = before.get((pair['dataset'], pair['model']), {}).get('wording')
-        if stored is not None and stored != pair['wording']:
+        stored = parts_of(before.get((pair['dataset'], pair['model']), {}))
+        if differing := stored.find_differing(parts_of(pair), _SENT):
+            what = 'prompt' if differing[0] == 'wording' else differing[0]
             name = f'{pair["dataset"]} × {pair["model"]}'
-            messages.append(f'{name}: the prompt has changed; its results here are replaced. --out DIR keeps both.')
+            messages.append(f'{name}: the {what} has changed; its results here are replaced. --out DIR keeps both.')
     return messages

@@ -112,11 +112,18 @@ def _compare(
 
 
 def _adjust(pairs: Sequence[ModelPair]) -> list[ModelPair]:
-    """Holm's correction: the smallest p is multiplied by the number of pairs, the next by one less, and so on."""
-    order = sorted(range(len(pairs)), key=lambda place: pairs[place].p)
-    adjusted = [1.0] * len(pairs)
-    least = 0.0
-    for rank, place in enumerate(order):
-        least = max(least, min(1.0, (len(pairs) - rank) * pairs[place].p))
-        adjusted[place] = least
+    adjusted = adjust_p_values([pair.p for pair in pairs])
     return [replace(pair, adjusted=p) for pair, p in zip(pairs, adjusted, strict=True)]
+
+
+def adjust_p_values(values: Sequence[float]) -> list[float]:
+    """Holm's correction: the smallest p is multiplied by the number of tests, the next by one less, and so on.
+
+    >>> adjust_p_values([0.5, 0.01])
+    [0.5, 0.02]
+    """
+    adjusted, least = [1.0] * len(values), 0.0
+    for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        least = max(least, min(1.0, (len(values) - rank) * values[place]))
+        adjusted[place] = least
+    return adjusted

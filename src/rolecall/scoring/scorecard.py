@@ -8,13 +8,14 @@ from typing import Any
 
 from rolecall.models.protocol import Outcome
 from rolecall.scoring.json_records import read_record, write_record
+from rolecall.scoring.receipt import Receipt
 from rolecall.strings import count_noun
 
 HEADLINE = ('dataset', 'model', 'metric', 'value', 'low', 'high', 'scored', 'total', 'outcomes')
 """The fields of a scorecard that every score has; the rest are its `details`."""
 _GROUPS_FIRST = ('error', 'members', 'extractor', 'judge', 'missing', 'unsupported', 'mixed')
 _LAST = (
-    *('excluded', 'policies', 'extractor', 'judge', 'alias', 'rows_note', 'baseline'),
+    *('excluded', 'policies', 'extractor', 'judge', 'alias', 'rows_note', 'receipt', 'baseline'),
     *('agreement', 'judging', 'not_judged'),
 )
 """The keys that come first in the details of a group, and last in those of a dataset."""
@@ -218,6 +219,10 @@ class Scorecard:
     """The dataset's other name, where a task file has one."""
     rows_note: str = ''
     """What is special about the rows: that they are a sample, or not the published ones."""
+    receipt: Receipt | None = None
+    """What the server did with the requests, by its own reports."""
+    stopped: str = ''
+    """Of a run that stopped when it knew enough, what it found. The interval is one that may be watched."""
     is_baseline: bool = field(default=False, metadata={'key': 'baseline'})
     """Whether the other models are compared with this one, which then has no score of its own."""
     verdicts: tuple[Verdict, ...] = field(default=(), repr=False, compare=False, metadata={'stored': False})
@@ -315,6 +320,10 @@ class Scorecard:
             parts.append(f'{self.inferred.rows:,} inferred, would add {self.inferred.adds:,.{digits}f}')
         return '; '.join(parts)
 
+    def describe_receipt(self) -> str:
+        """What is not set in the requests, and what the server reports of them."""
+        return self.receipt.describe() if self.receipt else ''
+
     def warnings(self) -> tuple[str, ...]:
         """Why this score should not be trusted: more than 5 % of the replies were cut off, or empty, rows lack samples
         for pass@k, or a judge went by the order of the answers.
@@ -346,6 +355,7 @@ class Scorecard:
                 rows = f'{changed:,} of {count_noun(both, "row")}'
                 judge = f' ({self.judge})' if self.judge else ''
                 messages.append(f'{name}{judge}: the order of the answers decided {rows} against {opponent}.')
+        messages += [f'{name}: {finding}' for finding in (self.receipt.findings if self.receipt else ())]
         for rate, short in (self.short_of_samples or {}).items():
             messages.append(f'{name}: no {rate}; too few samples in {count_noun(short, "row")}.')
         return tuple(messages)

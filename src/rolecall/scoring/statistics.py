@@ -89,7 +89,7 @@ def bootstrap(
     times = max(min(resamples, _MOST_DRAWS // max(size, 1)), min(resamples, _FEWEST_RESAMPLES))
     values = sorted(statistic(drawn.choices(units, k=size)) for _ in range(times))
     tail = (1 - confidence) / 2
-    return Interval(_quantile(values, tail), _quantile(values, 1 - tail))
+    return Interval(quantile(values, tail), quantile(values, 1 - tail))
 
 
 def mean_interval(
@@ -285,7 +285,8 @@ def _z(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float:
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which a share of sorted values lies, between neighbours in proportion."""
     place = share * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)

@@ -1,9 +1,8 @@
 """Chat modules: a prompter and a model behind one call, the same for services, servers and models on this machine."""
 
-from rolecall.apps.chat.call_log import CallLog
 from rolecall.apps.chat.call_options import BatchOptions, CallOptions
 from rolecall.apps.chat.chat_reply import Attempt, ChatReply
-from rolecall.apps.chat.events import Event, Retry, Spent, ToolFailure
+from rolecall.apps.chat.events import CallLog, Event, Retry, Spent, ToolFailure
 from rolecall.apps.chat.local import TrainableModule
 from rolecall.apps.chat.mcp_tools import McpTools
 from rolecall.apps.chat.module import ChatModule

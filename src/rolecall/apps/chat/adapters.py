@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from rolecall.apps.chat.chat_reply import Message
 from rolecall.apps.chat.module_errors import ModuleError
-from rolecall.apps.chat.placeholders import Placeholders, holds
 from rolecall.apps.chat.thinking import ThinkingPolicy
 from rolecall.apps.chat.tool_calls import calls_in
 from rolecall.core.program.compiled import Trace
@@ -25,6 +25,8 @@ from rolecall.models.local_engine import separate_thinking
 from rolecall.models.protocol import Reply, Usage
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 
+_FIRST = 0xF0000
+"""The start of a private-use plane."""
 _OWN_THINKING = ThinkingPolicy('', 'openai')
 
 
@@ -228,3 +230,64 @@ class TextAdapter:
             raise ModuleError(
                 'this model has no chat template, so tool results cannot be written. Use a model that has one.'
             )
+
+
+def holds(value: Any, tokens: Iterable[str]) -> bool:
+    """Whether a value contains one of these tokens, at any depth.
+
+    >>> holds([{'content': 'a</s>'}], ['</s>']), holds([{'content': 'a'}], ['</s>'])
+    (True, False)
+    """
+    if isinstance(value, str):
+        return any(token in value for token in tokens)
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return any(holds(item, tokens) for item in inner)
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholders:
+    """For each special token, a character that does not occur in the prompt."""
+
+    tokens: Mapping[str, str]
+
+    @classmethod
+    def for_tokens(cls, tokens: Iterable[str], *, unused_in: str) -> Placeholders:
+        """Placeholders for some tokens. Longer tokens are replaced first."""
+        longest = sorted(tokens, key=len, reverse=True)
+        free = (sign for number in range(_FIRST, _FIRST + 0xFFFD) if (sign := chr(number)) not in unused_in)
+        return cls(dict(zip(free, longest, strict=False)))
+
+    def insert(self, value: Any) -> Any:
+        """The value with tokens replaced by placeholders, at any depth.
+
+        >>> placeholders = Placeholders({'*': '</s>'})
+        >>> placeholders.insert({'input': ['a</s>', 1]}), placeholders.restore('a*')
+        ({'input': ['a*', 1]}, 'a</s>')
+        """
+        if isinstance(value, str):
+            for sign, token in self.tokens.items():
+                value = value.replace(token, sign)
+            return value
+        if isinstance(value, Mapping):
+            return {key: self.insert(item) for key, item in value.items()}
+        return [self.insert(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    def restore(self, text: str) -> str:
+        """The text with placeholders replaced by their tokens."""
+        return self._pattern.sub(lambda sign: self.tokens[sign[0]], text)
+
+    def are_lost_in(self, trace: Trace) -> bool:
+        """Whether a placeholder occurs in a span labelled as the chat template's own."""
+        return any(self._pattern.search(str(span.text)) for span in trace.spans if span.origin.kind == 'chat_template')
+
+    def encode(self, text: str, tokenizer: Tokenizer) -> list[int]:
+        """The token ids of a text. Replaced tokens are encoded as ordinary characters."""
+        ids: list[int] = []
+        for piece in filter(None, self._pattern.split(text)):
+            typed = self.tokens.get(piece)
+            ids += tokenizer.encode(piece) if typed is None else tokenizer.encode(typed, special=False)
+        return ids
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile('([' + re.escape(''.join(self.tokens)) + '])')

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from rolecall.apps.chat.adapters import ModuleCall
-from rolecall.apps.chat.answerer import Answerer, Connection
+from rolecall.apps.chat.answerer import Answerer, Connection, FailoverPolicy
 from rolecall.apps.chat.background import run_in_thread
 from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.chat_reply import (
@@ -25,7 +25,6 @@ from rolecall.apps.chat.chat_reply import (
     sum_usage,
 )
 from rolecall.apps.chat.events import Event, OnEvent, Retry, Spent, ToolFailure, report
-from rolecall.apps.chat.failover import FailoverPolicy
 from rolecall.apps.chat.hints import BadValueError
 from rolecall.apps.chat.module_errors import (
     BadAnswerError,

@@ -1,15 +1,21 @@
-"""What happens in a call, for those who watch it (`module.watch`) and for the logger `rolecall`."""
+"""What happens in a call: for who watches it (`module.watch`), for the logger `rolecall`, and as lines of a file."""
 
 from __future__ import annotations
 
+import json
 import logging
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolecall.core.program.compiled import Trace
+from rolecall.core.render.spans import Span
 from rolecall.errors import describe_error
 from rolecall.models.protocol import ModelError, Reply, Usage
+from rolecall.redaction import Redactor, environment_secrets
 from rolecall.strings import count_noun
 
 _LOGGER = logging.getLogger('rolecall')
@@ -121,3 +127,57 @@ def _describe_spent(spent: Spent) -> str:
     parts = [f'{amount} {name}' for name, amount in amounts if amount is not None]
     price = 'price not known' if spent.cost is None else f'${spent.cost:.6f}'
     return f'{", ".join(parts) or "not reported"} tokens, {price}'
+
+
+class CallLog:
+    """Writes every event of a module's calls to a file, one JSON object a line. Keys of the environment are hidden.
+
+    module = module.watch(CallLog('calls.jsonl'))
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._redactor = Redactor(environment_secrets())
+        self._writing = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        line = {'call': event.call, 'at': time.time(), 'kind': event.kind, **_describe_event(event)}
+        text = self._redactor.redact(json.dumps(line, ensure_ascii=False, default=str))
+        with self._writing, self._path.open('a', encoding='utf-8', errors='backslashreplace') as file:
+            file.write(f'{text}\n')
+
+
+def _describe_event(event: Event) -> dict[str, Any]:
+    """What a line says beside its kind."""
+    data = event.data
+    if event.trace is not None:
+        trace = event.trace()
+        return {
+            'model': event.model,
+            'spans': [_describe_span(span, trace.request) for span in trace.spans if span.text],
+        }
+    if isinstance(data, Reply):
+        calls = [call['function'] for call in data.tool_calls]
+        return {'text': data.text, 'thinking': data.reasoning, 'outcome': data.outcome, 'calls': calls}
+    if isinstance(data, Spent):
+        return {'input': data.usage.input_tokens, 'output': data.usage.output_tokens, 'cost': data.cost}
+    if isinstance(data, Retry):
+        return {'text': str(data.error), 'seconds': data.seconds}
+    if isinstance(data, ToolFailure):
+        return {'name': data.name, 'text': describe_error(data.error)}
+    if event.kind == 'tool_call':
+        return {'name': data['function']['name'], 'text': json.dumps(data['function'].get('arguments'), default=str)}
+    if event.kind == 'tool_result':
+        return {'name': data['name'], 'text': data['content']}
+    return {'text': str(data)}
+
+
+def _describe_span(span: Span, request: Any) -> dict[str, Any]:
+    role = '' if span.message is None else request[span.message]['role']
+    return {
+        'text': span.text,
+        'message': span.message,
+        'role': role,
+        'kind': span.origin.kind,
+        'name': span.origin.name,
+    }

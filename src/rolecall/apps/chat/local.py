@@ -24,8 +24,7 @@ from rolecall.models.llama.model import SAMPLING_PARAMETERS
 from rolecall.models.prices import Price
 from rolecall.models.protocol import Model, Sampling
 from rolecall.models.pull import PACKAGED, model_path
-from rolecall.models.tokenizers.chat_files import find_chat_template
-from rolecall.models.tokenizers.tokenizer import find_tokenizer
+from rolecall.models.tokenizers.tokenizer import find_chat_template, find_tokenizer
 from rolecall.runs.client.retry import RetryPolicy
 
 if TYPE_CHECKING:

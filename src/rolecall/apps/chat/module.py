@@ -16,14 +16,13 @@ from types import CodeType, TracebackType
 from typing import Any, TypeVar
 
 from rolecall.apps.chat.adapters import ModuleCall
-from rolecall.apps.chat.answerer import Answerer, Connection
+from rolecall.apps.chat.answerer import ON_ERROR, Answerer, Connection, FailoverCondition, FailoverPolicy
 from rolecall.apps.chat.background import result_of, submit
 from rolecall.apps.chat.call_options import CallSettings, History, Tools, read_call_options
 from rolecall.apps.chat.calls import ModuleCalls, Question
 from rolecall.apps.chat.chat_reply import ChatReply
 from rolecall.apps.chat.conversation import Conversation, apply_hooks
 from rolecall.apps.chat.events import OnEvent
-from rolecall.apps.chat.failover import ON_ERROR, FailoverCondition, FailoverPolicy
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.structured import AnswerType
 from rolecall.apps.chat.toolbox import TOOL_SECONDS, Toolbox

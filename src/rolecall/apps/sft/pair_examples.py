@@ -67,15 +67,15 @@ def _build_program(
 
     def make(shots: Sequence[Row]) -> Callable[[Row], TrainingExample]:
         with locate_problems(task.where):
-            if asks.asks_turns:
+            if asks.kind == 'dialogue':
                 return DialogueTrainingProgram(
                     task.wording, renderer, infer_mode=asks.infer_mode, shots=shots, prefill=asks.prefill, aim=aim
                 )
-            if asks.compares_labels:
+            if asks.kind == 'label':
                 return LabelTrainingProgram(task.wording, renderer, labels=task.labels, shots=shots, aim=aim)
             return TrainingProgram(task.wording, renderer, shots=shots, prefill=asks.prefill, aim=aim)
 
-    if asks.scores_whole_text:
+    if asks.kind == 'whole':
         what = f'{asks.name} scores whole texts; there is no answer to train on.'
         raise ConfigError(Problem(f'{task.where}.infer_cfg.inferencer', what, 'Use GenInferencer, or another dataset.'))
     return make

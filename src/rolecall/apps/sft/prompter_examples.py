@@ -36,8 +36,7 @@ from rolecall.errors import ConfigError, Problem, PrompterError, did_you_mean
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.models.local_engine import PromptEncoder
 from rolecall.models.pull import cached_path
-from rolecall.models.tokenizers.chat_files import find_chat_template
-from rolecall.models.tokenizers.tokenizer import Tokenizer, model_folder
+from rolecall.models.tokenizers.tokenizer import Tokenizer, find_chat_template, model_folder
 from rolecall.sources.datasets import Row, first
 
 

@@ -12,7 +12,7 @@ from jinja2.exceptions import TemplateError
 from jinja2.filters import FILTERS
 
 from rolecall.core.prompts.pieces import Origin, Text
-from rolecall.core.render.jinja_sandbox import make_environment, parse_template
+from rolecall.core.render.chat_program import make_environment, parse_template
 from rolecall.core.render.metering import WorkExceededError, WorkMeter, spend
 from rolecall.errors import RenderError
 from rolecall.patterns import substitute

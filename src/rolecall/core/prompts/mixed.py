@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.multimodal import MediaUrl, PartShape, medium, url_of
 from rolecall.core.prompts.pieces import Field, Origin, Piece, Row, Text, bind, bind_piece, fold
-from rolecall.core.prompts.script import Change, FilledPart, Item, Script, Turn
+from rolecall.core.prompts.script import Change, FilledPart, Script, Turn
 from rolecall.core.prompts.tags import Segment, is_tagged, segments, whole
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError
@@ -38,12 +38,13 @@ def limit_stand_ins(script: Script, inputs: Sequence[str] = (), *, output: str |
     def allowed(column: str) -> bool:
         return column != output and (not named or column in named)
 
-    def limit(item: Item) -> Item:
-        if not isinstance(item, Turn) or not isinstance(item.content, MixedParts):
-            return item
-        return replace(item, content=item.content.limited_to(allowed))
-
-    return replace(script, items=tuple(map(limit, script.items)))
+    items = [
+        replace(item, content=item.content.limited_to(allowed))
+        if isinstance(item, Turn) and isinstance(item.content, MixedParts)
+        else item
+        for item in script.items
+    ]
+    return replace(script, items=tuple(items))
 
 
 def _is_a_column(name: str) -> bool:

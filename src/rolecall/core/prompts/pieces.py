@@ -49,6 +49,27 @@ class Origin:
     """Where it is written, as `file:line`, if the template came from a file that keeps track."""
 
 
+GROUPS = {'masked': 'hidden', 'chat_template': 'chat template', 'sep': 'joint'}
+"""Kinds of origin whose name for readers is another."""
+
+
+def label_of(origin: Origin) -> str:
+    """The origin in a few words.
+
+    >>> label_of(Origin('field', 'question', shot=0))
+    'shot 1 field question'
+    >>> label_of(Origin('text', role='SYSTEM', fallback='HUMAN'))
+    'text SYSTEM as HUMAN'
+    """
+    words = [f'shot {origin.shot + 1}'] if origin.shot is not None else []
+    words.append(GROUPS.get(origin.kind, origin.kind))
+    if origin.name and origin.name not in ('shots', 'speeches'):
+        words.append(origin.name)
+    if origin.fallback:
+        words.append(f'{origin.role} as {origin.fallback}')
+    return ' '.join(words)
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """Text that is the same for every row."""

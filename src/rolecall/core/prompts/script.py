@@ -100,7 +100,7 @@ class Script:
 
     def map(self, change: Callable[[Piece], Piece]) -> Script:
         """Change every piece of the dataset."""
-        return replace(self, items=tuple(map_item(item, change) for item in self.items))
+        return replace(self, items=tuple(spread_item(item, lambda piece: (change(piece),)) for item in self.items))
 
     def bind(self, row: Row, *, shot: int | None = None) -> Script:
         """Fill the fields from a row."""
@@ -217,11 +217,6 @@ def spread_item(item: Item, change: Change) -> Item:
     )
 
 
-def map_item(item: Item, change: Callable[[Piece], Piece]) -> Item:
-    """Change every piece of the item."""
-    return spread_item(item, lambda piece: (change(piece),))
-
-
 def _spread(pieces: Pieces, change: Change) -> Pieces:
     return tuple(new for piece in pieces for new in change(piece))
 
@@ -234,7 +229,7 @@ def _bind_item(item: Item, row: Row, shot: int | None) -> Iterator[Item]:
         begin, end = (None if affix is None else bind(affix, row, shot=shot) for affix in (item.begin, item.end))
         yield replace(item, content=item.content.bind(row, shot=shot), begin=begin, end=end)
     else:
-        yield map_item(item, lambda piece: bind_piece(piece, row, shot=shot))
+        yield spread_item(item, lambda piece: (bind_piece(piece, row, shot=shot),))
 
 
 def _expand(item: Expand, row: Row, shot: int | None) -> Iterator[Turn | BareText]:

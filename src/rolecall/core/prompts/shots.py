@@ -87,7 +87,12 @@ def _joined_speeches(shots: Sequence[Script], joints: Joints, labelled: bool) ->
 
 def place_text(script: Script, text: Pieces) -> Script:
     """Insert text in place of the example token."""
-    items = [_with_text(item, text) for item in script.items]
+    items = [
+        spread_item(item, lambda piece: text if isinstance(piece, Shots) else (piece,))
+        if SHOTS in item_pieces(item)
+        else item
+        for item in script.items
+    ]
     return replace(script, items=tuple(item for item in items if script.plain or not _is_empty(item)))
 
 
@@ -100,12 +105,6 @@ def _without_places(piece: Piece) -> Pieces:
     if isinstance(piece, Shots) or (isinstance(piece, Text) and piece.origin.kind == 'sep'):
         return ()
     return (piece,)
-
-
-def _with_text(item: Item, text: Pieces) -> Item:
-    if SHOTS not in item_pieces(item):
-        return item
-    return spread_item(item, lambda piece: text if isinstance(piece, Shots) else (piece,))
 
 
 def _with_speeches(script: Script, speeches: tuple[Item, ...]) -> Script:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from rolecall.core.prompts.multimodal import RawParts, find_content_problems, raw_turn
@@ -72,7 +73,8 @@ class PromptTemplate:
     """
 
     _takes_media = False
-    _labels: tuple[Hashable, ...] = ()
+    labels: tuple[Hashable, ...] = ()
+    """The labels of a label → prompt template in order; empty for other templates."""
 
     def __init__(
         self,
@@ -87,15 +89,16 @@ class PromptTemplate:
         problems = ProblemCollector()
         _check_tokens(ice_token, sep_token, column_token_map, problems)
         tokens = {token: column for column, token in (column_token_map or {}).items() if isinstance(token, str)}
-        self._parse_text = _reader(ice_token, sep_token, tokens)
+        self._parse_text = partial(parse, ice_token=ice_token, sep_token=sep_token, column_tokens=tokens)
         self._scripts = self._read_all(template, problems)
+        self.is_dialogue = not any(script.plain for script in self._scripts.values())
         problems.refuse()
 
     def _read_all(self, template: object, problems: ProblemCollector) -> dict[Hashable, Script]:
         if isinstance(template, Mapping) and not is_dialogue(template):
             if not template:
                 problems.add('template', 'the template is empty.', 'Write a string, or a dialogue with a round.')
-            self._labels = tuple(template)
+            self.labels = tuple(template)
             scripts = {
                 label: self._read_one(prompt, problems, f'template[{label!r}]') for label, prompt in template.items()
             }
@@ -116,16 +119,6 @@ class PromptTemplate:
             f'A dialogue is a dict with the keys {", ".join(DIALOGUE_KEYS)}.',
         )
         return Script(())
-
-    @property
-    def labels(self) -> tuple[Hashable, ...]:
-        """The labels of a label → prompt template in order; empty for other templates."""
-        return self._labels
-
-    @property
-    def is_dialogue(self) -> bool:
-        """Whether the prompt consists of speeches, rather than one string."""
-        return not any(script.plain for script in self._scripts.values())
 
     def script(self, label: Hashable = None) -> Script:
         """The parsed prompt, for one label if there are labels."""
@@ -193,7 +186,7 @@ class RawPromptTemplate:
         self.ice_token = ice_token
         problems = ProblemCollector()
         _check_tokens(ice_token, None, None, problems)
-        parse_text = _reader(ice_token, None, {}) if format_variables else _as_text
+        parse_text = partial(parse, ice_token=ice_token) if format_variables else _as_text
         if isinstance(messages, (str, Mapping)) or not isinstance(messages, Sequence) or not messages:
             problems.add('messages', f'expected a list of messages, got {messages!r:.60}.')
             messages = ()
@@ -343,13 +336,6 @@ class PackageTemplate:
 
     def __repr__(self) -> str:
         return f'PackageTemplate({type(self.inner).__name__})'
-
-
-def _reader(ice_token: str | None, sep_token: str | None, tokens: Mapping[str, str]) -> Any:
-    def read(text: str) -> Pieces:
-        return parse(text, ice_token=ice_token, sep_token=sep_token, column_tokens=tokens)
-
-    return read
 
 
 def _as_text(text: str) -> Pieces:

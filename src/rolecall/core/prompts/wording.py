@@ -61,10 +61,9 @@ class Wording:
             remedy = 'Use PPLInferencer, or a template that is a string or a dialogue.'
             raise TemplateError(Problem('prompt_template', what, remedy))
         script = self._limit(self.prompt.script(label)).map(self.hide(label, mode))
-        return self._hide_from_composers(script) if mode == 'gen' and self.output_column is not None else script
-
-    def _hide_from_composers(self, script: Script) -> Script:
-        """Let what makes messages from a whole row see the replacement in the output column."""
+        if mode == 'ppl' or self.output_column is None or not script.depends_on_row:
+            return script
+        # What makes messages from a whole row sees the replacement in the output column.
         hidden = {self.output_column: self.replacement}
         return replace(script, items=tuple(_compose_with(item, hidden) for item in script.items))
 

@@ -8,7 +8,7 @@ is labelled as the template's own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -94,14 +94,7 @@ class ChatLayout:
         return self._write(self._messages.fill(row))
 
     def trace(self, row: Row) -> list[Span]:
-        messages = self._messages.fill(row)
-        text = self._write(messages)
-        spans = self._messages.trace(row)
-        for trim in (False, True):
-            ranges = self._locate(messages, text, trim=trim)
-            if ranges is not None:
-                return _label_text(text, ranges, messages, spans)
-        return [Span(text, _OWN)]
+        return trace_chat_text(self._write, self._messages.fill(row), self._messages.trace(row))
 
     @property
     def messages(self) -> MessagesLayout:
@@ -117,17 +110,32 @@ class ChatLayout:
             variables=self._renderer.variables,
         )
 
-    def _locate(self, messages: Sequence[Message], text: str, *, trim: bool) -> list[tuple[int, int, int]] | None:
-        """The place of each message's content in the text: (message, start, stop), or None if unknown."""
-        marks = _Marks.unused_in(text)
-        marked = [marks.mark_message(i, message, trim=trim) for i, message in enumerate(messages)]
-        try:
-            ranges = marks.find(self._write(marked), text)
-        except RenderError:  # a template that inspects contents may reject marked ones
-            return None
-        if ranges is None or not all(_says(messages, i, text[start:stop]) for i, start, stop in ranges):
-            return None
-        return ranges
+
+Write = Callable[[Sequence[Message]], str]
+"""Makes the text of messages."""
+
+
+def trace_chat_text(write: Write, messages: Sequence[Message], spans: Sequence[Span]) -> list[Span]:
+    """The text that a chat template makes of messages, with the origins of their contents."""
+    text = write(messages)
+    for trim in (False, True):
+        ranges = _locate(write, messages, text, trim=trim)
+        if ranges is not None:
+            return _label_text(text, ranges, messages, spans)
+    return [Span(text, _OWN)]
+
+
+def _locate(write: Write, messages: Sequence[Message], text: str, *, trim: bool) -> list[tuple[int, int, int]] | None:
+    """The place of each message's content in the text: (message, start, stop), or None if unknown."""
+    marks = _Marks.unused_in(text)
+    marked = [marks.mark_message(i, message, trim=trim) for i, message in enumerate(messages)]
+    try:
+        ranges = marks.find(write(marked), text)
+    except RenderError:  # a template that inspects contents may reject marked ones
+        return None
+    if ranges is None or not all(_says(messages, i, text[start:stop]) for i, start, stop in ranges):
+        return None
+    return ranges
 
 
 def _says(messages: Sequence[Message], number: int, words: str) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 
 _READERS: Registry[Callable[[Any], Mapping[str, Any]]] = Registry(
-    'reader of chat templates', {'file': 'rolecall.models.tokenizers.chat_files:read_chat_settings'}
+    'reader of chat templates', {'file': 'rolecall.models.tokenizers.tokenizer:read_chat_settings'}
 )
 """The core opens no files: the reader is imported when a file is named."""
 

@@ -39,16 +39,19 @@ class TextLayout:
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self._pieces = tuple(pieces)
         self._fields = tuple(piece for piece in self._pieces if isinstance(piece, Field))
-        self._frame = _frame_of(self._pieces)
-        self.fill = self._compile_fill()
-
-    def _compile_fill(self) -> Callable[[Row], str]:
-        """The fastest fill function: the single join one would write by hand for this text."""
-        if not self._fields:
-            constant = self._frame[0]
-            return lambda row: constant
+        self._frame = ['']
+        """The constants, with an empty place for a field between each two."""
+        for piece in self._pieces:
+            if isinstance(piece, Field):
+                self._frame += ['', '']
+            elif isinstance(piece, Text):
+                self._frame[-1] += piece.text
         columns = [field.column for field in self._fields]
-        return _joiner(len(columns))(self._frame[::2], columns, self._fill_with_care)
+        constant = self._frame[0]
+        self.fill: Callable[[Row], str] = (
+            _joiner(len(columns))(self._frame[::2], columns, self._fill_with_care) if columns else lambda row: constant
+        )
+        """The single join that one would write by hand for this text."""
 
     def _fill_with_care(self, row: Row) -> str:
         """Fill from a row that lacks a column or has a non-string value."""
@@ -100,17 +103,6 @@ def make(constants, columns, fill_with_care):
     namespace: dict[str, Joiner] = {}
     exec(code, namespace)
     return namespace['make']
-
-
-def _frame_of(pieces: Pieces) -> list[str]:
-    """The constants, with an empty place for a field between each two."""
-    frame = ['']
-    for piece in pieces:
-        if isinstance(piece, Field):
-            frame += ['', '']
-        elif isinstance(piece, Text):
-            frame[-1] += piece.text
-    return frame
 
 
 Encode = Callable[[str], Sequence[int]]

@@ -14,10 +14,18 @@ from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import Namespace
 
-from rolecall.core.render.charging import COPY, ESCAPED, LOOK, SCAN, STEPS_PER_CALL, SUM, SUM_TO_READ, TEXT, TICK
 from rolecall.core.render.metering import (
+    COPY,
+    ESCAPED,
+    LOOK,
     METER,
     NODE_CHARS,
+    SCAN,
+    STEPS_PER_CALL,
+    SUM,
+    SUM_TO_READ,
+    TEXT,
+    TICK,
     breadth_of,
     charge_each,
     check_number,

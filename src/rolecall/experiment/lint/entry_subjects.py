@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rolecall.config_keys import MODEL_PLACES, keys_of
 from rolecall.core.render.chat_renderer import ChatRenderer
-from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem
+from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, close_match
 from rolecall.experiment.lint.subject import Postprocessor, Subject
 from rolecall.experiment.opening.judges import JudgeEntry, describe_scoring
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import check_sampling, check_stops, find_option, sampling_of
 from rolecall.experiment.opening.tasks import MISPLACED_OPTIONS, TaskEntry
-from rolecall.experiment.opening.unknown_keys import foreign_keys, unknown_dataset_keys, unknown_model_keys
-from rolecall.models.backends import find_type_problems
-from rolecall.registry import part_name
+from rolecall.models.backends import MODELS, find_type_problems
+from rolecall.registry import bare_name, part_name
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.sources.datasets import Dataset
 
 if TYPE_CHECKING:
     from rolecall.models.tokenizers.tokenizer import Tokenizer
+
+
+_KINDS = {
+    'rolecall.models.openai': 'OpenAI and servers',
+    'rolecall.models.anthropic': 'Anthropic',
+    'rolecall.models.llama': 'embedded',
+    'rolecall.models.transformers': 'Transformers, vLLM',
+    'rolecall.models.vllm': 'Transformers, vLLM',
+    'rolecall.models.function': 'functions',
+}
+_MEANT = {
+    'max_concurrency': 'concurrency',
+    'num_workers': 'max_workers',
+    'qps': 'query_per_second',
+    'api_base': 'openai_api_base',
+    'max_tokens': 'max_out_len',
+}
+"""Words of other tools, and ours."""
+_NEARLY = 0.75
+DATASET_KEYS = keys_of('dataset')
+FOREIGN_KEYS = keys_of('foreign')
+_FILE_TYPES = ('File', 'Rows', 'JsonlDataset')
+"""Types whose options are all known. Other loaders take options of their own."""
 
 
 def describe_dataset(
@@ -141,3 +164,45 @@ def _find_namesakes(entry: TaskEntry | ModelEntry, all_of_them: Sequence[TaskEnt
     """Every place where the abbr is used, if it is used more than once and this is the first."""
     places = tuple(other.where for other in all_of_them if other.abbr == entry.abbr)
     return places if len(places) > 1 and places[0] == entry.where else ()
+
+
+def unknown_model_keys(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """The keys of a model's entry that nothing reads, each with what was probably meant.
+
+    >>> list(unknown_model_keys({'type': 'OpenAI', 'path': 'gpt', 'max_concurrency': 64, 'attr': 'service'}))
+    [('max_concurrency', 'concurrency')]
+    """
+    declared = MODELS.declared(bare_name(entry.get('type')) or '')
+    kinds = (kind for module, kind in _KINDS.items() if str(declared).startswith(module))
+    if (kind := next(kinds, None)) is None:  # a class of the user's own: its keys are options of that class
+        return
+    keys = keys_of(*MODEL_PLACES[kind], 'sampling')
+    for key in entry:
+        if key not in keys and key not in FOREIGN_KEYS:
+            yield key, _find_meant(key, keys)
+
+
+def unknown_dataset_keys(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """The same for a dataset's entry of a type with known keys; loaders have options of their own.
+
+    >>> list(unknown_dataset_keys({'type': 'File', 'path': 'x.csv', 'encodng': 'utf-8', 'shuffle': True}))
+    [('encodng', 'encoding'), ('shuffle', None)]
+    """
+    if bare_name(entry.get('type', 'File')) in _FILE_TYPES:
+        for key in entry:
+            if key not in DATASET_KEYS:
+                yield key, _find_meant(key, DATASET_KEYS)
+
+
+def foreign_keys(entry: Mapping[str, Any]) -> list[str]:
+    """The keys of a model's entry that belong to OpenCompass or AISBench and have no effect here.
+
+    >>> foreign_keys({'type': 'OpenAI', 'path': 'gpt', 'attr': 'service', 'run_cfg': {'num_gpus': 0}})
+    ['attr', 'run_cfg']
+    """
+    return [key for key in entry if key in FOREIGN_KEYS]
+
+
+def _find_meant(key: str, keys: Collection[str]) -> str | None:
+    meant = _MEANT.get(key)
+    return meant if meant in keys else close_match(key, sorted(keys), cutoff=_NEARLY)

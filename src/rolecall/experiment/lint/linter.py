@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.experiment.experiment import Experiment, Files
 from rolecall.experiment.lint.entry_subjects import describe_dataset, describe_model, describe_pair
-from rolecall.experiment.lint.finding import Finding, Rule
-from rolecall.experiment.lint.finding_counter import FindingCounter, worst_first
+from rolecall.experiment.lint.finding import SEVERITIES, Finding, Rule, Violation
 from rolecall.experiment.lint.rules import collect_rules
-from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Prompt
+from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Prompt, Subject
 from rolecall.experiment.opening.judges import JudgeEntry, find_judge
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
@@ -25,6 +24,7 @@ from rolecall.sources.retrievers import Picked
 
 if TYPE_CHECKING:
     from rolecall.models.model_names import ModelName
+
 
 _SAME = 4
 """From this many on, findings of one kind are one finding, with their number."""
@@ -293,3 +293,85 @@ def _check_rule_names(
         Problem(where, f'unknown rule {name!r}.', did_you_mean(name, rules)) for name in named if name not in rules
     ]
     return frozenset(named)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """All violations of one rule about one thing: their number, and the one to show."""
+
+    rule: Rule
+    violation: Violation
+    row: int | None
+    count: int = 0
+
+    def add(self, violation: Violation, row: int | None) -> None:
+        if violation.weight > self.violation.weight:
+            self.violation, self.row = violation, row
+
+
+@dataclass(slots=True)
+class FindingCounter:
+    """What the rules have found about one subject so far."""
+
+    subject: Subject
+    rules: tuple[Rule, ...]
+    seen: int = 0
+    _entries: dict[tuple[str, str], _Entry] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, subject: Subject, rules: Iterable[Rule]) -> FindingCounter:
+        """A counter with those rules that concern the subject."""
+        return cls(subject, tuple(rule for rule in rules if subject.level in rule.levels))
+
+    def look(self) -> None:
+        """Apply the rules that need no rows."""
+        for rule in self.rules:
+            for violation in rule.once(self.subject) if rule.once else ():
+                self._take(rule, violation, None)
+
+    def look_at(self, number: int, row: CheckedRow) -> None:
+        """Apply the rules to one row."""
+        self.seen += 1
+        for rule in self.rules:
+            counted: set[str] = set()
+            for violation in rule.each(self.subject, row) if rule.each else ():
+                entry = self._take(rule, violation, number)
+                entry.count += violation.about not in counted
+                counted.add(violation.about)
+
+    def look_back(self, looked: CheckedRows) -> None:
+        """Apply the rules about the rows as a whole."""
+        for rule in self.rules:
+            for violation in rule.after(self.subject, looked) if rule.after else ():
+                self._take(rule, violation, None)
+
+    def findings(self) -> Iterator[Finding]:
+        """What there is to report."""
+        for entry in self._entries.values():
+            rule, violation = entry.rule, entry.violation
+            if violation.if_all_of and not (entry.count == self.seen >= violation.if_all_of):
+                continue
+            yield Finding(
+                rule=rule.name,
+                severity=violation.severity or rule.severity,
+                where=self.subject.where,
+                message=violation.message,
+                remedy=f'{violation.remedy} {rule.remedy}'.strip(),
+                row=entry.row,
+                example=violation.example,
+                count=entry.count,
+                seen=self.seen if entry.count else 0,
+            )
+
+    def _take(self, rule: Rule, violation: Violation, row: int | None) -> _Entry:
+        entry = self._entries.get((rule.name, violation.about))
+        if entry is None:
+            entry = self._entries[rule.name, violation.about] = _Entry(rule, violation, row)
+        else:
+            entry.add(violation, row)
+        return entry
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Errors, then warnings, then what is merely good to know; otherwise in the order given."""
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -14,6 +14,7 @@ from rolecall.checking import Problems
 from rolecall.core.program import compile
 from rolecall.errors import Problem
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
+from rolecall.experiment.opening.rubrics import expand_rubric
 from rolecall.experiment.opening.tasks import TaskEntry, build_task, collect
 from rolecall.registry import part_name
 from rolecall.sources.config.files import Config, misspelt_lists
@@ -39,7 +40,10 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     tasks: list[TaskEntry] = []
     judges = _find_default_judges(config, problems)
     for key in dataset_keys(config):
-        tasks += collect(_add_judges(config[key], judges), key, problems, build_task)
+        entries = _expand_rubrics(config[key], key, problems)
+        if judges and isinstance(entries, list | tuple):
+            entries = [_with_judges(entry, judges) if isinstance(entry, Mapping) else entry for entry in entries]
+        tasks += collect(entries, key, problems, build_task)
     model_entries = collect(config.get('models'), 'models', problems, build_model_entry, resolve=_resolve_name)
     if not tasks and not problems.items:
         problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
@@ -97,14 +101,23 @@ def _find_default_judges(config: Mapping[str, Any], problems: Problems) -> list[
     return list(judges)
 
 
-def _add_judges(entries: object, judges: list[Any]) -> object:
-    """Dataset entries whose evaluator, or a part of it, asks a judge and names none, with these."""
-    if not judges or not isinstance(entries, list | tuple):
+def _expand_rubrics(entries: object, where: str, problems: Problems) -> object:
+    """Dataset entries whose evaluators have their rubrics written out."""
+    if not isinstance(entries, list | tuple):
         return entries
-    return [_replace_evaluator(entry, judges) if isinstance(entry, Mapping) else entry for entry in entries]
+    expanded = list(entries)
+    for at, entry in enumerate(entries):
+        scoring = entry.get('eval_cfg') if isinstance(entry, Mapping) else None
+        if isinstance(scoring, Mapping) and isinstance(scoring.get('evaluator'), Mapping):
+            reader = entry.get('reader_cfg')
+            with problems.inside(f'{where}[{at}]'):
+                evaluator = expand_rubric(scoring['evaluator'], reader if isinstance(reader, Mapping) else {})
+                expanded[at] = {**entry, 'eval_cfg': {**scoring, 'evaluator': evaluator}}
+    return expanded
 
 
-def _replace_evaluator(entry: Mapping[str, Any], judges: list[Any]) -> Mapping[str, Any]:
+def _with_judges(entry: Mapping[str, Any], judges: list[Any]) -> Mapping[str, Any]:
+    """The entry with these judges, if its evaluator, or a part of it, asks one and names none."""
     scoring = entry.get('eval_cfg')
     if not isinstance(scoring, Mapping) or 'evaluator' not in scoring:
         return entry

@@ -9,68 +9,19 @@ from typing import Any, Literal, get_args
 from rolecall.config_keys import keys_of
 from rolecall.core.program import InferMode
 from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.plain_files import read_table
 from rolecall.registry import Registry, bare_name, is_reference_class, part_name
 
 Kind = Literal['gen', 'wordings', 'choices', 'label', 'whole', 'dialogue']
 """How rows are asked: generate, once or for each wording; weigh choices, labels or the whole text; or turn by turn."""
 
-INFERENCER_KINDS: dict[str, Kind] = {
-    'GenInferencer': 'gen',
-    'ParallelGenInferencer': 'gen',
-    'LMMGenInferencer': 'gen',
-    'RepeatsInferencer': 'gen',
-    'SCInferencer': 'gen',
-    'CLPInferencer': 'choices',
-    'LikelihoodInferencer': 'choices',
-    'ToTInferencer': 'gen',
-    'AgentInferencer': 'gen',
-    'AttackInferencer': 'wordings',
-    'GLMChoiceInferencer': 'gen',
-    'BFCLV3FunctionCallInferencer': 'gen',
-    'ChatMLInferencer': 'gen',
-    'PPLInferencer': 'label',
-    'LLInferencer': 'label',
-    'PPLOnlyInferencer': 'whole',
-    'InferencePPLOnlyInferencer': 'whole',
-    'MinKPercentInferencer': 'whole',
-    'SWCELossInferencer': 'whole',
-    'MultiTurnGenInferencer': 'dialogue',
-    'ChatInferencer': 'dialogue',
-    'ParallelChatInferencer': 'dialogue',
-}
+_TYPES = read_table(__file__, 'inferencers.tsv')
+INFERENCER_KINDS: dict[str, Kind] = {name: kind for name, kind, _ in _TYPES}  # type: ignore[misc]
 """How each known inferencer asks. Those that are not in `INFERENCERS` can be previewed, but not run."""
 
-_GENERATION = 'rolecall.experiment.inferencers.generation'
 INFERENCERS: Registry[Any] = Registry(
-    'inferencer',
-    {
-        **dict.fromkeys(
-            (
-                'GenInferencer',
-                'ParallelGenInferencer',
-                'LMMGenInferencer',
-                'ChatMLInferencer',
-                'BFCLV3FunctionCallInferencer',
-            ),
-            f'{_GENERATION}:GenInferencer',
-        ),
-        'RepeatsInferencer': f'{_GENERATION}:RepeatsInferencer',
-        'SCInferencer': f'{_GENERATION}:SCInferencer',
-        'AttackInferencer': f'{_GENERATION}:WordingsInferencer',
-        **dict.fromkeys(
-            ('MultiTurnGenInferencer', 'ChatInferencer', 'ParallelChatInferencer', 'AgentInferencer'),
-            f'{_GENERATION}:MultiTurnGenInferencer',
-        ),
-        'PPLInferencer': 'rolecall.experiment.inferencers.perplexity:PPLInferencer',
-        'PPLOnlyInferencer': 'rolecall.experiment.inferencers.perplexity:PPLOnlyInferencer',
-        'InferencePPLOnlyInferencer': 'rolecall.experiment.inferencers.text_losses:InferencePPLOnlyInferencer',
-        'SWCELossInferencer': 'rolecall.experiment.inferencers.text_losses:SWCELossInferencer',
-        'LLInferencer': 'rolecall.experiment.inferencers.likelihood:LLInferencer',
-        'CLPInferencer': 'rolecall.experiment.inferencers.likelihood:CLPInferencer',
-        'LikelihoodInferencer': 'rolecall.experiment.inferencers.likelihood:LikelihoodInferencer',
-    },
+    'inferencer', {name: f'rolecall.experiment.inferencers.{path}' for name, _, path in _TYPES if path}
 )
-
 INFERENCER_OPTIONS = keys_of('inferencer', 'sampling')
 """What an inferencer's entry may say and is acted on. (Other systems have further options, which are left alone.)"""
 
@@ -93,34 +44,14 @@ class InferencerEntry:
     """A class or object of the user's own that asks; None for a built-in."""
 
     @property
-    def asks_turns(self) -> bool:
-        """Whether rows are dialogues, asked turn by turn."""
-        return self.kind == 'dialogue'
-
-    @property
     def asks_last_turn(self) -> bool:
         """Whether only the last turn of a dialogue is asked for."""
-        return self.asks_turns and self.infer_mode == 'last'
+        return self.kind == 'dialogue' and self.infer_mode == 'last'
 
     @property
     def asks_every_turn(self) -> bool:
         """Whether every turn of a dialogue is asked for, and has a prediction of its own."""
-        return self.asks_turns and self.infer_mode != 'last'
-
-    @property
-    def compares_labels(self) -> bool:
-        """Whether the prompts of several labels are scored against each other."""
-        return self.kind == 'label'
-
-    @property
-    def asks_each_wording(self) -> bool:
-        """Whether a row is asked once for each of several wordings."""
-        return self.kind == 'wordings'
-
-    @property
-    def scores_whole_text(self) -> bool:
-        """Whether the text itself is scored: there is no answer."""
-        return self.kind == 'whole'
+        return self.kind == 'dialogue' and self.infer_mode != 'last'
 
     @classmethod
     def read(cls, type_: object, options: Mapping[str, Any]) -> InferencerEntry:

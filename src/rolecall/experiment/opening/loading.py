@@ -42,7 +42,7 @@ class Source:
         if isinstance(value, Mapping):
             return cls('config', value)
         if not isinstance(value, str | Path):
-            return cls('rows', _list_rows(value))
+            return cls('rows', list_rows(value))
         if Path(value).suffix != '.py':
             from rolecall.sources.datasets.formats import is_data_file  # not for every config
 
@@ -68,7 +68,7 @@ class Source:
         return str(self.value) if isinstance(self.value, str | Path) else self.kind
 
 
-def _list_rows(rows: Any) -> list[Mapping[str, Any]]:
+def list_rows(rows: Any) -> list[Mapping[str, Any]]:
     """Rows, an iterator of them or a frame, as a list."""
     records: list[Any] = [None]
     if hasattr(rows, 'to_dict'):

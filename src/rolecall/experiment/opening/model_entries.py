@@ -31,8 +31,7 @@ from rolecall.models.backends import (
 from rolecall.models.protocol import Model, ModelError
 from rolecall.models.pull import PACKAGED, cached_path, model_path
 from rolecall.models.token_counter import TokenCounter
-from rolecall.models.tokenizers.chat_files import find_chat_settings
-from rolecall.models.tokenizers.tokenizer import model_folder
+from rolecall.models.tokenizers.tokenizer import find_chat_settings, model_folder
 from rolecall.registry import bare_name, part_name
 
 _OTHERS = ('fastchat_template',)
@@ -144,7 +143,12 @@ def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) 
     kind = _kind(entry, meta)
     renderer: Renderer
     own = None
-    if kind == 'text' and meta is None and entry.get('chat_template') is None and _is_local(entry):
+    if (
+        kind == 'text'
+        and meta is None
+        and entry.get('chat_template') is None
+        and bare_name(entry.get('type')) in CHAT_BY_DEFAULT
+    ):
         own = _chat_template(entry, where, problems)
     if own is not None:
         kind, renderer = 'chat', ChatRenderer(own, API_ROLES)
@@ -159,10 +163,6 @@ def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) 
     if len(problems.items) > before:
         return None
     return ModelEntry(abbr, entry, where, kind, renderer, meta, uses_own_template=own is not None)
-
-
-def _is_local(entry: Mapping[str, Any]) -> bool:
-    return bare_name(entry.get('type')) in CHAT_BY_DEFAULT
 
 
 def model_abbr(entry: Mapping[str, Any]) -> str:

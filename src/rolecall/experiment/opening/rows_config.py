@@ -11,6 +11,7 @@ from typing import Any
 
 from rolecall.checking import Problems
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+from rolecall.experiment.opening.rubrics import parse_judge
 from rolecall.experiment.opening.templates import as_dialogue, unescape
 from rolecall.registry import LocalPath
 from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, PASSAGES, flatten, read_options, spread_choices
@@ -53,6 +54,8 @@ class RowsOptions:
     metric: str | Mapping[str, Any] | Callable[..., Any] | None = None
     extract: str | Mapping[str, Any] | Callable[..., Any] | None = None
     """A postprocessor: how the answer is read from a reply."""
+    judge: str | Mapping[str, Any] | None = None
+    """A ready judge and its model, `correctness:openai/gpt-4.1`, instead of a metric; or an evaluator entry."""
     ask: Ask | None = None
     encoding: str | None = None
     on_error: OnError | None = None
@@ -80,6 +83,7 @@ class RowsOptions:
             '--choices': self.choices or None,
             '--metric': self.metric,
             '--extract': self.extract,
+            '--judge': self.judge,
             '--ask': self.ask,
             '--encoding': self.encoding,
             '--on-error': self.on_error,
@@ -186,6 +190,8 @@ def dataset_for_rows(
     evaluation = _evaluation(options, perplexity, problems, golds, [] if notes is None else notes)
     problems.raise_all()
     used = [*_FIELD.findall(str(template)), template.get('messages', [{}])[0].get('expand_column')]
+    if options.judge is not None:  # it reads the question, whether or not the template shows it
+        used.append(options.question or find_question(name for name in columns if name != options.answer))
     fields = [column for column in columns if column in used and column != options.answer]
     if notes is not None and options.template is None:
         used_columns = (*fields, options.answer, option_list)
@@ -347,6 +353,13 @@ def _evaluation(
     options: RowsOptions, perplexity: bool, problems: Problems, golds: Sequence[Any], notes: list[str]
 ) -> dict[str, Any]:
     """How replies are read and compared: as asked for, or as suits the answers of the first rows."""
+    if options.judge is not None:
+        if options.metric is not None:
+            problems.add('--judge', 'a judge scores answers, and so does a metric.', 'Leave --metric out.')
+        with problems.inside(''):
+            judge = parse_judge(options.judge) if isinstance(options.judge, str) else options.judge
+            judging = {'evaluator': {**judge, 'judge_cfg': find_beside(judge.get('judge_cfg'))}}
+            return judging if options.extract is None else {**judging, 'pred_postprocessor': options.extract}
     if options.answer is None:
         if options.metric is not None:
             problems.add('--metric', 'the column of the answer is not given.', 'Name it: --answer COLUMN.')

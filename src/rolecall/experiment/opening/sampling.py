@@ -55,11 +55,19 @@ def sampling_of(options: Mapping[str, Any], entry: Mapping[str, Any]) -> Samplin
     if named['temperature'] is None and find_option('do_sample', options, entry) is False:
         named['temperature'] = 0.0
     lengths = (find_option(name, *places) for places in ((options,), (entry,)) for name in REPLY_LENGTHS)
-    stops = dict.fromkeys(stop for place in (options, entry) for stop in _stops(place))
+    homes = [home for place in (options, entry) for home in _homes(place)]
+    stops = [home.get(key) or () for home in homes for key in _STOPS]
+    texts = [[value] if isinstance(value, str) else value for value in stops if isinstance(value, str | list | tuple)]
+    # What the dataset passes on as it is. (Further parameters of the model's entry are the model's own business.)
+    extra = {name: value for name in _PASSED_ON if (value := find_option(name, options)) is not None}
+    if options.get('output_schema') is not None:
+        extra['json_schema'] = options['output_schema']
+    for home in list(_homes(options))[1:]:
+        extra |= {key: value for key, value in home.items() if key not in _NOT_SAMPLING and key not in extra}
     return Sampling(
         max_out_len=next((length for length in lengths if length is not None), None),
-        stop=tuple(stops),
-        extra=_extra(options),
+        stop=tuple(dict.fromkeys(str(stop) for stops in texts for stop in stops)),
+        extra=extra,
         **named,
     )
 
@@ -141,21 +149,3 @@ def check_repeats(entry: Mapping[str, Any]) -> list[Problem]:
     reader = OptionReader(entry)
     reader.whole('n', least=1, remedy='Write how often each row is asked: n=4.')
     return reader.problems
-
-
-def _stops(place: Mapping[str, Any]) -> Iterator[str]:
-    for home in _homes(place):
-        for key in _STOPS:
-            value = home.get(key) or ()
-            if isinstance(value, (str, list, tuple)):
-                yield from (value,) if isinstance(value, str) else (str(stop) for stop in value)
-
-
-def _extra(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters that the dataset passes on as they are. (Those of the model's entry are the model's own business.)"""
-    extra = {name: value for name in _PASSED_ON if (value := find_option(name, options)) is not None}
-    if options.get('output_schema') is not None:
-        extra['json_schema'] = options['output_schema']
-    for home in list(_homes(options))[1:]:
-        extra |= {key: value for key, value in home.items() if key not in _NOT_SAMPLING and key not in extra}
-    return extra

@@ -105,7 +105,11 @@ def assemble(
             _require_rows(loaded)
     own = _own_models(loaded, options.models_file)
     added = _resolve(options, own, notes)
-    selected = _select(options, own, added)
+    selected = None
+    if options.models:
+        abbrs = [model_abbr(entry) for entry in own if isinstance(entry, Mapping)]
+        patterns = [str(name) for name in options.models if _matches(name, abbrs)]
+        selected = (*patterns, *(model_abbr(entry) for entry in (*added, *options.shown)))
     added = [entry for entry in added if entry not in own]
     names: Mapping[str, Any] = loaded
     changes_names = overrides.given and any(isinstance(entry, str) for entry in loaded.get('models') or ())
@@ -133,7 +137,7 @@ def _config_for_rows(
         notes.append('choices are compared by log-probability; --ask generate reads them from a generated reply.')
     elif choices and options.rows.ask is None:
         notes += _describe_company(models)
-    if options.asks_models and options.rows.answer is None:
+    if options.asks_models and options.rows.answer is None and options.rows.judge is None:
         notes.append('no answer column is given (--answer): replies are stored, and not scored.')
     dialogue = not all(map(_takes_bare_text, models)) if models else False
     dataset = dataset_for_rows(rows, rows_options, dialogue=dialogue, perplexity=perplexity, notes=notes)
@@ -213,7 +217,12 @@ def _refuse_options(source: Source, options: SourceOptions) -> None:
 def _load(source: Source, options: SourceOptions, notes: list[str]) -> tuple[Mapping[str, Any], Overrides]:
     """The config as it is written, and the overrides left to apply: lm-eval's tasks draw their own examples."""
     overrides = options.overrides
-    if _is_asked_as_task(source, options):
+    asked_as_task = source.kind == 'task'
+    if source.kind == 'benchmark':
+        from rolecall.compat.benchmarks.load_benchmarks import uses_task_wording
+
+        asked_as_task = uses_task_wording(source.value, options.task.get('emulate'))
+    if asked_as_task:
         task = {**options.task, 'num_fewshot': overrides.shots, 'system_instruction': overrides.system}
         loaded = load_source(source, task, data_folder=options.data_folder)
         notes += _describe_differences(loaded['datasets'])
@@ -224,15 +233,6 @@ def _load(source: Source, options: SourceOptions, notes: list[str]) -> tuple[Map
         what = f'{stated[0]} applies to task files of lm-evaluation-harness (.yaml); a config defines its own.'
         raise ConfigError(Problem(str(source), what))
     return source.value if isinstance(source.value, Mapping) else load_source(source, {}), overrides
-
-
-def _is_asked_as_task(source: Source, options: SourceOptions) -> bool:
-    """Whether the options of lm-eval's tasks apply: to task files, and to benchmarks in lm-eval's wording."""
-    if source.kind != 'benchmark':
-        return source.kind == 'task'
-    from rolecall.compat.benchmarks.load_benchmarks import uses_task_wording
-
-    return uses_task_wording(source.value, options.task.get('emulate'))
 
 
 def _describe_differences(datasets: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -321,14 +321,6 @@ def _with_own_models(problem: Problem, abbrs: Sequence[str]) -> Problem:
             f'Models of the config: {", ".join(abbrs)}. {"" if set("*?[") & set(name) else problem.remedy}'.rstrip()
         )
     return Problem('models', what, remedy)
-
-
-def _select(options: SourceOptions, own: Sequence[Any], added: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
-    abbrs = [model_abbr(entry) for entry in own if isinstance(entry, Mapping)]
-    patterns = [str(name) for name in options.models if _matches(name, abbrs)]
-    if not options.models:
-        return None
-    return (*patterns, *(model_abbr(entry) for entry in (*added, *options.shown)))
 
 
 def _matches(name: ModelName, abbrs: Sequence[str]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from rolecall.checking import Problems
@@ -17,7 +16,7 @@ from rolecall.core.prompts.wording import Mode, Wording
 from rolecall.errors import ConfigError, did_you_mean
 from rolecall.experiment.opening.inferencer_entries import INFERENCER_OPTIONS, InferencerEntry
 from rolecall.registry import part_name
-from rolecall.sources.datasets import Dataset, Reader, open_dataset
+from rolecall.sources.datasets import Reader
 from rolecall.sources.retrievers import Retriever, ZeroRetriever, build_retriever
 
 _INFER_KEYS = keys_of('infer')
@@ -55,36 +54,32 @@ class TaskEntry:
     def wording_of(self, label: Hashable) -> Wording:
         """The wording of a label's prompt: where a row is asked in several wordings, examples are in the same one."""
         ice = self.wording.ice_template
-        if not self.inferencer.asks_each_wording or ice is None or not isinstance(label, int):
+        if self.inferencer.kind != 'wordings' or ice is None or not isinstance(label, int):
             return self.wording
         options = self.inferencer.options
         worded = WordingsTemplate(ice, options['adv_key'], options['original_prompt_list'], label)
         return replace(self.wording, ice_template=worded)
 
-    def open(self, *, base: Path | None = None, data: Mapping[str, str] | None = None) -> Dataset:
-        """The dataset's rows: those of the entry, or of the files given in `data`. Problems come with their place."""
-        with locate_problems(self.where):
-            return open_dataset(self.entry, base=base, data=data)
-
     @property
-    def picks_by_row(self) -> bool:
-        """Whether the examples depend on the row that is asked about."""
-        return _picks_shots(self.retriever) and not self.retriever.fixed
+    def picks_shots(self) -> bool:
+        """Whether examples are shown."""
+        fixed: Any = getattr(self.retriever, 'fix_id_list', None)
+        return bool(fixed) if fixed is not None else self.retriever.ice_num > 0
 
     @property
     def mode(self) -> Mode:
         """`ppl` where complete prompts are scored, `gen` where an answer follows."""
-        return 'ppl' if self.inferencer.compares_labels or self.inferencer.scores_whole_text else 'gen'
+        return 'ppl' if self.inferencer.kind in ('label', 'whole') else 'gen'
 
     @property
     def prompt_labels(self) -> tuple[Hashable, ...]:
         """The labels that have a prompt each: those weighed against each other, or the one of a whole text."""
-        if self.inferencer.compares_labels:
+        if self.inferencer.kind == 'label':
             return self.labels
-        if self.inferencer.asks_each_wording:
+        if self.inferencer.kind == 'wordings':
             return self.wording.prompt.labels
         labels = self.wording.prompt.labels
-        return labels if self.inferencer.scores_whole_text and len(labels) == 1 else (None,)
+        return labels if self.inferencer.kind == 'whole' and len(labels) == 1 else (None,)
 
 
 def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> TaskEntry | None:
@@ -101,18 +96,29 @@ def build_task(entry: Mapping[str, Any], where: str, problems: Problems) -> Task
     infer = problems.mapping(f'{where}.infer_cfg', entry['infer_cfg'])
     problems.unknown_keys(f'{where}.infer_cfg', infer, (*_INFER_KEYS, *MISPLACED_OPTIONS))
     at = f'{where}.infer_cfg'
-    ice = _build_template(infer, 'ice_template', at, problems)
-    prompt = _build_template(infer, 'prompt_template', at, problems)
-    if not infer.get('ice_template') and not infer.get('prompt_template'):
+    ice: Template | None = None
+    prompt: Template | None = None
+    if infer.get('ice_template'):
+        with problems.inside(f'{at}.ice_template'):
+            ice = build_template(infer['ice_template'])
+    if infer.get('prompt_template'):
+        with problems.inside(f'{at}.prompt_template'):
+            prompt = build_template(infer['prompt_template'])
+    elif not infer.get('ice_template'):
         problems.add(at, 'prompt_template and ice_template are both missing.', 'Add at least one of them.')
     retriever: Retriever = ZeroRetriever()
     if 'retriever' in infer:
         with problems.inside(f'{at}.retriever'):
             retriever = build_retriever(infer['retriever'])
-    inferencer = _build_inferencer(infer.get('inferencer', {'type': 'GenInferencer'}), f'{at}.inferencer', problems)
+    asks = infer.get('inferencer', {})
+    options = dict(asks) if isinstance(asks, Mapping) else {'type': asks}
+    problems.misspelt_keys(f'{at}.inferencer', options, INFERENCER_OPTIONS)
+    inferencer = None
+    with problems.inside(f'{at}.inferencer'):
+        inferencer = InferencerEntry.read(options.pop('type', 'GenInferencer'), options)
     if len(problems.items) > before or inferencer is None:
         return None
-    if inferencer.asks_each_wording:
+    if inferencer.kind == 'wordings':
         prompt = _build_wordings(inferencer, prompt or ice, at, problems)
         if prompt is None:
             return None
@@ -142,32 +148,15 @@ def dataset_abbr(entry: Mapping[str, Any]) -> str:
     return name.strip('./').replace('/', '_') or part_name(entry.get('type', 'dataset'))
 
 
-def _build_template(infer: Mapping[str, Any], key: str, at: str, problems: Problems) -> Template | None:
-    entry = infer.get(key)
-    if not entry:
-        return None
-    with problems.inside(f'{at}.{key}'):
-        return build_template(entry)
-    return None
-
-
-def _build_inferencer(entry: object, where: str, problems: Problems) -> InferencerEntry | None:
-    options = dict(entry) if isinstance(entry, Mapping) else {'type': entry}
-    problems.misspelt_keys(where, options, INFERENCER_OPTIONS)
-    with problems.inside(where):
-        return InferencerEntry.read(options.pop('type', 'GenInferencer'), options)
-    return None
-
-
 def _check_task(task: TaskEntry, at: str, problems: Problems) -> None:
     """What can be said about a dataset before a model is known."""
     asks = task.inferencer
     template = task.wording.prompt
-    if asks.compares_labels and not task.labels:
+    if asks.kind == 'label' and not task.labels:
         what = f'{asks.name} compares labels, but none are given.'
         problems.add(at, what, f'Give a template for each label, or inferencer=dict(type={asks.name}, labels=[…]).')
         return
-    if asks.compares_labels and template.labels:
+    if asks.kind == 'label' and template.labels:
         for label in asks.labels:
             if label not in template.labels:
                 remedy = did_you_mean(label, template.labels)
@@ -176,7 +165,7 @@ def _check_task(task: TaskEntry, at: str, problems: Problems) -> None:
         what = f'the template has one prompt per label, but {asks.name} sends a single prompt.'
         problems.add(f'{at}.prompt_template', what, 'Use PPLInferencer, or give one string or dialogue.')
         return
-    if not _picks_shots(task.retriever):
+    if not task.picks_shots:
         return
     if task.wording.ice_template is None:
         what = 'the retriever picks examples, but there is no ice_template to render them.'
@@ -185,11 +174,6 @@ def _check_task(task: TaskEntry, at: str, problems: Problems) -> None:
     with problems.inside(at):
         for label in task.prompt_labels:
             task.wording.check_place(template.script(label))
-
-
-def _picks_shots(retriever: Retriever) -> bool:
-    fixed: Any = getattr(retriever, 'fix_id_list', None)
-    return bool(fixed) if fixed is not None else retriever.ice_num > 0
 
 
 def collect(

@@ -22,8 +22,7 @@ from rolecall.experiment.opening.fitting import CutSide, Step, TokenBudget, fit
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
-from rolecall.experiment.pairs.plain_values import PlainValues
-from rolecall.experiment.pairs.programs import build_program
+from rolecall.experiment.pairs.programs import PlainValues, build_program
 from rolecall.models.protocol import is_messages
 from rolecall.registry import load_object
 from rolecall.sources.datasets import Dataset, Row, Rows, first
@@ -84,18 +83,6 @@ class ShotPicker:
             return zip(first(self.data.test, limit), self._kept[limit], strict=True)
         return self._pick(limit)
 
-    def _watch_indexing(self) -> dict[str, Any]:
-        """The option that has a retriever tell how far it is; retrievers of the user's own may not know it."""
-        tell = self.on_indexing
-        if (
-            tell is None
-            or self._task.retriever.fixed
-            or not type(self._task.retriever).__module__.startswith('rolecall.')
-        ):
-            return {}
-        size = len(self.data.train)
-        return {'progress': lambda done, total: tell(done, size) if done <= size else None}
-
     def rows_at(self, numbers: Sequence[int], limit: int | None) -> Iterator[tuple[int, Row, Picked]]:
         """Some of the rows, by ascending numbers, each with the examples that it has among all rows."""
         task, data = self._task, self.data
@@ -112,10 +99,16 @@ class ShotPicker:
     def _pick(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
         task, data = self._task, self.data
         test_rows, rows_again = tee(first(data.test, limit))
+        # A row that lacks an input column fails when it is asked about, but stops no retriever.
+        blank = dict.fromkeys(task.reader.input_columns, '')
+        rows = (row if blank.keys() <= row.keys() else {**blank, **row} for row in rows_again)
+        options: dict[str, Any] = {}
+        tell, size = self.on_indexing, len(data.train)
+        if tell is not None and not task.retriever.fixed and type(task.retriever).__module__.startswith('rolecall.'):
+            options['progress'] = lambda done, total: tell(done, size) if done <= size else None
         with locate_problems(f'{task.where}.infer_cfg.retriever'):
-            rows = map(self._complete_row, rows_again)
             picks = task.retriever.retrieve(
-                data.train, rows, reader=task.reader, same_split=data.train is data.test, **self._watch_indexing()
+                data.train, rows, reader=task.reader, same_split=data.train is data.test, **options
             )
         picked_rows: list[Picked] = []
         for row, picked in zip(test_rows, picks, strict=True):
@@ -124,11 +117,6 @@ class ShotPicker:
             yield row, picked
         if self._keeps:
             self._kept[limit] = picked_rows
-
-    def _complete_row(self, row: Row) -> Row:
-        """A row with every input column: one that lacks some fails when it is asked about, but stops no retriever."""
-        columns = self._task.reader.input_columns
-        return row if all(column in row for column in columns) else {**dict.fromkeys(columns, ''), **row}
 
 
 class _Ascending:
@@ -166,27 +154,21 @@ class Pair:
         self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), data)
         if model_entry is not None and model_entry.takes_token_ids:
             self._program = PlainValues(self._program, model_entry, data.train)
+        self.weighs, self.waits = self._program.weighs, self._program.waits
         self._needed = self._needed_columns()
-
-    @property
-    def mode(self) -> Mode:
-        """`ppl` where complete prompts are scored, `gen` where an answer follows."""
-        return self.task.mode
-
-    @property
-    def weighs(self) -> bool:
-        """Whether requests are scored rather than answered."""
-        return self._program.weighs
-
-    @property
-    def waits(self) -> bool:
-        """Whether later requests of a row depend on the replies to earlier ones."""
-        return self._program.waits
 
     @cached_property
     def budget(self) -> TokenBudget:
-        """How long a request may be."""
-        return TokenBudget() if self.model_entry is None else _find_budget(self.task, self.model_entry, self.weighs)
+        """The shorter of the dataset's and the model's context limit, less the length of the answer."""
+        if self.model_entry is None:
+            return TokenBudget()
+        options = self.task.inferencer.options
+        stated, truncate = options.get('max_seq_len'), options.get('truncate')
+        return self.model_entry.budget(
+            reserved=None if self.weighs else sampling_of(options, self.model_entry.entry).max_out_len,
+            max_seq_len=stated if is_whole(stated, least=1) else None,
+            truncate=truncate if truncate in get_args(CutSide) else None,
+        )
 
     def rows(
         self, limit: int | None = None, *, strict: bool = True, only: Sequence[int] | None = None
@@ -269,7 +251,7 @@ class Pair:
                 dataset=self.task.abbr,
                 model=self.model_entry.abbr if self.model_entry else None,
                 row=number,
-                mode=self.mode,
+                mode=self.task.mode,
                 label=label,
                 turn=step.turn,
                 prompt=prompt,
@@ -286,7 +268,7 @@ class Pair:
     def _needed_columns(self) -> list[str]:
         """The input columns that the wording mentions or the retriever compares: a row needs them to be asked about."""
         template, columns = self.task.wording.prompt, self.task.reader.input_columns
-        if self.task.picks_by_row:
+        if self.task.picks_shots and not self.task.retriever.fixed:
             return list(columns)
         mentioned = {column for label in template.labels or (None,) for column in template.script(label).needed_columns}
         return [column for column in columns if column in mentioned]
@@ -310,17 +292,6 @@ class Pair:
 
     def _missing_columns(self, row: Row) -> list[str]:
         return [column for column in self._needed if column not in row]
-
-
-def _find_budget(task: TaskEntry, model_entry: ModelEntry, weighs: bool) -> TokenBudget:
-    """The shorter of the dataset's and the model's context limit, less the length of the answer."""
-    options = task.inferencer.options
-    stated, truncate = options.get('max_seq_len'), options.get('truncate')
-    return model_entry.budget(
-        reserved=None if weighs else sampling_of(options, model_entry.entry).max_out_len,
-        max_seq_len=stated if is_whole(stated, least=1) else None,
-        truncate=truncate if truncate in get_args(CutSide) else None,
-    )
 
 
 def stand_in_reply(replies: Sequence[str] | None, turn: int) -> str:

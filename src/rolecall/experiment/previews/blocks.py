@@ -1,14 +1,39 @@
-"""A preview in blocks: one text, or one block per message or part of a message."""
+"""A preview for people: in blocks (one text, or one for each message or part of it), with the facts below it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rolecall.core.program import fingerprint
 from rolecall.core.render.spans import Span, join_spans
 from rolecall.experiment.pairs.pair import Preview
+from rolecall.strings import count_noun
+
+_HAPPENED = {
+    'fallback': 'fell back',
+    'not_sent': 'not sent',
+    'moved': 'moved',
+    'merged': 'merged',
+    'shots_dropped': 'dropped',
+    'truncated': 'truncated',
+    'too_long': 'not sent',
+    'not_counted': 'context',
+}
+_BLANK = re.compile('[ \t\n\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]')
+_MARKS = {' ': '·', '\t': '⇥\t', '\n': '⏎\n', '\u00a0': '⍽', '\u3000': '□□'}
+_KEPT_OF_MEDIA = 60
+
+SPECIAL_TOKEN = re.compile(
+    r'<\|[^|<>\s]{1,40}\|>|<[｜|][^<>\s]{1,40}[｜|]>|</?(?:s|bos|eos|pad|unk|think|tool_call|start_of_turn|end_of_turn)>'
+    r'|\[/?INST\]|<</?SYS>>|\[(?:BOS|EOS|PAD|UNK|CLS|SEP|MASK|gMASK|sMASK)\]|<eo[ha]>'
+)
+"""What tokenizers' special tokens commonly look like, for when no tokenizer is at hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +90,97 @@ def _speech_blocks(preview: Preview) -> Iterator[Block]:
 
 def _words(entry: Any) -> Any:
     return entry.get('prompt', entry.get('content')) if isinstance(entry, Mapping) else entry
+
+
+def show_blanks(text: str) -> str:
+    """The text with a mark for every space, tab and line break (which still breaks the line).
+
+    >>> show_blanks('a b\\n')
+    'a·b⏎\\n'
+    """
+    return _BLANK.sub(lambda match: _MARKS.get(match.group()) or f'⟨{_blank_name(match.group())}⟩', text)
+
+
+def _blank_name(character: str) -> str:
+    return unicodedata.name(character, f'U+{ord(character):04X}').lower()
+
+
+def shorten_media(text: str) -> str:
+    """A reference to media, short enough to read.
+
+    >>> shorten_media('data:image/png;base64,' + 'A' * 5000)
+    'data:image/png;base64,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA… (5,022 characters)'
+    """
+    if len(text) <= 2 * _KEPT_OF_MEDIA:
+        return text
+    return f'{text[:_KEPT_OF_MEDIA]}… ({len(text):,} characters)'
+
+
+def split_matches(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, bool]]:
+    """The text cut where the pattern matches; the flag says which stretches did.
+
+    >>> list(split_matches('<s>Hi', SPECIAL_TOKEN))
+    [('<s>', True), ('Hi', False)]
+    """
+    at = 0
+    for match in pattern.finditer(text):
+        if match.start() > at:
+            yield text[at : match.start()], False
+        if match.group():
+            yield match.group(), True
+        at = match.end()
+    if at < len(text):
+        yield text[at:], False
+
+
+def title_of(preview: Preview) -> str:
+    """Which request this is, in one line."""
+    words = [f'{preview.dataset} × {preview.model or "no model"}', f'row {preview.row}', preview.mode]
+    if preview.label is not None:
+        words.append(f'label {preview.label}')
+    if preview.turn is not None:
+        words.append(f'turn {preview.turn}')
+    return ' · '.join(words)
+
+
+def facts_of(preview: Preview) -> Iterator[tuple[str, str]]:
+    """Headings with their text."""
+    for note, times in Counter(preview.notes).items():
+        quoted = f' {note.text!r:.120}' if note.text else ''
+        again = f' ({times} times)' if times > 1 else ''
+        yield _HAPPENED[note.kind], f'{note.message}{quoted}{again}'
+    if preview.shots:
+        yield 'shots', f'{len(preview.shots)}: {_name_rows(preview.shots)}'
+    if preview.skipped:
+        yield 'skipped', f'{_name_rows(preview.skipped)}: the same as the row being asked about'
+    hidden = dict.fromkeys(span.origin.name for span in preview.spans if span.origin.kind == 'masked')
+    if hidden:
+        yield 'hidden', ', '.join(name or 'the answer' for name in hidden)
+    if (at := _end_of_context(preview)) is not None:
+        yield 'context', f'ends after character {at:,}'
+    yield 'size', _size(preview)
+    if preview.request is not None:
+        yield 'fingerprint', fingerprint(preview.request)
+
+
+def _name_rows(numbers: Sequence[int]) -> str:
+    noun = 'training row' if len(numbers) == 1 else 'training rows'
+    return f'{noun} {", ".join(map(str, numbers))}'
+
+
+def _end_of_context(preview: Preview) -> int | None:
+    """Where a sep_token divides a text into context and answer."""
+    at = 0
+    for span in preview.spans:
+        if span.origin.kind == 'sep' and span.message is None:
+            return at
+        at += len(span.text)
+    return None
+
+
+def _size(preview: Preview) -> str:
+    places = join_spans(preview.spans)
+    characters = count_noun(sum(map(len, places.values())), 'character')
+    if isinstance(preview.request, list) and preview.spans and preview.spans[0].message is not None:
+        return f'{characters} in {count_noun(len(preview.request), "message")}'
+    return characters

@@ -11,7 +11,7 @@ from typing import Any
 
 from rolecall.models.http.body import ReplyFieldError, check_depth
 from rolecall.models.http.media import MediaReader, part_url
-from rolecall.models.openai.wire import parse_arguments, read_count
+from rolecall.models.openai.wire import parse_arguments, read_count, read_served
 from rolecall.models.protocol import ModelError, Outcome, Reply, Usage
 
 Block = Mapping[str, Any]
@@ -194,7 +194,8 @@ def read_message(answer: Block, *, seconds: float | None = None) -> Reply:
     if thought and not text and not calls and ended == 'length':
         outcome = 'thinking_exhausted'
     signed = {'content': check_depth(list(blocks))} if thought else {}
-    return Reply(text, outcome, ended, thinking, calls, _read_usage(answer.get('usage'), seconds), thinking=signed)
+    usage, served = _read_usage(answer.get('usage'), seconds), read_served(answer)
+    return Reply(text, outcome, ended, thinking, calls, usage, thinking=signed, served=served)
 
 
 def _read_call(block: Block) -> Block:

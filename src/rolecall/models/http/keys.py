@@ -1,13 +1,16 @@
-"""API keys: looked up when first needed, hidden from everything that is shown or stored."""
+"""API keys: looked up when first needed, hidden from everything that is shown or stored. Headers that can be sent."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rolecall.models.protocol import ModelError
 
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_CONTROL = re.compile(r'[\x00-\x08\x0a-\x1f\x7f]')
+HEADER_RULE = 'A name has letters, digits and hyphens, a value no line breaks or other control characters.'
 _VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*')
 _SURELY_VARIABLE = re.compile(r'[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)')
 _HEADER = re.compile(r'[\x21-\x7e]+')
@@ -71,3 +74,13 @@ def _check_key(key: str) -> str:
     if key and not _HEADER.fullmatch(key):
         raise ModelError('the key cannot be sent: it contains spaces or non-ASCII characters.')
     return key
+
+
+def find_unsendable_header(headers: Mapping[str, str]) -> str | None:
+    """The name of the first header that cannot be sent.
+
+    >>> find_unsendable_header({'X-Team': 'a'}), find_unsendable_header({'X-Team': 'a\\nb'})
+    (None, 'X-Team')
+    """
+    wrong = (name for name, value in headers.items() if not _NAME.fullmatch(name) or _CONTROL.search(value))
+    return next(wrong, None)

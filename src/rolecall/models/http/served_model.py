@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from rolecall.models.http.connection import MALFORMED, Collector, HttpClient, Te
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
-from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage
+from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage, is_messages
 from rolecall.models.reply_redaction import redact_reply
 from rolecall.models.token_counter import TokenCounter
 from rolecall.models.tokenizers.tokenizer import Tokenizer
@@ -58,8 +58,75 @@ class Streaming:
     read_thinking_delta: Callable[[Any], str]
 
 
+@dataclass(slots=True)
+class StreamTimes:
+    """When a request was sent, when each piece of its reply arrived, and when it ended, by `time.perf_counter`."""
+
+    sent: float = 0.0
+    pieces: list[float] = field(default_factory=list)
+    """Of text or reasoning; empty for a reply that came whole."""
+    ended: float = 0.0
+
+    @property
+    def first_token(self) -> float | None:
+        """Seconds until the first piece."""
+        return self.pieces[0] - self.sent if self.pieces else None
+
+
+class _TimedCollector:
+    """A collector that notes when each piece arrived."""
+
+    def __init__(self, collector: Collector, streaming: Streaming, times: StreamTimes) -> None:
+        self._take = collector.take
+        self._collector = collector
+        self._read, self._read_thinking = streaming.read_delta, streaming.read_thinking_delta
+        self._note = times.pieces.append
+
+    @property
+    def finished(self) -> bool:
+        return self._collector.finished
+
+    def take(self, event: Any) -> None:
+        now = time.perf_counter()
+        if self._read(event) or self._read_thinking(event):
+            self._note(now)
+        self._take(event)
+
+
+class StreamAllowance:
+    """Lets replies be streamed for their times while that takes less than a twentieth of a core.
+
+    >>> allowance = StreamAllowance()
+    >>> allowance.allows(), allowance.add(100_000), allowance.allows()
+    (True, None, False)
+    """
+
+    def __init__(self) -> None:
+        self._pieces = 0.0
+        self._since = time.perf_counter()
+
+    def allows(self) -> bool:
+        """Whether the next reply may be streamed."""
+        seconds = time.perf_counter() - self._since
+        if seconds > _FORGET_AFTER:
+            self._pieces, self._since = self._pieces / 2, self._since + seconds / 2
+        return self._pieces * _PIECE_SECONDS <= _STREAMED_SHARE * max(seconds, 1.0)
+
+    def add(self, pieces: int) -> None:
+        """Count the pieces of a reply."""
+        self._pieces += pieces
+
+
 S = TypeVar('S', bound=_Settings)
+_ADDS_TO_PROMPT = {'tools', 'functions', 'response_format', 'chat_template', 'chat_template_kwargs', 'documents'}
+"""Parameters with which a server puts more into the prompt than the messages."""
 Readers = Sequence[tuple[Callable[[Any], str], OnText]]
+
+
+_STREAMED_SHARE = 0.05
+_PIECE_SECONDS = 1e-4
+"""What a piece costs beside a reply in one piece, on a slow core."""
+_FORGET_AFTER = 10.0
 
 
 def _ignore(_value: object) -> None:
@@ -87,9 +154,11 @@ class ServedModel(ABC, Generic[S]):
         self.max_seq_len = settings.max_seq_len
         self._settings = settings
         self._client = client
-        self._counter = counter
+        self.counter = counter
         self._endpoint = endpoint
         self._streaming = streaming
+        self.allowance: StreamAllowance | None = None
+        """Set where replies are streamed to learn their times."""
         self._media = MediaReader(limit=settings.max_media_bytes)
         self.batches = batches(client, endpoint, self._read_batched)
         """The server's batch endpoints, for requests as `write_batched` gives them."""
@@ -143,6 +212,10 @@ class ServedModel(ABC, Generic[S]):
         pieces.finish()
         return reply
 
+    async def time_reply(self, request: Request, sampling: Sampling, times: StreamTimes, *, stream: bool) -> Reply:
+        """The reply to one request, its times written into `times` as they happen, also where it fails."""
+        return await self._request_reply(request, sampling, times=times, stream=stream)
+
     async def write_batched(self, request: Request, sampling: Sampling) -> dict[str, Any]:
         """The body of a request in a batch: that of a live call without streaming."""
         if sampling.extra.get('extra_headers') is not None:
@@ -159,12 +232,18 @@ class ServedModel(ABC, Generic[S]):
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, if the model's tokenizer is on this machine."""
-        return self._counter.count(request)
+        return self.counter.count(request)
+
+    def expect_tokens(self, request: Request, sampling: Sampling, *, scored: bool = False) -> int | None:
+        """The input tokens that the server should report for a request; None where that cannot be told here."""
+        if (scored and is_messages(request)) or not _ADDS_TO_PROMPT.isdisjoint(self._settings.body(sampling)):
+            return None
+        return self.counter.count(request)
 
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer, if it is on this machine."""
-        return self._counter.tokenizer
+        return self.counter.tokenizer
 
     def check_ready(self) -> None:
         """Raise if the key is missing. Nothing is sent."""
@@ -182,15 +261,31 @@ class ServedModel(ABC, Generic[S]):
         """Close the connections."""
         await self._client.close()
 
-    async def _request_reply(self, request: Request, sampling: Sampling, readers: Readers | None = None) -> Reply:
+    async def _request_reply(
+        self,
+        request: Request,
+        sampling: Sampling,
+        readers: Readers | None = None,
+        *,
+        times: StreamTimes | None = None,
+        stream: bool | None = None,
+    ) -> Reply:
         headers = sampling.extra.get('extra_headers')
         if headers is not None:
             sampling = replace(sampling, extra={**sampling.extra, 'extra_headers': None})
-        body = await self._write_body(request, sampling, stream=self._settings.stream or readers is not None)
-        started = time.perf_counter()
+        if stream is None:
+            allowed = self.allowance is not None and self.allowance.allows()
+            stream = self._settings.stream or readers is not None or allowed
+        body = await self._write_body(request, sampling, stream=stream)
+        times = times or StreamTimes()
+        started = times.sent = time.perf_counter()
         try:
-            answer = await self._exchange(body, readers, headers)
-            return redact_reply(self._read_reply(answer, time.perf_counter() - started), self._client.redactor)
+            answer = await self._exchange(body, readers, headers, times)
+            times.ended = time.perf_counter()
+            if self.allowance is not None:
+                self.allowance.add(len(times.pieces))
+            reply = redact_reply(self._read_reply(answer, times.ended - started), self._client.redactor)
+            return reply if times.first_token is None else _with_first_token(reply, times.first_token)
         except HttpStatusError as error:
             outcome = row_outcome(error)
             if outcome is None:
@@ -201,12 +296,17 @@ class ServedModel(ABC, Generic[S]):
             raise self._client.malformed_error(why) from error
 
     async def _exchange(
-        self, body: Mapping[str, Any], readers: Readers | None, headers: Mapping[str, str] | None
+        self,
+        body: Mapping[str, Any],
+        readers: Readers | None,
+        headers: Mapping[str, str] | None,
+        times: StreamTimes,
     ) -> Any:
         if not body.get('stream'):
             return await self._client.post(self._endpoint, body, headers=headers)
         collector = self._streaming.collector()
-        listening = collector if readers is None else TextListener(collector, readers)
+        timed = _TimedCollector(collector, self._streaming, times)
+        listening = timed if readers is None else TextListener(timed, readers)
         answer = await self._client.stream(self._endpoint, body, listening, headers=headers)
         return collector.join() if answer is None else answer
 
@@ -217,3 +317,7 @@ class ServedModel(ABC, Generic[S]):
     @abstractmethod
     def _read_reply(self, answer: Any, seconds: float) -> Reply:
         """The reply in a whole answer, or in one that a collector joined."""
+
+
+def _with_first_token(reply: Reply, seconds: float) -> Reply:
+    return replace(reply, usage=replace(reply.usage, first_token_seconds=seconds))

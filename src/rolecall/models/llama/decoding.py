@@ -6,60 +6,21 @@ Each answer has its own random generator, so answers decoded at the same time do
 from __future__ import annotations
 
 import codecs
-import ctypes
 import hashlib
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.models.llama import native as llama_native
+from rolecall.models.llama.json_grammar import AnswerGrammar
 from rolecall.models.llama.streams import Ids, Streams
 from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.local_engine import Decoding
-from rolecall.models.protocol import ModelError, OnText, Reply, Usage
-
-_CANDIDATE = np.dtype([('id', np.int32), ('logit', np.float32), ('p', np.float32)])
-
-
-class AnswerGrammar:
-    """The state of one answer within a grammar (GBNF, whose first rule is `root`)."""
-
-    def __init__(self, vocabulary: LlamaVocabulary, grammar: str) -> None:
-        self._native = llama_native.library()
-        self._vocabulary = vocabulary  # llama.cpp keeps a pointer to it
-        llama_native.take_errors()
-        self._sampler = self._native.llama_sampler_init_grammar(vocabulary.handle, grammar.encode(), b'root')
-        if not self._sampler:
-            why = llama_native.take_errors()
-            raise ModelError(f'llama.cpp refused the grammar of the answer: {why or "no reason given"}.')
-
-    def __del__(self) -> None:
-        sampler, self._sampler = getattr(self, '_sampler', None), None
-        if sampler:
-            self._native.llama_sampler_free(sampler)
-
-    def mask(self, logits: npt.NDArray[np.float32], *, greedy: bool) -> npt.NDArray[np.float32]:
-        """The logits without the tokens that cannot come next. Where only the best counts, it is tried first."""
-        best = int(logits.argmax())
-        if greedy and np.isfinite(self._apply(np.array([best], np.int32), logits)[0]):
-            return logits
-        return self._apply(np.arange(len(logits), dtype=np.int32), logits)
-
-    def accept(self, token: int) -> None:
-        """This token came next."""
-        self._native.llama_sampler_accept(self._sampler, token)
-
-    def _apply(self, ids: npt.NDArray[np.int32], logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        data = np.zeros(len(ids), _CANDIDATE)
-        data['id'], data['logit'] = ids, logits[ids]
-        candidates = llama_native.Candidates(data.ctypes.data, len(ids), -1, False)
-        self._native.llama_sampler_apply(self._sampler, ctypes.byref(candidates))
-        masked: npt.NDArray[np.float32] = data['logit'].copy()
-        return masked
+from rolecall.models.protocol import OnText, Reply, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +28,8 @@ class LlamaDecoding(Decoding):
     """Decoding options of the embedded engine."""
 
     ignore_eos: bool = False
-    grammar: str | None = None
-    """The grammar of answers (GBNF)."""
+    schema: Any = None
+    """The JSON Schema of answers."""
 
 
 def random_generator(decoding: Decoding, ids: Ids, *, sample: int) -> np.random.Generator | None:
@@ -119,7 +80,7 @@ class GrowingAnswer:
         self._vocabulary = vocabulary
         self._answering = decoding
         self._room = room
-        self._grammar = None if decoding.grammar is None else AnswerGrammar(vocabulary, decoding.grammar)
+        self._grammar = None if decoding.schema is None else AnswerGrammar(vocabulary, decoding.schema)
         self._stops = [stop.encode() for stop in decoding.stops if stop]
         self._longest = max(map(len, self._stops), default=0)
         self._data = bytearray()
@@ -138,7 +99,7 @@ class GrowingAnswer:
     def mask_logits(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """The logits, with tokens that are not allowed yet masked."""
         if self._grammar is not None:
-            return self._grammar.mask(logits, greedy=not self._answering.temperature)
+            return self._grammar.mask(logits)
         if not self._answering.ignore_eos and self.tokens >= self._answering.min_new:
             return logits
         ruled: npt.NDArray[np.float32] = logits.copy()

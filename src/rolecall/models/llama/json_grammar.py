@@ -1,210 +1,107 @@
-"""Converts a JSON Schema to a llama.cpp grammar (GBNF), so that every answer is JSON that fits the schema.
+"""Holds answers to a JSON Schema: llguidance, which comes with llama.cpp, says which tokens may follow.
 
-Fields come in the order of the schema. What a grammar cannot say (a pattern, a wide range of numbers, uniqueness) is
-checked when the answer is read.
+Fields come in the order of the schema. What it does not know (such as `uniqueItems`) is checked when the answer is
+read.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from rolecall.checking import is_whole
+import numpy as np
+import numpy.typing as npt
+
+from rolecall.models.llama import native as llama_native
+from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.protocol import ModelError
 
-_BASIC = {
-    'space': '| " " | "\\n"{1,2} [ \\t]{0,20}',
-    'character': r'[^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt/] | "u" [0-9a-fA-F]{4})',
-    'string': r'"\"" character* "\""',
-    'number': '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,3})?',
-    'integer': '"-"? ("0" | [1-9] [0-9]{0,17})',
-    'boolean': '"true" | "false"',
-    'null': '"null"',
-    'value': 'object | array | string | number | boolean | null',
-    'object': '"{" space (string ":" space value ("," space string ":" space value)*)? space "}"',
-    'array': '"[" space (value ("," space value)*)? space "]"',
-}
-_TYPES = ('string', 'number', 'integer', 'boolean', 'null')
-_DAY = r'[0-9]{4} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-9] | "3" [01])'
-_TIME = r'([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9]'
-_FORMATS = {
-    'date': rf'"\"" {_DAY} "\""',
-    'time': rf'"\"" {_TIME} "\""',
-    'date-time': rf'"\"" {_DAY} "T" {_TIME} "\""',
-    'uuid': r'"\"" [0-9a-f]{8} "-" [0-9a-f]{4} "-" [0-9a-f]{4} "-" [0-9a-f]{4} "-" [0-9a-f]{12} "\""',
-}
-"""Strings of a `format`. The days of a month are left to the reader."""
-_DEEPEST = 64
-_MOST_RULES = 2000
-_MOST_INTEGERS = 200
-"""A range of at most this many integers is written out, number by number. (1,000 make a token ten times as slow.)"""
-_MOST_REPEATS = 1000
+_FORM = {'whitespace_flexible': False, 'item_separator': ', ', 'key_separator': ': ', 'lenient': True}
+"""On one line, as models write JSON by default; with free white space an answer might never end."""
+_LOG_TO_STDERR = 12
+"""Where the level of messages on stderr stands among the settings of a matcher."""
 
 
-def json_grammar(schema: Any) -> str:
-    """The grammar of the JSON texts that fit a schema.
+class _Tokens(ctypes.Structure):
+    """`LlgTokenizerInit`."""
 
-    >>> print(json_grammar({'enum': ['yes', 'no']}).splitlines()[0])
-    root ::= "\\"yes\\"" | "\\"no\\""
-    """
-    writer = _Writer(schema)
-    root = writer.expression(schema, 0)
-    rules = {'root': root, **writer.rules, **_BASIC, **_FORMATS}
-    return '\n'.join(f'{name} ::= {body}' for name, body in rules.items())
-
-
-class _Writer:
-    """Collects the rules of one schema."""
-
-    def __init__(self, schema: Any) -> None:
-        self.rules: dict[str, str] = {}
-        self._document = schema
-        self._references: dict[str, str] = {}
-
-    def expression(self, schema: Any, depth: int) -> str:
-        """The grammar expression for a schema."""
-        if depth > _DEEPEST or len(self.rules) > _MOST_RULES:
-            raise ModelError('the JSON schema is nested too deeply, or too long.')
-        if schema is True or schema == {}:
-            return 'value'
-        if not isinstance(schema, Mapping):
-            raise ModelError(f'a JSON schema must be an object, got {schema!r:.60}.')
-        if '$ref' in schema:
-            return self._refer(schema['$ref'], depth)
-        if 'const' in schema:
-            return _literal(json.dumps(schema['const'], ensure_ascii=False))
-        if 'enum' in schema:
-            return ' | '.join(_literal(json.dumps(option, ensure_ascii=False)) for option in schema['enum'])
-        for key in ('anyOf', 'oneOf'):
-            if key in schema:
-                return ' | '.join(self._rule(option, depth) for option in schema[key])
-        if len(schema.get('allOf', ())) == 1:
-            return self.expression(schema['allOf'][0], depth + 1)
-        return self._typed(schema, schema.get('type'), depth)
-
-    def _typed(self, schema: Mapping[str, Any], kind: Any, depth: int) -> str:
-        if isinstance(kind, list):
-            return ' | '.join(self._rule({**schema, 'type': type_}, depth) for type_ in kind)
-        if kind == 'object' or (kind is None and 'properties' in schema):
-            return self._object(schema, depth)
-        if kind == 'array' or (kind is None and ('items' in schema or 'prefixItems' in schema)):
-            return self._array(schema, depth)
-        if kind is None:
-            return 'value'
-        if kind not in _TYPES:
-            raise ModelError(f'unknown type in a JSON schema: {kind!r:.60}.')
-        if kind == 'string':
-            return _string(schema)
-        return _integer(schema) if kind == 'integer' else str(kind)
-
-    def _object(self, schema: Mapping[str, Any], depth: int) -> str:
-        fields: Mapping[str, Any] = schema.get('properties') or {}
-        if not fields:
-            of = schema.get('additionalProperties', True)
-            if of is False:
-                return '"{" space "}"'
-            pair = f'string ":" space {self._rule(of, depth)}'
-            return f'"{{" space ({pair} ("," space {pair})*)? space "}}"'
-        required = set(schema.get('required', ()))
-        pairs = [
-            (f'{_literal(json.dumps(name, ensure_ascii=False))} ":" space {self._rule(of, depth)}', name in required)
-            for name, of in fields.items()
-        ]
-        return f'"{{" space {self._fields(pairs)} space "}}"'
-
-    def _fields(self, pairs: Sequence[tuple[str, bool]]) -> str:
-        """Fields in order. Each has a rule for the rest of the object: as its first field, or after a comma."""
-        first = after = '""'
-        for pair, needed in reversed(pairs):
-            begun, more = self._name(f'{pair} {after}'), self._name(f'"," space {pair} {after}')
-            first = begun if needed else self._name(f'{begun} | {first}')
-            after = more if needed else self._name(f'{more} | {after}')
-        return first
-
-    def _array(self, schema: Mapping[str, Any], depth: int) -> str:
-        if 'prefixItems' in schema:
-            items = ' "," space '.join(self._rule(entry, depth) for entry in schema['prefixItems'])
-            return f'"[" space {items} space "]"'
-        item = self._rule(schema.get('items', True), depth)
-        least, most = _bounds(schema, 'minItems', 'maxItems')
-        if most == 0:
-            return '"[" space "]"'
-        more = f'("," space {item}){_times(max(0, least - 1), None if most is None else most - 1)}'
-        some = f'{item} {more}'
-        return f'"[" space {some if least else f"({some})?"} space "]"'
-
-    def _refer(self, reference: Any, depth: int) -> str:
-        if not isinstance(reference, str) or not reference.startswith('#'):
-            raise ModelError(f'a JSON schema may only refer to itself (#/…), got {reference!r:.60}.')
-        if reference not in self._references:
-            target = self._document
-            for step in reference.removeprefix('#').split('/')[1:]:
-                if not isinstance(target, Mapping) or step not in target:
-                    raise ModelError(f'the JSON schema has no {reference!r:.60}.')
-                target = target[step]
-            name = self._references[reference] = f'ref-{len(self._references)}'
-            self.rules[name] = self.expression(target, depth + 1)
-        return self._references[reference]
-
-    def _rule(self, schema: Any, depth: int) -> str:
-        """The name of a rule for a schema; a single word needs none."""
-        body = self.expression(schema, depth + 1)
-        return body if body in _BASIC or body in _FORMATS or body in self.rules else self._name(body)
-
-    def _name(self, body: str) -> str:
-        name = f'rule-{len(self.rules)}'
-        self.rules[name] = body
-        return name
+    _fields_ = (
+        ('vocab_size', ctypes.c_uint32),
+        ('tok_eos', ctypes.c_uint32),
+        ('token_lens', ctypes.c_void_p),
+        ('token_bytes', ctypes.c_char_p),
+        ('tokenizer_json', ctypes.c_char_p),
+        ('tokenize_assumes_string', ctypes.c_bool),
+        ('tokenize_fn', ctypes.c_void_p),
+        ('use_approximate_greedy_tokenize_fn', ctypes.c_bool),
+        ('tokenize_user_data', ctypes.c_void_p),
+        ('slices', ctypes.c_void_p),
+    )
 
 
-def _bounds(schema: Mapping[str, Any], least: str, most: str) -> tuple[int, int | None]:
-    for key in (least, most):
-        if schema.get(key) is not None and not is_whole(schema[key], least=0):
-            raise ModelError(f'{key} in a JSON schema must be a whole number of at least 0, got {schema[key]!r:.60}.')
-    return schema.get(least) or 0, schema.get(most)
+_SETTINGS_OF: WeakKeyDictionary[LlamaVocabulary, llama_native.Parameters] = WeakKeyDictionary()
 
 
-def _times(least: int, most: int | None) -> str:
-    """How often something is repeated. llama.cpp refuses large numbers, so those are left out."""
-    return f'{{{min(least, _MOST_REPEATS)},{most if most is not None and most <= _MOST_REPEATS else ""}}}'
+def _read_settings(vocabulary: LlamaVocabulary) -> llama_native.Parameters:
+    """The settings of a matcher for a vocabulary; its tokens are handed over once."""
+    if vocabulary not in _SETTINGS_OF:
+        native = llama_native.library()
+        # The byte 0xFF, which is in no text, marks control tokens.
+        pieces = [b'\xff' * vocabulary.is_control(id_) + vocabulary.bytes_of(id_) for id_ in range(vocabulary.size)]
+        lengths = (ctypes.c_uint32 * len(pieces))(*map(len, pieces))
+        tokens = _Tokens(len(pieces), _end_of(vocabulary), ctypes.addressof(lengths), b''.join(pieces))
+        tokens.use_approximate_greedy_tokenize_fn = True
+        why = ctypes.create_string_buffer(400)
+        tokenizer = native.llg_new_tokenizer(ctypes.byref(tokens), why, len(why))
+        if not tokenizer:
+            raise ModelError(f'answers of this model cannot be held to a JSON schema: {why.value.decode()}.')
+        settings = llama_native.Parameters()
+        native.llg_constraint_init_set_defaults(ctypes.byref(settings), tokenizer)
+        ctypes.c_uint32.from_buffer(settings, _LOG_TO_STDERR).value = 0
+        _SETTINGS_OF[vocabulary] = settings
+    return _SETTINGS_OF[vocabulary]
 
 
-def _string(schema: Mapping[str, Any]) -> str:
-    """A string of its format, or of its length.
-
-    >>> print(_string({'maxLength': 40}))
-    "\\"" character{0,40} "\\""
-    """
-    if schema.get('format') in _FORMATS:
-        return str(schema['format'])
-    least, most = _bounds(schema, 'minLength', 'maxLength')
-    return f'"\\"" character{_times(least, most)} "\\""' if least or most is not None else 'string'
+def _end_of(vocabulary: LlamaVocabulary) -> int:
+    return vocabulary.eos_id if vocabulary.eos_id is not None else vocabulary.ends[0]
 
 
-def _integer(schema: Mapping[str, Any]) -> str:
-    """An integer; one of a narrow range is written out.
+class AnswerGrammar:
+    """The state of one answer within a JSON Schema."""
 
-    >>> _integer({'minimum': 1, 'exclusiveMaximum': 4}), _integer({'minimum': 1})
-    ('"1" | "2" | "3"', 'integer')
-    """
-    least = [schema.get('minimum'), _add(schema.get('exclusiveMinimum'), 1)]
-    most = [schema.get('maximum'), _add(schema.get('exclusiveMaximum'), -1)]
-    lower, upper = (list(filter(is_whole, bounds)) for bounds in (least, most))
-    if not lower or not upper or not 0 <= min(upper) - max(lower) < _MOST_INTEGERS:
-        return 'integer'
-    return ' | '.join(f'"{number}"' for number in range(max(lower), min(upper) + 1))
+    def __init__(self, vocabulary: LlamaVocabulary, schema: Any) -> None:
+        self._native = llama_native.library()
+        self._vocabulary = vocabulary
+        text = json.dumps({**schema, 'x-guidance': _FORM} if isinstance(schema, Mapping) else schema)
+        settings = ctypes.byref(_read_settings(vocabulary))
+        self._matcher = self._native.llg_new_matcher(settings, b'json_schema', text.encode())
+        self._check()
 
+    def __del__(self) -> None:
+        matcher, self._matcher = getattr(self, '_matcher', None), None
+        if matcher:
+            self._native.llg_free_matcher(matcher)
 
-def _add(limit: Any, step: int) -> Any:
-    return limit + step if is_whole(limit) else None
+    def mask(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The logits without the tokens that cannot come next."""
+        self._native.llg_matcher_compute_mask(self._matcher)
+        self._check()
+        size = self._native.llg_matcher_get_mask_byte_size(self._matcher)
+        bits = np.ctypeslib.as_array(self._native.llg_matcher_get_mask(self._matcher), (size,))
+        allowed = np.unpackbits(bits, bitorder='little')[: len(logits)].astype(bool)
+        allowed[list(self._vocabulary.ends)] = allowed[_end_of(self._vocabulary)]
+        masked: npt.NDArray[np.float32] = np.where(allowed, logits, np.float32(-np.inf))
+        return masked
 
+    def accept(self, token: int) -> None:
+        """This token came next."""
+        if token not in self._vocabulary.ends:
+            self._native.llg_matcher_consume_token(self._matcher, token)
+            self._check()
 
-def _literal(text: str) -> str:
-    r"""A text in quotes, as a grammar writes it.
-
-    >>> print(_literal('"a\\n"'))
-    "\"a\\n\""
-    """
-    escaped = text.replace('\\', '\\\\').replace('"', '\\"').replace('\n', '\\n').replace('\r', '\\r')
-    return f'"{escaped}"'
+    def _check(self) -> None:
+        if why := self._native.llg_matcher_get_error(self._matcher):
+            raise ModelError(f'the JSON schema of the answer cannot be used: {why.decode(errors="replace")}.')

@@ -68,7 +68,6 @@ class LlamaSettings:
     def decoding(self, sampling: Sampling) -> LlamaDecoding:
         """Decoding options; the request's parameters win over the entry's."""
         from rolecall.models.llama.decoding import LlamaDecoding
-        from rolecall.models.llama.json_grammar import json_grammar
 
         settings = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
         unknown = [name for name in settings if name not in SAMPLING_PARAMETERS]
@@ -86,7 +85,7 @@ class LlamaSettings:
             seed=_first(sampling.seed, settings.get('seed'), self.seed),
             stops=tuple(dict.fromkeys((*sampling.stop, *self.stops))),
             ignore_eos=bool(settings.get('ignore_eos')),
-            grammar=json_grammar(settings['json_schema']) if settings.get('json_schema') is not None else None,
+            schema=settings.get('json_schema'),
         )
 
 

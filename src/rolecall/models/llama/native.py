@@ -88,17 +88,6 @@ class Batch(ctypes.Structure):
     )
 
 
-class Candidates(ctypes.Structure):
-    """`llama_token_data_array`."""
-
-    _fields_ = (
-        ('data', ctypes.c_void_p),
-        ('size', ctypes.c_size_t),
-        ('selected', ctypes.c_int64),
-        ('sorted', ctypes.c_bool),
-    )
-
-
 _P, _I, _U, _B, _S = ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint32, ctypes.c_bool, ctypes.c_char_p
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     'llama_backend_init': (None, []),
@@ -131,10 +120,15 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     'llama_vocab_get_add_bos': (_B, [_P]),
     'llama_vocab_is_eog': (_B, [_P, _I]),
     'llama_vocab_is_control': (_B, [_P, _I]),
-    'llama_sampler_init_grammar': (_P, [_P, _S, _S]),
-    'llama_sampler_apply': (None, [_P, ctypes.POINTER(Candidates)]),
-    'llama_sampler_accept': (None, [_P, _I]),
-    'llama_sampler_free': (None, [_P]),
+    'llg_new_tokenizer': (_P, [_P, _S, ctypes.c_size_t]),
+    'llg_constraint_init_set_defaults': (None, [_P, _P]),
+    'llg_new_matcher': (_P, [_P, _S, _S]),
+    'llg_free_matcher': (None, [_P]),
+    'llg_matcher_compute_mask': (_I, [_P]),
+    'llg_matcher_get_mask': (ctypes.POINTER(ctypes.c_uint8), [_P]),
+    'llg_matcher_get_mask_byte_size': (ctypes.c_size_t, [_P]),
+    'llg_matcher_consume_token': (_I, [_P, _U]),
+    'llg_matcher_get_error': (_S, [_P]),
 }
 
 _LogCallback = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)

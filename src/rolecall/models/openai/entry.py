@@ -14,8 +14,7 @@ from rolecall.config_keys import keys_of
 from rolecall.models.http.address import Address, leads_to, read_address
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
-from rolecall.models.http.headers import HEADER_RULE, find_unsendable_header
-from rolecall.models.http.keys import Keys
+from rolecall.models.http.keys import HEADER_RULE, Keys, find_unsendable_header
 from rolecall.models.http.media import MAX_MEDIA_BYTES
 from rolecall.models.openai.responses import REFUSED, write_input, write_parameters
 from rolecall.models.protocol import Capabilities, Sampling

@@ -7,14 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
 
 from rolecall.checking import OptionReader
 from rolecall.core.render.spans import Request
-from rolecall.models.http.connection import MALFORMED, HttpClient, run_together
+from rolecall.models.http.batches import (
+    BatchAnswer,
+    BatchService,
+    RemoteBatch,
+    Submission,
+    check_id,
+    encode_entry,
+    join_entries,
+)
+from rolecall.models.http.body import parse_json
+from rolecall.models.http.connection import MALFORMED, HttpClient, encode_body, run_together
+from rolecall.models.http.failures import status_error
 from rolecall.models.http.served_model import ServedModel, Streaming
-from rolecall.models.openai.batches import OpenAIBatches
 from rolecall.models.openai.entry import OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
 from rolecall.models.openai.responses import (
@@ -23,7 +34,14 @@ from rolecall.models.openai.responses import (
     read_response,
     read_response_delta,
 )
-from rolecall.models.openai.wire import StreamedAnswer, prepare_messages, read_delta, read_reply, read_thinking_delta
+from rolecall.models.openai.wire import (
+    StreamedAnswer,
+    prepare_messages,
+    read_count,
+    read_delta,
+    read_reply,
+    read_thinking_delta,
+)
 from rolecall.models.protocol import (
     Model,
     ModelError,
@@ -36,6 +54,10 @@ from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import find_secrets
 from rolecall.strings import count_noun
 
+_ENDED = frozenset(('completed', 'failed', 'expired', 'cancelled'))
+_OUTCOMES = {'batch_expired': 'expired', 'batch_cancelled': 'cancelled'}
+_TOKEN = 'rolecall'
+"""The name under which a batch carries the run's token."""
 _STREAMING = Streaming(StreamedAnswer, read_delta, read_thinking_delta)
 _STREAMED_RESPONSES = Streaming(StreamedResponse, read_response_delta, read_reasoning_delta)
 
@@ -99,7 +121,7 @@ class OpenAIModel(ServedModel[OpenAISettings]):
         started = time.perf_counter()
         answer = await self._client.post(self._endpoint, body)
         seconds = time.perf_counter() - started
-        tokenizer = self._counter.tokenizer
+        tokenizer = self.counter.tokenizer
         try:
             if self._settings.score == 'echo':
                 return read_echo(answer, prompt=prompt or '', tokenizer=tokenizer, seconds=seconds)
@@ -130,7 +152,7 @@ class OpenAIModel(ServedModel[OpenAISettings]):
             return request
         if is_messages(request):
             raise ModelError(f"{self._client.about}: this model takes text, not messages. Use endpoint='chat'.")
-        ids = self._counter.ids([entry for entry in request if isinstance(entry, (int, str))])
+        ids = self.counter.ids([entry for entry in request if isinstance(entry, (int, str))])
         if ids is None:
             raise ModelError(
                 f'{self._client.about}: the prompt mixes token ids and text, and no tokenizer was found for the text. '
@@ -156,3 +178,99 @@ class OpenAIModel(ServedModel[OpenAISettings]):
                 'name one as `model`.'
             )
         return offered[0]
+
+
+class OpenAIBatches(BatchService):
+    """The batches of one model."""
+
+    vendor = 'OpenAI'
+    path = 'batches'
+    cursor = 'after'
+    keeps_token = True
+    most_requests = 50_000
+    most_bytes = 200_000_000
+
+    def encode(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
+        entry = {'custom_id': custom_id, 'method': 'POST', 'url': f'/v1/{self._endpoint}'}
+        return encode_entry(entry, 'body', body)
+
+    def write(self, entries: Iterable[bytes], file: IO[bytes]) -> None:
+        join_entries(entries, file, before=b'', between=b'\n', after=b'\n')
+
+    async def upload(self, file: Path, *, name: str) -> str:
+        answer = await self._client.upload('files', file, name=name, fields={'purpose': 'batch'})
+        with self._reading():
+            return check_id(answer['id'])
+
+    async def create(self, file: Path, submission: Submission) -> RemoteBatch:
+        body = {
+            'input_file_id': submission.file_id,
+            'endpoint': f'/v1/{self._endpoint}',
+            'completion_window': '24h',
+            'metadata': {_TOKEN: submission.token},
+        }
+        return self._read(await self._client.post(self.path, body))
+
+    async def find(self, submission: Submission) -> RemoteBatch | None:
+        async for page in self._pages():
+            with self._reading():
+                for entry in page:
+                    noted = (entry.get('metadata') or {}).get(_TOKEN) == submission.token
+                    same = noted or (submission.file_id and entry.get('input_file_id') == submission.file_id)
+                    if same and entry.get('id') not in submission.excluded:
+                        return self._read(entry)
+        return None
+
+    async def results(self, batch: RemoteBatch) -> AsyncIterator[BatchAnswer | None]:
+        for file in batch.files:
+            async for line in self._client.download_lines(f'files/{file}/content'):
+                if line.strip():
+                    yield self._read_line(line)
+
+    def _read(self, answer: Any) -> RemoteBatch:
+        with self._reading():
+            status = str(answer['status'])
+            counts = answer.get('request_counts') or {}
+            done = [read_count(counts.get(name)) or 0 for name in ('completed', 'failed')]
+            files = [answer.get(name) for name in ('output_file_id', 'error_file_id')]
+            return RemoteBatch(
+                check_id(answer['id']),
+                status[:40],
+                status in _ENDED,
+                done=sum(done),
+                total=read_count(counts.get('total')) or 0,
+                problem=self._client.redactor.redact(_describe_errors(answer.get('errors'))),
+                files=tuple(check_id(file) for file in files if file) if status in _ENDED else (),
+            )
+
+    def _read_line(self, line: bytes) -> BatchAnswer | None:
+        try:
+            entry = parse_json(line)
+            custom_id, response, error = entry['custom_id'], entry.get('response'), entry.get('error')
+            if not isinstance(custom_id, str):
+                return None
+            if error:
+                code = error.get('code') if isinstance(error, Mapping) else None
+                if code in _OUTCOMES:
+                    return BatchAnswer(custom_id, _OUTCOMES[code], reason=str(error.get('message') or code)[:400])  # type: ignore[arg-type]
+                return self._failure(custom_id, self._read_error(error))
+            status, body = response['status_code'], response['body']
+            if status == 200:
+                return self._answer(custom_id, body)
+            hide = self._client.redactor.redact
+            return self._failure(custom_id, status_error(self._client.about, status, {}, encode_body(body), hide=hide))
+        except MALFORMED:
+            return None
+
+
+def _describe_errors(errors: Any) -> str:
+    """Why a batch failed as a whole: the messages of its first errors."""
+    entries = errors.get('data') if isinstance(errors, Mapping) else errors
+    if not isinstance(entries, list):
+        return ''
+    first = [error for error in entries[:3] if isinstance(error, Mapping)]
+    places = [f'line {error["line"]}: ' if error.get('line') else '' for error in first]
+    return '; '.join(
+        f'{place}{str(error.get("message") or error.get("code"))[:200]}'
+        for place, error in zip(places, first, strict=True)
+    )

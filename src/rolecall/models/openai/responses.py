@@ -9,7 +9,7 @@ from typing import Any
 from rolecall.models.http.body import check_depth
 from rolecall.models.http.failures import embedded_error
 from rolecall.models.http.media import media_key, part_url
-from rolecall.models.openai.wire import parse_arguments, read_count, read_logprobs
+from rolecall.models.openai.wire import parse_arguments, read_count, read_logprobs, read_served
 from rolecall.models.protocol import Message, ModelError, Outcome, Reply, Usage
 
 Item = Mapping[str, Any]
@@ -152,6 +152,7 @@ def read_response(answer: Item, *, seconds: float | None = None) -> Reply:
         calls,
         _read_usage(answer.get('usage'), seconds),
         logprobs=read_logprobs({'content': scored}) if scored else (),
+        served=read_served(answer),
     )
 
 

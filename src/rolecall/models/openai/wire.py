@@ -10,7 +10,7 @@ from typing import Any
 from rolecall.checking import is_number, is_whole
 from rolecall.models.http.body import ReplyFieldError, check_depth, parse_json
 from rolecall.models.http.media import MediaReader, part_url, with_url
-from rolecall.models.protocol import Message, Outcome, Reply, Usage
+from rolecall.models.protocol import NOT_STATED, Message, Outcome, Reply, Served, Usage
 from rolecall.models.reasoning import THINK, split_reasoning
 
 
@@ -61,6 +61,7 @@ _DETAILS = 'reasoning_details'
 _MOST_TOKENS = 10**12
 _LARGEST_LOGPROB = 3.4e38
 _LONGEST_REASON = 400
+_LONGEST_NAME = 200
 _NO_USAGE = Usage()
 _TEXT_KEYS = ('content', *_REASONING, 'refusal')
 
@@ -79,11 +80,26 @@ def read_reply(answer: Mapping[str, Any], *, seconds: float | None = None, tags:
         raise ReplyFieldError(f'`choices` is {what}')
     usage = read_usage(answer.get('usage'), seconds)
     others = tuple(_read_choice(choice, tags) for choice in choices[1:])
-    return _read_choice(choices[0], tags, usage, others)
+    return _read_choice(choices[0], tags, usage, others, read_served(answer))
+
+
+def read_served(answer: Mapping[str, Any]) -> Served:
+    """Who answered, in the words of the reply. OpenRouter names the provider, OpenAI and vLLM their configuration.
+
+    >>> read_served({'model': 'llama-3', 'provider': 'Acme', 'system_fingerprint': None})
+    Served(model='llama-3', provider='Acme', system_fingerprint='', quantization='')
+    """
+    return Served._make(
+        value[:_LONGEST_NAME] if isinstance(value := answer.get(name), str) else '' for name in Served._fields
+    )
 
 
 def _read_choice(
-    choice: Mapping[str, Any], tags: tuple[str, str], usage: Usage = _NO_USAGE, others: tuple[Reply, ...] = ()
+    choice: Mapping[str, Any],
+    tags: tuple[str, str],
+    usage: Usage = _NO_USAGE,
+    others: tuple[Reply, ...] = (),
+    served: Served = NOT_STATED,
 ) -> Reply:
     message = choice['message'] if 'message' in choice else {'content': choice['text']} if 'text' in choice else None
     if not isinstance(message, Mapping):
@@ -109,6 +125,7 @@ def _read_choice(
         others,
         logprobs=read_logprobs(choice.get('logprobs')),
         thinking=_read_thinking(message),
+        served=served,
     )
 
 
@@ -232,10 +249,13 @@ class StreamedAnswer:
     def __init__(self) -> None:
         self._choices: dict[int, dict[str, Any]] = {}
         self._usage: Mapping[str, Any] | None = None
+        self._served: dict[str, Any] = {}
 
     def take(self, event: Any) -> None:
         """One piece."""
         self._usage = event.get('usage') or self._usage
+        if not self._served:
+            self._served = {name: event[name] for name in Served._fields if event.get(name)}
         for piece in event.get('choices') or ():
             choice = self._choices.setdefault(
                 piece.get('index', 0),
@@ -264,7 +284,7 @@ class StreamedAnswer:
     def join(self) -> dict[str, Any]:
         """The reply as it would have arrived without streaming."""
         choices = [_join_choice(choice) for _, choice in sorted(self._choices.items())]
-        return {'choices': choices, 'usage': self._usage}
+        return {**self._served, 'choices': choices, 'usage': self._usage}
 
 
 def _add_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> None:

@@ -5,20 +5,44 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import DataError, MissingExtraError
 from rolecall.models.backends import with_default_path
 from rolecall.models.pull import PACKAGED, cached_path
 from rolecall.models.tokenizers.file_cache import load_once
-from rolecall.models.tokenizers.huggingface import FastTokenizer
-from rolecall.models.tokenizers.openai import TiktokenTokenizer, encoding_name, is_cached
-from rolecall.models.tokenizers.text import Offset
+from rolecall.models.tokenizers.gguf import chat_settings
+from rolecall.models.tokenizers.huggingface import FastTokenizer, read_json_object, read_text, read_tokenizer_config
+from rolecall.models.tokenizers.text import Offset, adjoin_ranges, replace_lone_surrogates, show_bytes
 
+if TYPE_CHECKING:
+    import tiktoken
+
+
+_CONFIG, _JINJA = 'tokenizer_config.json', 'chat_template.jinja'
+_ADDRESS = 'https://openaipublic.blob.core.windows.net'
+_ENCODINGS = {
+    name: (f'{_ADDRESS}/encodings/{file}.tiktoken',)
+    for name, file in {
+        'r50k_base': 'r50k_base',
+        'p50k_base': 'p50k_base',
+        'p50k_edit': 'p50k_base',
+        'cl100k_base': 'cl100k_base',
+        'o200k_base': 'o200k_base',
+        'o200k_harmony': 'o200k_base',
+    }.items()
+} | {'gpt2': (f'{_ADDRESS}/gpt-2/encodings/main/vocab.bpe', f'{_ADDRESS}/gpt-2/encodings/main/encoder.json')}
+"""What the package downloads for an encoding and caches in a file named after the hash of the URL."""
 _TIKTOKEN = 'tiktoken:'
 _LOCAL_KEYS = ('tokenizer_path', 'tokenizer', 'path', 'model')
 _HUB_NAME = re.compile(r'[\w.-]+(/[\w.-]+)?')
@@ -197,3 +221,144 @@ def _not_found(name: str) -> DataError:
         f'{name}: no tokenizer found.\n'
         "Name a folder with a tokenizer.json or a .gguf file, such a file, or 'tiktoken:NAME'."
     )
+
+
+@dataclass(frozen=True, eq=False)
+class TiktokenTokenizer:
+    """An encoding of the `tiktoken` package; these models use no BOS.
+
+    >>> import tiktoken
+    >>> ranks = {bytes([number]): number for number in range(256)} | {b'he': 256}
+    >>> toy = tiktoken.Encoding('toy', pat_str='.+', mergeable_ranks=ranks, special_tokens={'<|endoftext|>': 257})
+    >>> tokenizer = TiktokenTokenizer(toy)
+    >>> tokenizer.encode('he!<|endoftext|>'), tokenizer.pieces([256, 33, 257])
+    ([256, 33, 257], ['he', '!', '<|endoftext|>'])
+    >>> tokenizer.offsets('é!')
+    [(195, 0, 1), (169, 1, 1), (33, 1, 2)]
+    """
+
+    encoding: tiktoken.Encoding
+    bos_id: None = field(default=None, init=False)
+    adds_bos: bool = field(default=False, init=False)
+
+    @classmethod
+    def load(cls, name: str) -> TiktokenTokenizer:
+        """By encoding ('o200k_base') or model ('gpt-4o'). The package downloads an encoding that is not cached."""
+        package = import_tiktoken()
+        try:
+            return cls(package.get_encoding(encoding_name(name) or name))
+        except ValueError as error:
+            raise DataError(f'tiktoken:{name}: tiktoken has no encoding or model of this name') from error
+        except OSError as error:
+            raise DataError(
+                f'tiktoken:{name}: the encoding is not on this machine and could not be downloaded: {error}'
+            ) from error
+
+    @property
+    def name(self) -> str:
+        return f'tiktoken:{self.encoding.name}'
+
+    @property
+    def eos_id(self) -> int | None:
+        return self.special_tokens.get('<|endoftext|>')
+
+    @cached_property
+    def special_tokens(self) -> Mapping[str, int]:
+        tokens = {token: self.encoding.encode_single_token(token) for token in self.encoding.special_tokens_set}
+        return dict(sorted(tokens.items(), key=lambda item: item[1]))
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        if special:
+            return self.encoding.encode(replace_lone_surrogates(text), allowed_special='all')
+        return self.encoding.encode_ordinary(replace_lone_surrogates(text))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self.encoding.decode(ids)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        return [show_bytes(self._bytes(number)) for number in ids]
+
+    def offsets(self, text: str) -> list[Offset]:
+        ids = self.encode(text)
+        characters = [place for place, letter in enumerate(replace_lone_surrogates(text)) for _ in letter.encode()]
+        stops, end = [], 0
+        for number in ids:
+            end += len(self._bytes(number))
+            stops.append(characters[end - 1] + 1)
+        return adjoin_ranges(ids, stops, len(text))
+
+    def count(self, text: str) -> int:
+        return len(self.encode(text))
+
+    def _bytes(self, number: int) -> bytes:
+        try:
+            return self.encoding.decode_single_token_bytes(number)
+        except KeyError:
+            return f'<{number}>'.encode()
+
+
+def import_tiktoken() -> ModuleType:
+    """The `tiktoken` package."""
+    try:
+        import tiktoken
+    except ImportError as error:
+        raise MissingExtraError('tiktoken', extra='tokenize', purpose='to count the tokens of OpenAI models') from error
+    return tiktoken
+
+
+def encoding_name(name: str) -> str | None:
+    """The tiktoken encoding of this name, or of the OpenAI model of this name."""
+    package = import_tiktoken()
+    if name in package.list_encoding_names():
+        return name
+    try:
+        return str(package.encoding_name_for_model(name))
+    except KeyError:
+        return None
+
+
+def is_cached(encoding: str) -> bool:
+    """Whether an encoding is available without the network: already loaded, or cached by the package."""
+    if encoding in import_tiktoken().registry.ENCODINGS:
+        return True
+    places = (os.environ.get(name) for name in ('TIKTOKEN_CACHE_DIR', 'DATA_GYM_CACHE_DIR'))
+    folder = next((place for place in places if place is not None), f'{tempfile.gettempdir()}/data-gym-cache')
+    addresses = _ENCODINGS.get(encoding, ())
+    files = [Path(folder, hashlib.sha1(address.encode()).hexdigest()) for address in addresses]
+    return bool(folder and files) and all(file.is_file() for file in files)
+
+
+def read_chat_settings(path: str | Path) -> Mapping[str, Any]:
+    """The chat template and special tokens, named as in `tokenizer_config.json`; `DataError` if nothing is there."""
+    file = Path(os.path.expanduser(path))
+    if not os.path.exists(file):
+        raise DataError(f'{path}: file not found.')
+    if file.is_dir() or file.name == _CONFIG or file.suffix == '.gguf':
+        return find_chat_settings(file.parent if file.name == _CONFIG else file)
+    if file.suffix == '.json':
+        return read_json_object(file)
+    beside = file.with_name(_CONFIG)
+    return {**(read_json_object(beside) if beside.is_file() else {}), 'chat_template': read_text(file)}
+
+
+def find_chat_settings(path: str | Path) -> Mapping[str, Any]:
+    """The same for a model's folder or GGUF file; empty if there is none.
+
+    >>> find_chat_settings('no/such/folder')
+    {}
+    """
+    file = Path(os.path.expanduser(path))
+    if file.suffix == '.gguf' and os.path.isfile(file):
+        return chat_settings(file)
+    if settings := read_tokenizer_config(file):
+        return settings
+    if os.path.isfile(file / _JINJA):
+        return {'chat_template': read_text(file / _JINJA)}
+    weights = gguf_in(file) if os.path.isdir(file) else None
+    return chat_settings(weights) if weights is not None else {}
+
+
+def find_chat_template(path: str | Path) -> ChatTemplate | None:
+    """The chat template of a model's folder or GGUF file, if it has one."""
+    settings = find_chat_settings(path)
+    return ChatTemplate.from_tokenizer_config(settings) if settings.get('chat_template') else None

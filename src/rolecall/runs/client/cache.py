@@ -11,7 +11,7 @@ from typing import Any
 from rolecall.core.program import Fingerprinter, fingerprint
 from rolecall.core.render.spans import Request
 from rolecall.experiment.inferencers.inferencer import wait_for_all
-from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
+from rolecall.models.protocol import NOT_STATED, ModelError, Reply, Sampling, Scored, Served
 from rolecall.runs.client.model_client import Answer, ModelCall, ModelClient
 from rolecall.runs.client.retry import is_row_failure
 from rolecall.runs.store.codec import as_stored
@@ -162,17 +162,21 @@ class RowClient:
     __slots__ = (
         '_check',
         '_client',
+        '_reported',
         '_retry_all',
         '_retry_failed',
+        '_unreported',
         'cache_written_tokens',
         'cached_tokens',
         'fingerprints',
+        'first_token_seconds',
         'input_tokens',
         'output_tokens',
         'reasoning_tokens',
         'said',
         'seconds',
         'sent',
+        'served',
     )
 
     def __init__(
@@ -190,17 +194,21 @@ class RowClient:
         self.fingerprints: list[str] = []
         self.said: list[str] = []
         self.sent = 0
+        self.served: Served = NOT_STATED
+        self._reported: list[ModelCall] = []
+        self._unreported = False
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.cached_tokens: int | None = None
         self.reasoning_tokens: int | None = None
         self.cache_written_tokens: int | None = None
         self.seconds: float | None = None
+        self.first_token_seconds: float | None = None
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
         """The reply to a request."""
         key, call = self.start_call(request, sampling, sample)
-        return self.end_call(*await self._answer(key, call))
+        return self.end_call(call, *await self._answer(key, call))
 
     def _answer(self, key: str, call: ModelCall) -> Coroutine[Any, Any, tuple[Known, bool]]:
         return self._client.answer(key, call, retry_failed=self._retry_failed, retry_all=self._retry_all)
@@ -209,9 +217,9 @@ class RowClient:
         """The call for a request, with its key."""
         return self._new_key(request, sampling, sample), ModelCall('generate', request, sampling, self._call_check())
 
-    def end_call(self, answer: Known, sent: bool) -> Reply:
+    def end_call(self, call: ModelCall, answer: Known, sent: bool) -> Reply:
         """The reply that a call came to."""
-        reply = self._record(answer, sent)
+        reply = self._record(call, answer, sent)
         if not isinstance(reply, Reply):
             raise ModelError(str(reply))
         self.said.append(reply.text)
@@ -220,13 +228,11 @@ class RowClient:
     async def score(self, requests: Sequence[Request], *, shown: bool = True) -> list[Scored]:
         """The log-probabilities of each request's own tokens."""
         sampling, check = Sampling(), self._call_check() if shown else None
-        calls = [
-            self._answer(self._new_key(request, None, 0), ModelCall('score', request, sampling, check))
-            for request in requests
-        ]
+        calls = [ModelCall('score', request, sampling, check) for request in requests]
+        answers = [self._answer(self._new_key(call.request, None, 0), call) for call in calls]
         scored = []
-        for answer, sent in await wait_for_all(calls):
-            if not isinstance(scores := self._record(answer, sent), Scored):
+        for call, (answer, sent) in zip(calls, await wait_for_all(answers), strict=True):
+            if not isinstance(scores := self._record(call, answer, sent), Scored):
                 raise ModelError(str(scores))
             scored.append(scores)
         return scored
@@ -243,9 +249,26 @@ class RowClient:
         self.fingerprints.append(key)
         return key
 
-    def _record(self, answer: Known, sent: bool) -> Known:
+    @property
+    def expected_tokens(self) -> int | None:
+        """The tokens of all requests by the model's tokenizer; None if it is not here, or one was not reported."""
+        count = getattr(self._client.client.model, 'expect_tokens', None)
+        if count is None or self._unreported or not self._reported:
+            return None
+        counts = [count(call.request, call.sampling, scored=call.kind == 'score') for call in self._reported]
+        return None if None in counts else sum(counts)
+
+    def _record(self, call: ModelCall, answer: Known, sent: bool) -> Known:
         self.sent += sent
         if not isinstance(answer, Failure):
+            if answer.usage.input_tokens is None:
+                self._unreported = True
+            else:
+                self._reported.append(call)
+            if isinstance(answer, Reply) and answer.served != NOT_STATED:
+                self.served = self.served.merge(answer.served)
+            if self.first_token_seconds is None:
+                self.first_token_seconds = answer.usage.first_token_seconds
             for name, amount in zip(_AMOUNTS, _read_amounts(answer.usage), strict=True):
                 if amount is not None and isinstance(amount, (int, float)):  # servers have been seen to send anything
                     setattr(self, name, (getattr(self, name) or 0) + amount)

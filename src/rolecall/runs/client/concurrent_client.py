@@ -70,6 +70,12 @@ class ConcurrentClient(ModelClient):
     async def close(self) -> None:
         """Nothing is in flight outside the calls themselves."""
 
+    def resize(self, calls: int) -> str:
+        """Change how many calls may be in flight, at most as many as rows are held ready."""
+        most = min(calls, self.window)
+        self._limiter.resize(most)
+        return f'at most {most} at once from now on.'
+
     @property
     def group(self) -> int:
         limiter = self._limiter
@@ -109,7 +115,9 @@ class ConcurrentClient(ModelClient):
                 retrier.end()
         finally:
             limiter.release(slot, 'other')
-        self._tokens += sum(count_tokens(outcome) or 0 for outcome in outcomes if isinstance(outcome, Reply))
+        for outcome in outcomes:
+            if isinstance(outcome, Reply):
+                self._count(outcome)
         return outcomes
 
     async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:

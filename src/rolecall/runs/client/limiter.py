@@ -50,6 +50,14 @@ class ConcurrencyController:
         self._pause = _FIRST_REST
         self._start_round(0.0)
 
+    def resize(self, most: int) -> None:
+        """Change how many calls may be in flight at most; the best number below is looked for anew."""
+        self._most, self._rest, self._pause = most, 0, _FIRST_REST
+        self.limit = self._home = min(self._home, most)
+        self._factor = 2.0 if self.limit < most else 0.5
+        self._rates.clear()
+        self._start_round(0.0)
+
     def record(self, *, began: float, ended: float, answered: bool) -> None:
         """A call that took the last place has ended. (Other calls do not show how the server does at this level.)"""
         if began < self._round_began:
@@ -200,6 +208,11 @@ class Limiter:
     def limit(self) -> int:
         """Calls that may be in flight."""
         return self._concurrency.limit
+
+    def resize(self, most: int) -> None:
+        """Change how many calls may be in flight at most."""
+        self._concurrency.resize(most)
+        self._admit_waiting()
 
     @property
     def down_since(self) -> float | None:

@@ -57,6 +57,8 @@ class ModelClient(ABC):
         self._tokens = 0
         self.on_retry: Callable[[ModelError, float], None] | None = None
         """Called before the pause after which a call is sent again."""
+        self.on_answer: Callable[[Answer], None] | None = None
+        """Called with each answer that was not known before."""
 
     @property
     @abstractmethod
@@ -117,13 +119,23 @@ class ModelClient(ABC):
                     raise
                 else:
                     retrier.succeed()
-                    self._tokens += count_tokens(answer) or 0
+                    self._count(answer)
                     end_model_span(span, answer)
                     return answer
                 await retrier.wait(pause, told=is_stated)  # the error itself is not kept: it holds this frame
         except BaseException as error:
             end_span(span, error=error)
             raise
+
+    def resize(self, calls: int) -> str:
+        """Change how many calls may be under way; what came of it."""
+        return f'its calls are computed together, {self.model.batch} at once; that does not change while it runs.'
+
+    def _count(self, answer: Answer) -> None:
+        """An answer has come."""
+        self._tokens += count_tokens(answer) or 0
+        if self.on_answer is not None:
+            self.on_answer(answer)
 
     def _is_calm(self) -> bool:
         """Whether most calls are answered."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from rolecall.core.prompts.multimodal import MediaUrl
 from rolecall.core.render.spans import Request
-from rolecall.models.protocol import Reply, Scored, Usage
+from rolecall.models.protocol import NOT_STATED, Reply, Scored, Served, Usage
 from rolecall.models.tokenizers.text import replace_lone_surrogates
 
 T = TypeVar('T')
@@ -139,7 +139,8 @@ _PLAIN = json.JSONEncoder(default=as_plain, separators=(',', ':'))
 
 def write_reply(reply: Reply) -> str:
     """A reply as JSON, what is not set left out; one that is only a text, as a list with the seconds it took."""
-    says_more = reply.outcome != 'ok' or reply.reason or reply.reasoning or reply.tool_calls
+    is_stated = reply.served != NOT_STATED
+    says_more = reply.outcome != 'ok' or reply.reason or reply.reasoning or reply.tool_calls or is_stated
     if not says_more and _read_tokens(reply.usage) == _NO_TOKENS:
         seconds = reply.usage.seconds
         return f'[{dumps(reply.text)}]' if seconds is None else f'[{dumps(reply.text)},{dumps(seconds)}]'
@@ -155,6 +156,8 @@ def write_reply(reply: Reply) -> str:
         record['reasoning'] = reply.reasoning
     if reply.tool_calls:
         record['tool_calls'] = reply.tool_calls
+    if is_stated:
+        record['served'] = reply.served
     return dumps(record)
 
 
@@ -166,9 +169,17 @@ def read_reply(text: str) -> Reply:
         record = {'text': record[0], 'usage': {'seconds': record[1]} if len(record) > 1 else {}}
     record['usage'] = Usage(**record.get('usage', {}))
     record['tool_calls'] = tuple(record.get('tool_calls', ()))
+    record['served'] = read_served(record.get('served', ()))
     if not isinstance(record['text'], str):
         raise TypeError('the text of a reply is not text')
     return Reply(**record)
+
+
+def read_served(stored: Sequence[Any]) -> Served:
+    """Who answered, as it was written."""
+    if not all(isinstance(name, str) for name in stored):
+        raise TypeError('who answered is not text')
+    return Served(*stored)
 
 
 def as_stored(scored: Scored) -> Scored:

@@ -16,7 +16,9 @@ from rolecall.errors import RunError
 FILE = 'run.sqlite'
 VERSION = 4
 _LOCK = 'lock'
-_FILES = (_LOCK, FILE, f'{FILE}-wal', f'{FILE}-shm', f'{FILE}-journal')
+CONTROL_FILE = 'control.json'
+"""What a person wants of a run under way."""
+_FILES = (_LOCK, CONTROL_FILE, FILE, f'{FILE}-wal', f'{FILE}-shm', f'{FILE}-journal')
 _LOCKS = Path('/proc/locks')
 _LARGEST_CELL, _LIMIT_LENGTH = 256 << 20, 0
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, 'O_NOFOLLOW', 0) | getattr(os, 'O_NONBLOCK', 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from rolecall.errors import RunError
 from rolecall.runs.batches.ledger_reader import copy_ledger, has_batches
 from rolecall.runs.store.directory import FILE
-from rolecall.runs.store.labels import Labels
+from rolecall.runs.store.labels import copy_decisions
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.tolerant_database import Damage
 from rolecall.runs.store.writer import Store
@@ -76,8 +76,7 @@ def repair_run(directory: str | Path, target: str | Path) -> Checkup:
         finally:
             store.close()
         copy_ledger(directory, target)
-        for key, label in Labels(Path(directory)).items():
-            Labels(Path(target)).add(key, label)
+        copy_decisions(Path(directory), Path(target))
     with RunReader(target) as saved:
         return Checkup(_check(saved, ()).whole, reader.damage, problems)
 

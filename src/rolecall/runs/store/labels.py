@@ -1,26 +1,75 @@
-"""Human labels of a run's rows, kept in `labels.jsonl` in the run directory. The newest line for a row counts.
+"""What people decide about a run's rows, kept in `labels.jsonl` in the run directory.
 
-Labels are compared with the run's own verdicts, which calibrates a judge: the share of labelled rows on which both
-agree, with its interval.
+A line is a *label*, the mark that a row deserves, or an *answer*, what its reply says. Several people may decide about
+a row; of each person the newest line counts. A decision belongs to the reply that it was made about.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import stat
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
 
 from rolecall.errors import DataError, RunError
+from rolecall.runs.store.results import Result
 from rolecall.scoring.statistics import wilson
 
-LABELS = ('correct', 'wrong')
+LABELS: Mapping[str, float] = {'correct': 1.0, 'wrong': 0.0, 'win': 1.0, 'tie': 0.5, 'loss': 0.0}
+"""The labels that are words, with their marks; others are numbers on the scale of the score."""
+Kind = Literal['label', 'answer']
+_KINDS: tuple[Kind, ...] = ('label', 'answer')
 _FILE = 'labels.jsonl'
 _LARGEST = 256 << 20
+_LONGEST_NAME = 80
 
 RowKey = tuple[str, str, int]
 """A dataset, a model and the number of a row."""
+Value = str | float | None
+"""A label, or an answer; as an answer, None says that the reply gives none."""
+
+
+class Decision(NamedTuple):
+    """What a person decided about a row, and a digest of the reply that it is about."""
+
+    value: Value
+    reply: str = ''
+
+    def is_about(self, result: Result | None) -> bool:
+        """Whether the row still has that reply."""
+        return result is not None and self.reply in ('', digest_replies(result))
+
+
+def digest_replies(result: Result) -> str:
+    """A short digest of what a row's model replied."""
+    return hashlib.sha256(json.dumps(result.replies or result.prediction, default=str).encode()).hexdigest()[:12]
+
+
+def mark_of(label: Value) -> float:
+    """The mark that a label stands for.
+
+    >>> mark_of('correct'), mark_of('tie'), mark_of(7.5)
+    (1.0, 0.5, 7.5)
+    """
+    return LABELS[label] if isinstance(label, str) else float(label or 0.0)
+
+
+def settle(labels: Sequence[Value]) -> Value:
+    """What most people say, or the mean of their numbers; None where as many say one thing as another.
+
+    >>> settle(['correct', 'wrong', 'correct']), settle(['correct', 'wrong']), settle([3.0, 4.0])
+    ('correct', None, 3.5)
+    """
+    if labels and all(isinstance(label, float) for label in labels):
+        return fmean(map(mark_of, labels))
+    (first, most), *others = Counter(labels).most_common(2) or [(None, 0)]
+    return None if others and others[0][1] == most else first
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,33 +85,47 @@ class Agreement:
 
 
 class Labels:
-    """The labels of one run. Lines that another process appends are read, too."""
+    """The labels of one run, or its answers. Lines that another process appends are read, too."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kind: Kind = 'label') -> None:
         self._file = directory / _FILE
-        self._labels: dict[RowKey, str] = {}
+        self._kind = kind
+        self._decisions: dict[RowKey, dict[str, Decision]] = {}
         self._read_bytes = 0
 
-    def find(self, key: RowKey) -> str:
-        """The label of a row; empty if it has none."""
+    def find(self, key: RowKey) -> Mapping[str, Decision]:
+        """The decisions about a row, by person."""
         self._read_new_lines()
-        return self._labels.get(key, '')
+        return self._decisions.get(key, {})
 
-    def items(self) -> Iterator[tuple[RowKey, str]]:
-        """Every labelled row with its label."""
+    def by_row(self) -> Mapping[RowKey, Mapping[str, Decision]]:
+        """The decisions about every row that has some, by person."""
         self._read_new_lines()
-        return iter(self._labels.items())
+        return self._decisions
 
-    def add(self, key: RowKey, label: str) -> None:
-        """Keep a label; an empty one takes the last one back."""
-        if label not in (*LABELS, ''):
-            raise DataError(f'expected a label of {", ".join(LABELS)}, or none; got {label!r:.40}.')
+    def items(self) -> Iterator[tuple[RowKey, Value]]:
+        """Every row with what most people say; without rows on which they are divided."""
+        for key, decisions in self.by_row().items():
+            value = settle([decision.value for decision in decisions.values()])
+            if value is not None or self._kind == 'answer':
+                yield key, value
+
+    def add(self, key: RowKey, value: Value, *, by: str = '', result: Result | None = None) -> None:
+        """Keep what a person decides about a row; an empty text takes it back."""
+        if self._kind == 'label' and not (value in (*LABELS, '') or isinstance(value, int | float)):
+            raise DataError(f'expected a label of {", ".join(LABELS)}, a number, or none; got {value!r:.40}.')
         dataset, model, row = key
-        line = json.dumps({'dataset': dataset, 'model': model, 'row': row, 'label': label})
+        place = {'dataset': dataset, 'model': model, 'row': row, 'by': by[:_LONGEST_NAME]}
+        self._append([place | {self._kind: value, 'reply': digest_replies(result) if result else ''}])
+
+    def _append(self, records: Iterable[Mapping[str, Any]]) -> None:
+        lines = [f'{json.dumps(record)}\n' for record in records]
+        if not lines:
+            return
         self._refuse_others()
         try:
             with open(self._file, 'a', encoding='utf-8') as stream:
-                stream.write(f'{line}\n')
+                stream.writelines(lines)
         except OSError as error:
             raise RunError(f'{self._file}: cannot be written: {error.strerror or error}.') from error
         self._read_new_lines()
@@ -84,7 +147,7 @@ class Labels:
             if size > _LARGEST:
                 raise RunError(f'{self._file}: has {size:,} bytes, more than labels can take. Remove or shorten it.')
             if size < self._read_bytes:  # the file was replaced
-                self._labels, self._read_bytes = {}, 0
+                self._decisions, self._read_bytes = {}, 0
             with open(self._file, 'rb') as stream:
                 stream.seek(self._read_bytes)
                 *lines, _ = stream.read().split(b'\n')  # a line that is being written has no end yet
@@ -98,13 +161,23 @@ class Labels:
         try:
             record = json.loads(line)
             key = (str(record['dataset']), str(record['model']), int(record['row']))
-            label = record['label']
+            value = record[self._kind]
         except (ValueError, KeyError, TypeError, RecursionError):
             return
-        if label in LABELS:
-            self._labels[key] = label
+        by, people = str(record.get('by') or ''), self._decisions.setdefault(key, {})
+        if self._is_valid(value):
+            people[by] = Decision(float(value) if isinstance(value, int) else value, str(record.get('reply') or ''))
         else:
-            self._labels.pop(key, None)
+            people.pop(by, None)
+        if not people:
+            del self._decisions[key]
+
+    def _is_valid(self, value: Any) -> bool:
+        if self._kind == 'answer':
+            return value is None or (isinstance(value, str) and value != '')
+        return (
+            isinstance(value, int | float) and math.isfinite(value) if not isinstance(value, str) else value in LABELS
+        )
 
     def _refuse_others(self) -> None:
         """Refuse to write to anything but a regular file of this run: the directory may come from elsewhere."""
@@ -114,3 +187,13 @@ class Labels:
             return
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             raise RunError(f'{self._file}: a link, or not a regular file. Run directories hold neither; remove it.')
+
+
+def copy_decisions(source: Path, target: Path) -> None:
+    """Add the labels and answers of one run directory to those of another."""
+    for kind in _KINDS:
+        Labels(target, kind)._append(
+            {'dataset': key[0], 'model': key[1], 'row': key[2], 'by': by, kind: value, 'reply': reply}
+            for key, decisions in Labels(source, kind).by_row().items()
+            for by, (value, reply) in decisions.items()
+        )

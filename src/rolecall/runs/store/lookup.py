@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rolecall.models.protocol import Reply, Scored
-from rolecall.runs.store.codec import DamagedError, checksum, encode_key, read_key, read_reply, storable, unpack_scored
+from rolecall.models.protocol import Reply, Scored, Served
+from rolecall.runs.store.codec import (
+    DamagedError,
+    checksum,
+    encode_key,
+    read_key,
+    read_reply,
+    read_served,
+    storable,
+    unpack_scored,
+)
 from rolecall.runs.store.results import Result, SettledMarks
 from rolecall.runs.store.row_codec import ROW_COLUMNS, ROW_IS_WHOLE, decode_result, is_whole_row
 
@@ -112,6 +122,26 @@ class StoreLookup:
         """How many rows of a pair ended in which outcome."""
         query = 'SELECT outcome, count(*) FROM rows WHERE dataset = ? AND model = ? GROUP BY outcome ORDER BY min(row)'
         return Counter(dict(self._read.execute(query, (storable(dataset), storable(model)))))
+
+    def token_counts(self, dataset: str, model: str) -> list[tuple[int, int | None, int, int, str]]:
+        """Of each row with an answer whose tokens the server counted: number, tokens expected and reported, requests
+        and outcome."""
+        query = (
+            "SELECT row, expected_tokens, input_tokens, ifnull(json_array_length(result, '$.fingerprints'), 1), outcome"
+            " FROM rows WHERE dataset = ? AND model = ? AND outcome IN ('ok', 'unparsed', 'truncated_by_server')"
+            ' AND input_tokens IS NOT NULL AND json_valid(result) ORDER BY row'
+        )
+        return self._read.execute(query, (storable(dataset), storable(model))).fetchall()
+
+    def count_served(self, dataset: str, model: str) -> list[tuple[Served, int, int]]:
+        """Who answered the rows of a pair, as the replies say: with the number of rows and the first of them."""
+        query = (
+            "SELECT ifnull(json_extract(result, '$.served'), json_extract(result, '$[5]')) AS who, count(*), min(row)"
+            ' FROM rows WHERE dataset = ? AND model = ? AND json_valid(result) AND who IS NOT NULL GROUP BY who'
+            ' ORDER BY min(row)'
+        )
+        entries = self._read.execute(query, (storable(dataset), storable(model)))
+        return [(read_served(json.loads(who)), rows, first) for who, rows, first in entries]
 
     def count_unsettled(self, dataset: str, model: str) -> int:
         """How many rows of a pair have to be read to summarise it."""

@@ -17,7 +17,7 @@ from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
 from rolecall.runs.batches.ledger_reader import read_waiting
 from rolecall.runs.store.directory import FILE
-from rolecall.runs.store.labels import Labels
+from rolecall.runs.store.labels import copy_decisions
 from rolecall.runs.store.lookup import Failure
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
@@ -92,8 +92,7 @@ def merge_runs(out: str | Path, runs: Sequence[str | Path]) -> Merged:
                 _merge_one(store, reader, run, merged)
                 if reader.damage:
                     merged.damaged.append(f'{run}: {reader.damage}')
-            for key, label in Labels(run).items():
-                Labels(target).add(key, label)
+            copy_decisions(run, target)
     finally:
         store.close()
     return merged

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rolecall.models.protocol import Outcome
+from rolecall.models.protocol import NOT_STATED, Outcome, Served
 from rolecall.quick_init import quick_init
 
 
@@ -71,5 +71,17 @@ class Result:
     """Input tokens written to the server's cache, where it charges extra for that."""
     read_from: tuple[Any, ...] = ()
     """Where each answer stands in its reply: start, end, rule, certainty, and the rivals' values if it has any."""
+    expected_tokens: int | None = None
+    """Input tokens by the model's own tokenizer and chat template; `input_tokens` are those the server reports."""
+    served: Served = NOT_STATED
+    """Who answered, as the replies say."""
+    first_token_seconds: float | None = None
+    """Until the first piece of the first reply, if it was streamed."""
     settled: bool = field(default=False, compare=False, repr=False)
     """Whether outcome, score and verdict are all that a summary needs of this row; not part of the row itself."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether `max_out_len` ended a reply of the row."""
+        ended = self.details.get('ended')
+        return isinstance(ended, list | tuple) and 'length' in ended

@@ -9,10 +9,12 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from rolecall.runs.store.codec import UNREADABLE, checksum, dumps, encode_key, reads_entries
+from rolecall.models.protocol import NOT_STATED
+from rolecall.runs.store.codec import UNREADABLE, checksum, dumps, encode_key, read_served, reads_entries
 from rolecall.runs.store.results import Result
 
 _COLUMNS = ('dataset', 'model', 'row', 'outcome')
@@ -21,7 +23,10 @@ _RESULT_KEYS = tuple(field.name for field in fields(Result) if field.name != 'se
 _BARE = Result('\0', '\0', -1, 'ok')
 _RESULT_DEFAULTS = tuple((key, getattr(_BARE, key)) for key in _RESULT_KEYS if key not in _COLUMNS)
 """Values that are not written."""
-ROW_NUMBERS = ('score', 'correct', 'input_tokens', 'output_tokens', 'seconds', 'microseconds', 'settled')
+ROW_NUMBERS = (
+    *('score', 'correct', 'input_tokens', 'output_tokens', 'seconds', 'microseconds', 'settled'),
+    'expected_tokens',
+)
 """Numbers of a row that are columns, so that they can be read without the rest.
 
 Whole microseconds stand in a column of their own: SQLite holds whole numbers in few bytes, and writes them out exactly.
@@ -48,10 +53,10 @@ _KEY_LENGTH = 22
 """Characters of a key in base 64, its padding left out."""
 _ONE_CALL = 'call'
 """Stands for a row of one request, whose reply is the prediction: the fingerprint and the reply."""
-_KINDS: dict[str, Any] = dict.fromkeys(_TUPLES, list) | dict.fromkeys(('reason', 'fingerprint'), str)
-_UNCOLUMNED = ('cached_tokens', 'reasoning_tokens', 'cache_written_tokens')
-"""Counts of tokens that few rows have, and that only the JSON of a row holds."""
-_NUMBERS = ('input_tokens', 'output_tokens', *_UNCOLUMNED, 'seconds', 'score')
+_KINDS: dict[str, Any] = dict.fromkeys((*_TUPLES, 'served'), list) | dict.fromkeys(('reason', 'fingerprint'), str)
+_UNCOLUMNED = ('cached_tokens', 'reasoning_tokens', 'cache_written_tokens', 'first_token_seconds')
+"""Numbers that few rows have, and that only the JSON of a row holds."""
+_NUMBERS = ('input_tokens', 'output_tokens', 'expected_tokens', *_UNCOLUMNED, 'seconds', 'score')
 _KINDS |= dict.fromkeys(_NUMBERS, (int, float, type(None)))
 _KINDS |= {'details': dict, 'shots_dropped': int, 'correct': (bool, type(None)), 'cluster': (str, type(None))}
 
@@ -65,7 +70,7 @@ def row_numbers(result: Result) -> tuple[Any, ...]:
     """The numbers of a row for its columns. The last says whether they are all that scoring needs of the row.
 
     >>> row_numbers(Result('d', 'm', 0, 'ok', score=1.0, correct=True, input_tokens=10**30, seconds=2.5))
-    (1, 1, None, None, None, 2500000, 0)
+    (1, 1, None, None, None, 2500000, 0, None)
     """
     score, seconds, microseconds = _column_number(result.score), _column_number(result.seconds), None
     if score is not None and -_LARGEST_WHOLE < score < _LARGEST_WHOLE and score == (whole := int(score)):
@@ -80,6 +85,7 @@ def row_numbers(result: Result) -> tuple[Any, ...]:
         seconds,
         microseconds,
         int(result.settled and score is not None),
+        _column_number(result.expected_tokens),
     )
 
 
@@ -96,16 +102,16 @@ def _column_number(value: Any) -> Any:
 
 def row_checksum(cells: Sequence[Any]) -> int:
     """The checksum of a row's cells. It is negative, unlike those of rows in older stores."""
-    return ~zlib.crc32((_CELLS_AS_TEXT % tuple(cells)).encode('utf-8', 'surrogatepass'))
+    return ~zlib.crc32('\x1f'.join(map(str, cells)).encode('utf-8', 'surrogatepass'))
 
 
 def is_whole_row(entry: Sequence[Any]) -> bool:
     """Whether the cells of a row are those that its checksum, the last cell, was made of. The first stores had none."""
-    *cells, stored = entry
+    *cells, expected, stored = entry
     if not isinstance(stored, int):
         return stored is None
-    if stored < 0:
-        return stored == row_checksum(cells)
+    if stored < 0:  # older rows have no expected tokens
+        return stored == row_checksum((*cells, expected)) or (expected is None and stored == row_checksum(cells))
     if cells[-1] is None:
         return stored == checksum(*cells[:5])
     del cells[-2]  # older rows have no microseconds
@@ -178,7 +184,12 @@ def _encode_plain(result: Result, is_stored: Callable[[str, str], bool], numbers
     except UNREADABLE:
         return None
     place = f',{dumps(result.read_from[0])}' if result.read_from else ''
+    if result.served != NOT_STATED:
+        place = f'{place or ",0"},{_encode_served(result.served)}'
     return f'[{values},"{short}",{dumps(reply if is_kept else None)}{place}]'
+
+
+_encode_served = lru_cache(dumps)
 
 
 _read_uncolumned = attrgetter(*_UNCOLUMNED)
@@ -188,19 +199,22 @@ _read_further = attrgetter('reason', 'reasoning', 'judged', 'details', 'shots', 
 
 def _lacks_column(result: Result, numbers: Sequence[Any]) -> bool:
     """Whether a number of the row is in none of its columns."""
-    score, _, sent, received, seconds, microseconds, _ = numbers
+    score, _, sent, received, seconds, microseconds, _, expected = numbers
     return (
         (score is None and result.score is not None)
         or (sent is None and result.input_tokens is not None)
         or (received is None and result.output_tokens is not None)
+        or (expected is None and result.expected_tokens is not None)
         or (seconds is None and microseconds is None and result.seconds is not None)
     )
 
 
 def _read_plain(record: Sequence[Any]) -> dict[str, Any]:
-    extracted, gold, key, reply, *places = record
+    extracted, gold, key, reply, *rest = record
     call = [binascii.a2b_base64(f'{key}==').hex(), reply]
+    places = rest[:1] if rest[:1] != [0] else None
     values = {'extracted': extracted, 'gold': gold, _ONE_CALL: call, 'read_from': places or None}
+    values['served'] = rest[1] if len(rest) > 1 else None
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -241,6 +255,8 @@ def _decode_result(parts: tuple[tuple[Any, ...], Callable[[str], str | None]]) -
     values: dict[str, Any] = {
         key: tuple(record[key]) if key in _TUPLES else record[key] for key, _ in _RESULT_DEFAULTS if key in record
     }
+    if 'served' in values:
+        values['served'] = read_served(values['served'])
     if None in values.get('replies', ()):
         values['replies'] = tuple(
             find_reply(fingerprint) if reply is None else reply

@@ -32,7 +32,7 @@ from rolecall.scoring.scorecard import Scorecard
 
 _DAMAGED = 'damaged in the run directory.'
 _LIGHT_PAGE = 10_000
-_IS_LIGHT = f"""settled = 1 AND instr(result, '_tokens"') = 0 AND {ROW_IS_WHOLE}"""
+_IS_LIGHT = f"""settled = 1 AND instr(result, '_tokens"') = 0 AND instr(result, 'first_token') = 0 AND {ROW_IS_WHOLE}"""
 """Whether a row is whole and its numbers say all that is counted of it."""
 _NEXT_MODEL = 'SELECT dataset, model FROM rows WHERE dataset = ? AND model > ? ORDER BY model LIMIT 1'
 _NEXT_DATASET = 'SELECT dataset, model FROM rows WHERE dataset > ? ORDER BY dataset, model LIMIT 1'

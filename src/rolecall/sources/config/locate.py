@@ -15,8 +15,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from rolecall.errors import ConfigError
-from rolecall.sources.config.attribute_dicts import Settings
-from rolecall.sources.config.execute import Namespace, Runner
+from rolecall.sources.config.execute import Namespace, Runner, Settings
 from rolecall.sources.config.reference import Resolve
 
 Place = tuple[str, int]

@@ -1,11 +1,11 @@
-"""Benchmarks of puzzles, exams in parts, tools and function calls: ARC Prize, ChemExam, SciCode, T-Eval, BFCL."""
+"""Benchmarks of puzzles, tools and function calls: ARC Prize, T-Eval, BFCL."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.sources.datasets.folders import find
 from rolecall.sources.datasets.formats import FileOptions, open_file
-from rolecall.sources.datasets.layouts import Entry, HubLoader, Loader, SplitFile, layout, read_json
+from rolecall.sources.datasets.layouts import Entry, read_json
 from rolecall.sources.datasets.rows import WHOLE, ListRows, Row, Splits
 
 _JSON_LINES = FileOptions(format='jsonl')
@@ -24,7 +24,7 @@ _BFCL_DOCS = {'TwitterAPI': 'posting_api', 'TravelAPI': 'travel_booking', 'Vehic
 """Classes of BFCL whose function descriptions lie in a file of another name than the class."""
 
 
-def _arc_prize(path: Path, entry: Entry) -> Splits:
+def open_arc_prize(path: Path, entry: Entry) -> Splits:
     """Every *.json below path is one puzzle: `train` pairs, and `test` pairs of which the first is asked."""
     files = sorted(path.glob('*.json')) if path.is_dir() else [path]
     if not files:
@@ -41,33 +41,7 @@ def _read_puzzle(file: Path) -> Row:
         raise DataError(f'{file}: not an ARC puzzle ({type(error).__name__}: {error}).') from error
 
 
-def chem_exam(row: Row) -> Row:
-    """A question with its parts below it, numbered `Q1`, `Q1.1`, and their answers, numbered alike."""
-    questions, answers, kinds = [row['question']], [], []
-    for number, part in _number_parts(row.get('sub_question') or ()):
-        questions.append(f'Q{number}: {part["question"]}')
-        if 'sub_question' not in part:
-            answers.append(f'\nA{number}: {part["answer"]}')
-            kinds.append(str(part['qa_type']))
-    if not answers:
-        answers, kinds = [row['answer']], [str(row['qa_type'])]
-    columns = {'id': row['id'], 'has_img': row['has_img']}
-    return {**columns, 'prompt': '\n'.join(questions), 'output': ''.join(answers), 'qa_type': kinds}
-
-
-def _number_parts(parts: Iterable[Row], outer: str = '') -> Iterator[tuple[str, Row]]:
-    for place, part in enumerate(parts, start=1):
-        yield f'{outer}{place}', part
-        yield from _number_parts(part.get('sub_question') or (), f'{outer}{place}.')
-
-
-def _scicode(path: Path, entry: Entry) -> Splits:
-    """Files below path: SciCode_datasets.json, or with `with_bg` SciCode_datasets_with_background.json."""
-    name = 'SciCode_datasets_with_background.json' if entry.get('with_bg') else 'SciCode_datasets.json'
-    return layout({WHOLE: SplitFile(name)})(path, entry)
-
-
-def _teval(path: Path, entry: Entry) -> Splits:
+def open_teval(path: Path, entry: Entry) -> Splits:
     """Files below path: {name}.json, a mapping of records with `origin_prompt` (messages) and `ground_truth`."""
     file = path if path.is_file() else path / f'{entry.get("name")}.json'
     records = read_json(file)
@@ -89,7 +63,7 @@ def _read_teval(record: Any, name: str, file: Path) -> Row:
         ) from error
 
 
-def _bfcl(entry: Entry, base: Path | None) -> Splits:
+def open_bfcl(entry: Entry, base: Path | None) -> Splits:
     """BFCL_v3_{category}.json below path and in possible_answer/; without a path, in the installed `bfcl_eval`."""
     category = entry.get('category')
     if not isinstance(category, str) or not category:
@@ -161,13 +135,3 @@ def _find_docs(folder: Path, name: str) -> Path:
     if not file.is_file():
         raise DataError(f'{file}: the functions of {name} are not described here.')
     return file
-
-
-AGENT: dict[str, Loader] = {
-    'ARCPrizeDataset': _arc_prize,
-    'ChemExamDataset': layout({WHOLE: SplitFile()}, chem_exam),
-    'SciCodeDataset': _scicode,
-    'TEvalDataset': _teval,
-}
-
-AGENT_HUB: dict[str, HubLoader] = {'BFCLDataset': _bfcl}

@@ -1,18 +1,21 @@
 """The file layouts of public benchmarks: which file holds which split, and how a record becomes a row.
 
-Columns are those that published configs use in their templates; nothing else is added to a row.
+`benchmarks.tsv` declares most of them; the functions here open the others. Columns are those that published configs
+use in their templates; nothing else is added to a row.
 """
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
-from rolecall.sources.datasets import conversions
-from rolecall.sources.datasets.agent_benchmarks import AGENT, AGENT_HUB
-from rolecall.sources.datasets.chinese_benchmarks import CHINESE
-from rolecall.sources.datasets.code_benchmarks import CODE, CODE_HUB
-from rolecall.sources.datasets.english_benchmarks import ENGLISH, ENGLISH_HUB
+from rolecall.plain_files import read_table
+from rolecall.sources.datasets import record_shapes
+from rolecall.sources.datasets.agent_benchmarks import open_arc_prize, open_bfcl, open_teval
+from rolecall.sources.datasets.columns import make_shape
+from rolecall.sources.datasets.conversions import LETTERS
 from rolecall.sources.datasets.folders import open_folder
 from rolecall.sources.datasets.formats import FileOptions
 from rolecall.sources.datasets.layouts import (
@@ -20,41 +23,103 @@ from rolecall.sources.datasets.layouts import (
     HubLoader,
     Loader,
     SplitFile,
-    layout,
+    expand_rows,
+    filter_splits,
+    open_hub_layout,
+    open_layout,
+    read_json,
     repeat_rows,
     repeat_test_split,
 )
-from rolecall.sources.datasets.long_benchmarks import LONG
-from rolecall.sources.datasets.rows import WHOLE, FilteredRows, MappedRows, Row, Splits
-from rolecall.sources.datasets.science_benchmarks import SCIENCE, SCIENCE_HUB
+from rolecall.sources.datasets.ranges import apply_range, sample
+from rolecall.sources.datasets.rows import WHOLE, JoinedRows, ListRows, MappedRows, Row, Splits
 
+_FILE_OPTIONS = ('format', 'columns')
 _LENIENT_TSV = FileOptions(format='tsv', columns=('question', 'answer'), strict=False)
-_MMLU_CSV = FileOptions(format='csv', columns=('input', 'A', 'B', 'C', 'D', 'target'))
+_FIRST_ANSWER = make_shape('*, answer = answer | literal | first')
+_ALL_ANSWERS = make_shape('*, answer = answer | literal')
+_CLOZE = make_shape('question = question | strip, answer = answer | strip')
 
 
-def _first_answer(row: Row) -> Row:
-    return {**row, 'answer': ast.literal_eval(row['answer'])[0]}
+def _open_declared(declaration: Sequence[str], path: Path, entry: Entry) -> Splits:
+    """Open a benchmark of the table that lies in files."""
+    files, row, words = declaration
+    options = _read_options(words)
+    shape = _find_shape(row)
+    file_options = {name: options[name] for name in _FILE_OPTIONS if name in options}
+    if 'columns' in file_options:
+        file_options['columns'] = tuple(file_options['columns'].split(','))
+    splits = open_layout(
+        path,
+        {**options, **entry},
+        _read_files(files),
+        None if 'each' in options else shape,
+        options=FileOptions(**file_options),
+        keep=_find_function(options.get('keep')),
+    )
+    if 'each' in options:
+        splits = expand_rows(splits, shape, path)
+    if 'mini_set' in options and entry.get('mini_set') and 'test' in splits:
+        splits['test'] = sample(splits['test'], 150, seed=1024)
+    return _repeat(splits, entry, options)
 
 
-def _all_answers(row: Row) -> Row:
-    return {**row, 'answer': ast.literal_eval(row['answer'])}
+def _open_declared_hub(declaration: Sequence[str], entry: Entry, base: Path | None) -> Splits:
+    """Open a benchmark of the table that is published on a hub."""
+    splits, row, words = declaration
+    options = _read_options(words)
+    names = dict(split.split('=') for split in splits.split() if '=' in split)
+    config, path = options.get('config', ''), options.get('path', '')
+    keep = _find_function(options.get('keep'))
+    opened = open_hub_layout(entry, base, _find_shape(row), splits=names, config=config, keep=keep, path=path)
+    return _repeat(opened, entry, options)
 
 
-def _arc(path: Path, entry: Entry) -> Splits:
-    """Files below path: {name}-Train.jsonl, {name}-Dev.jsonl, {name}-Test.jsonl; questions with four choices."""
-    files = {split: f'{{name}}-{split}.jsonl' for split in ('Train', 'Dev', 'Test')}
-    return layout(files, conversions.arc, keep=lambda row: len(row['question']['choices']) == 4)(path, entry)
+def _repeat(splits: Splits, entry: Entry, options: dict[str, str]) -> Splits:
+    match options.get('repeat'):
+        case 'rows':
+            return repeat_rows(splits, entry)
+        case 'test':
+            return repeat_test_split(splits, entry)
+    return splits
+
+
+def _read_options(words: str) -> dict[str, Any]:
+    return {name: value for name, _, value in (word.partition('=') for word in words.split())}
+
+
+@lru_cache
+def _find_shape(row: str) -> Any:
+    """The function that a declaration names (`arc()`), or makes; None if records are rows as they are."""
+    if row == '*':
+        return None
+    return _find_function(row[:-2]) if row.endswith('()') else make_shape(row)
+
+
+def _find_function(name: str | None) -> Any:
+    return getattr(record_shapes, name) if name else None
+
+
+def _read_files(files: str) -> dict[str, SplitFile]:
+    """Splits and their files: `train,test=%.jsonl+%.lst`, `test=a.json[:5]`, `-` for the file that the path names."""
+    splits = {}
+    for words in files.split():
+        names, is_named, place = words.rpartition('=')
+        for name in names.split(',') if is_named else [WHOLE]:
+            file, bracket, range_ = place.replace('%', name).partition('[')
+            file, _, labels = file.partition('+')
+            splits[name] = SplitFile(file.strip('-') and file, labels=labels, range=f'[{range_}' if bracket else None)
+    return splits
 
 
 def _agieval(path: Path, entry: Entry) -> Splits:
-    """Files below path: {name}.jsonl."""
-    return layout({WHOLE: '{name}.jsonl'}, lambda row: conversions.agieval(row, str(entry.get('name'))))(path, entry)
+    name = str(entry.get('name'))
+    return open_layout(path, entry, {WHOLE: '{name}.jsonl'}, lambda row: record_shapes.agieval(row, name))
 
 
 def _gpqa(path: Path, entry: Entry) -> Splits:
-    """Files below path: {name}, a CSV file."""
-    splits = layout({WHOLE: '{name}'}, options=FileOptions(format='csv'))(path, entry)
-    return {name: MappedRows(rows, conversions.gpqa, str(path)) for name, rows in splits.items()}
+    splits = open_layout(path, entry, {WHOLE: '{name}'}, options=FileOptions(format='csv'))
+    return {name: MappedRows(rows, record_shapes.gpqa, str(path)) for name, rows in splits.items()}
 
 
 def _mmlu_pro(path: Path, entry: Entry) -> Splits:
@@ -62,96 +127,210 @@ def _mmlu_pro(path: Path, entry: Entry) -> Splits:
     category = entry.get('category')
     splits = open_folder(path)
     if category is not None:
-        splits = {
-            name: FilteredRows(rows, lambda row: row['category'] == category, str(path))
-            for name, rows in splits.items()
-        }
+        splits = filter_splits(splits, lambda row: row['category'] == category, path)
     return {
-        name: MappedRows(rows, lambda row, _: conversions.mmlu_pro(row), str(path)) for name, rows in splits.items()
+        name: MappedRows(rows, lambda row, _: record_shapes.mmlu_pro(row), str(path)) for name, rows in splits.items()
     }
 
 
 def _mt_bench(path: Path, entry: Entry) -> Splits:
-    """Files below path: {name}.json, or one file of dialogues."""
-    shape = conversions.mt_bench_turns if path.is_file() else conversions.mt_bench_dialogue
-    return layout({WHOLE: '{name}.json'}, shape)(path, entry)
+    shape = record_shapes.mt_bench_turns if path.is_file() else record_shapes.mt_bench_dialogue
+    return open_layout(path, entry, {WHOLE: '{name}.json'}, shape)
 
 
-_ONE_FILE = layout({WHOLE: SplitFile()})
-_LABELLED = {
-    'train': SplitFile('train.jsonl', labels='train-labels.lst'),
-    'validation': SplitFile('dev.jsonl', labels='dev-labels.lst'),
-}
-_MBPP = {'train': SplitFile(range='[:10]'), 'test': SplitFile(range='[10:510]')}
+def _natural_questions(path: Path, entry: Entry) -> Splits:
+    files = {'dev': SplitFile('nq-dev.qa.csv', _FIRST_ANSWER), 'test': SplitFile('nq-test.qa.csv', _ALL_ANSWERS)}
+    return open_layout(path, entry, files, options=_LENIENT_TSV)
+
+
+def _nq_open(path: Path, entry: Entry) -> Splits:
+    train = SplitFile('nq-open-train.jsonl', make_shape('*, answer = answer | first'))
+    return open_layout(path, entry, {'train': train, 'validation': 'nq-open-validation.jsonl'})
+
+
+def _trivia_qa(path: Path, entry: Entry) -> Splits:
+    dev = SplitFile('trivia-dev.qa.csv', _ALL_ANSWERS)
+    test = SplitFile('trivia-test.qa.csv', _FIRST_ANSWER)
+    return open_layout(path, entry, {'dev': dev, 'test': test}, options=_LENIENT_TSV)
+
+
+def _story(more: str, split: str, path: Path, entry: Entry) -> Splits:
+    """Files below path: {lang}_train.jsonl and {lang}_eval.jsonl, together."""
+    context = ' '.join(f'{{input_sentence_{number}}}' for number in (1, 2, 3, 4))
+    shape = make_shape(f'*, context = "{context}"{more}')
+    files = {split: f'{{lang}}_{split}.jsonl' for split in ('train', 'eval')}
+    return {split: JoinedRows(list(open_layout(path, entry, files, shape).values()))}
+
+
+def _mathbench(path: Path, entry: Entry) -> Splits:
+    files = {WHOLE: '{name}.jsonl'}
+    if 'cloze' in str(entry.get('name')):
+        return open_layout(path, entry, files, _CLOZE)
+    if entry.get('with_circular', True):
+        return expand_rows(open_layout(path, entry, files), record_shapes.rotations, path)
+    splits = open_layout(path, entry, files, record_shapes.choice_question)
+    plain = make_shape('question, answer = answer | strip')
+    return {split: MappedRows(rows, lambda row, _: plain(row), str(path)) for split, rows in splits.items()}
+
+
+def _objective(path: Path, entry: Entry) -> Splits:
+    """The file that path and `filename` name; `name` says whether its questions are cloze, rotated or plain choices."""
+    files = {WHOLE: SplitFile(str(entry.get('filename') or '').lstrip('/'))}
+    name = str(entry.get('name') or '')
+    if 'cloze' in name:
+        return open_layout(path, entry, files, _CLOZE)
+    if 'circular' in name:
+        return expand_rows(open_layout(path, entry, files), record_shapes.rotations, path)
+    return open_layout(path, entry, files, record_shapes.choice_question)
+
+
+def _xsum(path: Path, entry: Entry) -> Splits:
+    """One file of rows, named by path: its first 1,000, without those that lack a text."""
+    splits = open_layout(path, entry, {WHOLE: SplitFile(range='[:1000]')}, make_shape('dialogue, summary'))
+    return {
+        name: ListRows([row for row in rows if all(isinstance(value, str) for value in row.values())])
+        for name, rows in splits.items()
+    }
+
+
+def _fofo(path: Path, entry: Entry) -> Splits:
+    language = 'cn' if 'cn' in str(entry.get('name')) else 'en'
+    judge = f'{{lan = "{language}", id, domain, sub_domain, format, format_type, question = instruction}}'
+    return open_layout(path, entry, {WHOLE: '{name}.json'}, make_shape(f'question = instruction, judge = {judge}'))
+
+
+def _c3(joint: str, filler: str | None, letters: bool, path: Path, entry: Entry) -> Splits:
+    rows: list[Row] = []
+    for texts, questions, *_ in read_json(path):
+        content = joint.join(''.join(text) for text in texts)
+        for question in questions:
+            choices = list(question['choice'])
+            label = choices.index(question['answer'])
+            choices += [choices[0] if filler is None else filler] * (4 - len(choices))
+            numbered = {f'choice{at}': choice for at, choice in enumerate(choices)}
+            answer = {'label': LETTERS[label]} if letters else {'choices': choices, 'label': label}
+            rows.append({'content': content, 'question': question['question'], **numbered, **answer})
+    return {WHOLE: ListRows(rows)}
+
+
+def _gaokao(path: Path, entry: Entry) -> Splits:
+    """The file `filename` below path."""
+    name = str(entry.get('filename') or '').lstrip('/')
+    return open_layout(path, entry, {WHOLE: name.replace('{', '{{').replace('}', '}}')})
+
+
+def _xiezhi(path: Path, entry: Entry) -> Splits:
+    train = 'xiezhi_train_chn' if 'chn' in str(entry.get('name')) else 'xiezhi_train_eng'
+    files = {'train': f'{train}/xiezhi.v1.json', 'test': '{name}/xiezhi.v1.json'}
+    splits = open_layout(path, entry, files, options=FileOptions(format='jsonl'))
+    return expand_rows(splits, record_shapes.xiezhi, path)
+
+
+def _lcsts(path: Path, entry: Entry) -> Splits:
+    """Files below path: test.src.txt and test.tgt.txt, line by line."""
+    files = {'content': 'test.src.txt', 'abst': 'test.tgt.txt'}
+    texts = open_layout(path, entry, files, options=FileOptions(format='text'))
+    pairs = zip(texts['content'], texts['abst'], strict=False)
+    return {
+        WHOLE: ListRows([{'content': text['text'].strip(), 'abst': summary['text'].strip()} for text, summary in pairs])
+    }
+
+
+def _leetcode(path: Path, entry: Entry) -> Splits:
+    """One file of rows, named by path: the first five are for training; `difficulty` chooses rows."""
+    tests = '{test_list_2 = test_list | lines, task_id = Contest id}'
+    shape = make_shape(f'*, test_case = test_list, test_list = test_list | lines, test_column = {tests}')
+    files = {'train': SplitFile(range='[:5]'), 'test': SplitFile(range='[5:]')}
+    splits = open_layout(path, entry, files, shape)
+    wanted = entry.get('difficulty', 'ALL')
+    if wanted != 'ALL':
+        splits = filter_splits(splits, lambda row: row['Difficulty'] == wanted, path)
+    return repeat_test_split(splits, entry)
+
+
+def _bigcodebench(path: Path, entry: Entry) -> Splits:
+    hard = '-Hard' if entry.get('dataset_version') == 'hard' else ''
+    file = f'BigCodeBench{hard}-{{release_version}}.jsonl'
+    return open_layout(path, {'release_version': 'v0.1.2', **entry}, {'train': file, 'test': file})
+
+
+def _taco(entry: Entry, base: Path | None) -> Splits:
+    """A hub dataset, or a folder with its files; `difficulty` chooses rows."""
+    wanted, where = entry.get('difficulty', 'ALL'), str(entry.get('path'))
+    splits = open_hub_layout(entry, base, splits={'test': 'test'})
+    numbered = MappedRows(splits['test'], lambda row, index: {**row, 'problem_id': f'test{index}'}, where)
+    chosen: Splits = {'test': numbered}
+    if wanted != 'ALL':
+        chosen = filter_splits(chosen, lambda row: row['difficulty'] == wanted, where)
+    rows = MappedRows(chosen['test'], lambda row, _: record_shapes.contest(row), where)
+    return repeat_rows({'test': rows}, entry)
+
+
+def _llm4mat(path: Path, entry: Entry) -> Splits:
+    """The files `train_path` and `test_path` below path: the rows that have the `property`."""
+    wanted = f'{{{entry.get("property")} :'
+    splits = open_layout(path, entry, {'train': '{train_path}', 'test': '{test_path}'})
+    limited = filter_splits(splits, lambda row: wanted in row['output'], path)
+    if entry.get('mini_set') and 'test' in limited:
+        limited['test'] = apply_range(limited['test'], '[:150]')
+    return {name: apply_range(rows, '[:5]') if name == 'train' else rows for name, rows in limited.items()}
+
+
+def _scicode(path: Path, entry: Entry) -> Splits:
+    background = '_with_background' if entry.get('with_bg') else ''
+    return open_layout(path, entry, {WHOLE: f'SciCode_datasets{background}.json'})
+
+
+def _unconditional(entry: Entry, base: Path | None) -> Splits:
+    """`num` rows that all ask `prompt`."""
+    return {WHOLE: ListRows([{'input': entry.get('prompt', ''), 'output': ''}] * int(entry.get('num', 1)))}
+
+
+def _proteins(entry: Entry, base: Path | None) -> Splits:
+    """1,000 rows, or `max_cut` if that is less, that all ask for a protein. There are no training rows."""
+    tags = ' with <protein> </protein>' if entry.get('tag_bool', True) else ''
+    most = int(entry.get('max_cut', -1))
+    count = 1000 if most == -1 else min(1000, most)
+    return {'test': ListRows([{'input': f'Generate a protein sequence{tags}.', 'output': ''}] * count)}
+
+
+_DECLARED = {name: declaration for name, *declaration in read_table(__file__)}
 
 BENCHMARKS: dict[str, Loader] = {
+    **{name: partial(_open_declared, line) for name, line in _DECLARED.items() if not line[-1].startswith('hub')},
     'AGIEvalDataset': _agieval,
-    'AGIEvalDataset_v2': layout({WHOLE: '{name}.jsonl'}, conversions.agieval_v2),
-    'Aime2024Dataset': layout({WHOLE: SplitFile()}, conversions.aime2024),
-    'Aime2025Dataset': _ONE_FILE,
-    'Aime2026Dataset': _ONE_FILE,
-    'ARCDataset': _arc,
-    'BBHDataset': layout({WHOLE: '{name}.json'}),
-    'BoolQDataset': layout({WHOLE: SplitFile()}, conversions.boolq),
-    'BoolQDatasetV2': layout({WHOLE: SplitFile()}, conversions.boolq_v2),
-    'BoolQDatasetV3': layout({WHOLE: SplitFile()}, conversions.boolq_v3),
-    'CEvalDataset': layout({name: f'{name}/{{name}}_{name}.csv' for name in ('dev', 'val', 'test')}, conversions.ceval),
-    'CMMLUDataset': layout({name: f'{name}/{{name}}.csv' for name in ('dev', 'test')}, conversions.cmmlu),
+    'ARCPrizeDataset': open_arc_prize,
+    'BigCodeBenchDataset': _bigcodebench,
+    'C3Dataset': partial(_c3, ' ', None, False),
+    'C3Dataset_V2': partial(_c3, '', '[NULL]', True),
+    'CompassBenchObjectiveV1_3': _objective,
+    'FofoDataset': _fofo,
+    'GaokaoBenchDataset': _gaokao,
     'GPQADataset': _gpqa,
-    'GSM8KDataset': layout({'train': 'train.jsonl', 'test': 'test.jsonl'}),
-    'HellaswagDataset': layout({WHOLE: SplitFile()}, conversions.hellaswag),
-    'HellaswagDataset_V2': layout({WHOLE: SplitFile()}, conversions.hellaswag_v2),
-    'HellaswagDataset_V3': layout({WHOLE: SplitFile()}, conversions.hellaswag_v3),
-    'HellaswagDatasetwithICE': layout(
-        {'train': 'hellaswag_train_sampled25.jsonl', 'val': 'hellaswag.jsonl'}, conversions.hellaswag_v2
-    ),
-    'HumanevalDataset': repeat_rows(_ONE_FILE),
-    'IFEvalDataset': layout({WHOLE: SplitFile()}, conversions.ifeval),
-    'MATHDataset': layout({WHOLE: '{file_name}'}, conversions.math, file_name='math.json'),
-    'MBPPDataset': layout(_MBPP, conversions.mbpp),
-    'MBPPDatasetV2': repeat_test_split(layout(_MBPP, conversions.mbpp)),
-    'MBPPPlusDataset': repeat_rows(layout({WHOLE: SplitFile()}, conversions.mbpp)),
-    'MMLUDataset': layout({name: f'{name}/{{name}}_{name}.csv' for name in ('dev', 'val', 'test')}, options=_MMLU_CSV),
+    'LCDataset': _leetcode,
+    'LCSTSDataset': _lcsts,
+    'LLM4MatDataset': _llm4mat,
+    'MathBenchDataset': _mathbench,
     'MMLUProDataset': _mmlu_pro,
     'MTBenchDataset': _mt_bench,
-    'NaturalQuestionDataset': layout(
-        {'dev': SplitFile('nq-dev.qa.csv', _first_answer), 'test': SplitFile('nq-test.qa.csv', _all_answers)},
-        options=_LENIENT_TSV,
-    ),
-    'NQOpenDataset': layout(
-        {
-            'train': SplitFile('nq-open-train.jsonl', lambda row: {**row, 'answer': row['answer'][0]}),
-            'validation': 'nq-open-validation.jsonl',
-        }
-    ),
-    'PIQADataset': layout(_LABELLED, conversions.piqa),
-    'PIQADatasetV2': layout(_LABELLED, conversions.piqa_v2),
-    'PIQADatasetV3': layout(_LABELLED, conversions.piqa_v3),
-    'RaceDataset': layout(
-        {name: f'{name}/{{name}}.jsonl' for name in ('train', 'validation', 'test')}, conversions.race
-    ),
-    'SanitizedMBPPDataset': repeat_test_split(
-        layout({'train': SplitFile(range='[:7]'), 'test': SplitFile(range='[7:264]')}, conversions.sanitized_mbpp)
-    ),
-    'siqaDataset': layout(_LABELLED, conversions.siqa),
-    'siqaDataset_V2': layout(_LABELLED, conversions.siqa_v2),
-    'SiqaDatasetV3': layout(_LABELLED, conversions.siqa_v3),
-    'TriviaQADataset': layout(
-        {'dev': SplitFile('trivia-dev.qa.csv', _all_answers), 'test': SplitFile('trivia-test.qa.csv', _first_answer)},
-        options=_LENIENT_TSV,
-    ),
-    'TriviaQADatasetV2': layout({name: f'triviaqa-{name}.jsonl' for name in ('train', 'validation')}),
-    'TriviaQADatasetV3': _ONE_FILE,
-    'WinograndeDataset': layout({WHOLE: 'dev.jsonl'}, conversions.winogrande),
-    'WinograndeDatasetV2': layout({WHOLE: 'dev.jsonl'}, conversions.winogrande_v2),
-    'WinograndeDatasetV3': layout({name: f'{name}.jsonl' for name in ('train_xs', 'dev')}, conversions.winogrande_v2),
-    **AGENT,
-    **CHINESE,
-    **CODE,
-    **ENGLISH,
-    **LONG,
-    **SCIENCE,
+    'NaturalQuestionDataset': _natural_questions,
+    'NQOpenDataset': _nq_open,
+    'SciCodeDataset': _scicode,
+    'StoryClozeDataset': partial(_story, '', 'test'),
+    'StoryClozeDatasetV2': partial(_story, ', answer_right_ending = answer_right_ending | letter(-AB)', WHOLE),
+    'TEvalDataset': open_teval,
+    'TriviaQADataset': _trivia_qa,
+    'WikiBenchDataset': _objective,
+    'XiezhiDataset': _xiezhi,
+    'XsumDataset': _xsum,
 }
 
-HUB_BENCHMARKS: dict[str, HubLoader] = {**AGENT_HUB, **CODE_HUB, **ENGLISH_HUB, **SCIENCE_HUB}
+HUB_BENCHMARKS: dict[str, HubLoader] = {
+    **{name: partial(_open_declared_hub, line) for name, line in _DECLARED.items() if line[-1].startswith('hub')},
+    'BFCLDataset': open_bfcl,
+    'TACODataset': _taco,
+    'Uncond_material_Dataset': _unconditional,
+    'Uncond_RNA_Dataset': _unconditional,
+    'UPGDataset': _proteins,
+}
 """Benchmarks that are published on a hub; a folder with their files works too."""

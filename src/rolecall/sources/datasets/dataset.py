@@ -16,7 +16,7 @@ from rolecall.sources.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS
 from rolecall.sources.datasets.conversions import flatten, spread_choices
 from rolecall.sources.datasets.folders import find, find_all, open_files, open_path
 from rolecall.sources.datasets.formats import FileOptions
-from rolecall.sources.datasets.layouts import read_num_repeats
+from rolecall.sources.datasets.layouts import repeat_rows
 from rolecall.sources.datasets.loaders import (
     SUPPLY_ROWS,
     check_call,
@@ -36,7 +36,6 @@ from rolecall.sources.datasets.rows import (
     RowFunction,
     Rows,
     Splits,
-    select,
 )
 from rolecall.usercode import user_code
 
@@ -89,7 +88,8 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
         raise ConfigError(problem.inside('reader_cfg') for problem in error.problems) from None
     inline = bool(data) or _is_inline(entry)
     splits = _open_data_files(data, entry) if data else _open_splits(entry, base)
-    splits = _convert_rows(splits, entry, reader)
+    if 'flatten' in entry or entry.get('choices_from') is not None:
+        splits = _convert_rows(splits, entry, reader)
     train_is_needed = 'train_split' in reader_cfg and not inline
     name = _dataset_name(entry)
     test_names, train_names = ([reader.test_split, 'test'], [reader.train_split, 'train'])
@@ -273,8 +273,7 @@ def _open_file_splits(entry: Entry, base: Path | None) -> Splits:
         splits = {str(name): open_files(_find_files(files, base), options) for name, files in source.items()}
     else:
         splits = open_path(_find_files(_locate_named_file(source, entry, base), base), options)
-    times = read_num_repeats(entry)
-    return {name: _repeat_rows(rows, times) for name, rows in splits.items()}
+    return repeat_rows(splits, entry)
 
 
 def _locate_named_file(source: Any, entry: Entry, base: Path | None) -> Any:
@@ -292,10 +291,6 @@ def _find_files(source: Any, base: Path | None) -> list[Path]:
     if not isinstance(paths, list | tuple) or not all(isinstance(path, str | Path) for path in paths) or not paths:
         raise ConfigError(Problem('path', f'must be a path or a list of paths, got {source!r}.'))
     return [place for path in paths for place in find_all(path, base)]
-
-
-def _repeat_rows(rows: Rows, times: int) -> Rows:
-    return rows if times == 1 else select(rows, [index for index in range(len(rows)) for _ in range(times)])
 
 
 def open_reasoning_gym(entry: Entry, base: Path | None) -> Splits:
@@ -365,7 +360,6 @@ def _find_benchmark(load: Callable[[Path, Entry], Splits]) -> OpenBuiltin:
     def open_benchmark(entry: Entry, base: Path | None) -> Splits:
         return load(find(_benchmark_path(entry), base), entry)
 
-    open_benchmark.__doc__ = load.__doc__
     return open_benchmark
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from rolecall.errors import DataError
+from rolecall.plain_files import read_table
 from rolecall.sources.datasets.compression import COMPRESSED
 from rolecall.sources.datasets.formats import FileOptions, is_data_file, open_file
-from rolecall.sources.datasets.places import PLACES
 from rolecall.sources.datasets.rows import WHOLE, JoinedRows, Rows, Splits
 
 _SPLIT_NAMES = ('train', 'training', 'test', 'testing', 'validation', 'valid', 'val', 'dev', 'eval')
@@ -117,9 +118,15 @@ def _places(path: str | Path, base: Path | None) -> list[Path]:
     cache = os.environ.get('COMPASS_DATA_CACHE')
     roots = [base, Path.cwd(), Path(cache) if cache else None, Path.home() / '.cache' / 'opencompass']
     names = [literal]
-    if local := PLACES.get(str(path).rstrip('/')):
+    if local := _read_places().get(str(path).rstrip('/')):
         names.append(Path(local))
     places = [Path(root, name).absolute() for root in roots if root is not None for name in names]
     if local and (folder := os.environ.get('ROLECALL_DATA')):
         places.append(Path(os.path.expanduser(folder), local.removeprefix('data/')).absolute())
     return list(dict.fromkeys(places))
+
+
+@lru_cache
+def _read_places() -> dict[str, str]:
+    """The folder of each named dataset below a data root, as published configs expect it."""
+    return dict(read_table(__file__, 'places.tsv'))

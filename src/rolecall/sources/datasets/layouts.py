@@ -29,11 +29,15 @@ from rolecall.sources.datasets.rows import (
 Entry: TypeAlias = Mapping[str, Any]
 Shape: TypeAlias = Callable[[Row], Row]
 Loader: TypeAlias = Callable[[Path, Entry], Splits]
+HubLoader: TypeAlias = Callable[[Entry, 'Path | None'], Splits]
 
 
 @dataclass(frozen=True, slots=True)
 class SplitFile:
-    """One split: its file (`{name}` is taken from the dataset's entry), and how its rows are read."""
+    """One split: its file, and how its rows are read.
+
+    `{name}` in a file is taken from the dataset's entry; `a.jsonl|b.jsonl` is the first that exists.
+    """
 
     file: str = ''
     shape: Shape | None = None
@@ -41,41 +45,36 @@ class SplitFile:
     range: str | None = None
 
 
-def layout(
+def open_layout(
+    path: Path,
+    entry: Entry,
     splits: Mapping[str, str | SplitFile],
     shape: Shape | None = None,
     *,
     options: FileOptions | None = None,
     keep: Callable[[Row], bool] | None = None,
-    **defaults: str,
-) -> Loader:
-    """Make a loader for files at fixed places below a path. A split whose file is absent is omitted.
+) -> Splits:
+    """Open files at fixed places below a path. A split whose file is absent is omitted.
 
-    `shape` turns a record of the file into a row; `keep` chooses records; `defaults` fill names in places.
-    If the path is itself a file, that file is the whole dataset.
+    `shape` turns a record of the file into a row; `keep` chooses records. If the path is itself a file, that file is
+    the whole dataset.
     """
     table = {name: split if isinstance(split, SplitFile) else SplitFile(split) for name, split in splits.items()}
-
-    def load(path: Path, entry: Entry) -> Splits:
-        in_one_file = path.is_file() and not any(split.range for split in table.values())
-        wanted = {WHOLE: SplitFile(shape=next(iter(table.values())).shape)} if in_one_file else table
-        opened: Splits = {}
-        looked_for = []
-        for name, split in wanted.items():
-            file = path / _fill_name(split.file, {**defaults, **entry}) if split.file else path
-            looked_for.append(file)
-            if file.is_file():
-                rows = _open_split(file, split, options)
-                rows = rows if keep is None else FilteredRows(rows, keep, str(file))
-                rows = _reshape_rows(rows, split.shape or shape, str(file))
-                opened[name] = apply_range(rows, split.range)
-        if not opened:
-            raise DataError(f'{path}: none of its files exist: {", ".join(map(str, looked_for))}.')
-        return opened
-
-    places = [f'{name} = {split.file}' if name != WHOLE else split.file for name, split in table.items() if split.file]
-    load.__doc__ = f'Files below path: {", ".join(places)}.' if places else 'One file of rows, named by path.'
-    return load
+    if path.is_file() and not any(split.range for split in table.values()):
+        table = {WHOLE: SplitFile(shape=next(iter(table.values())).shape)}
+    opened: Splits = {}
+    looked_for = []
+    for name, split in table.items():
+        files = [path / _fill_name(file, entry) if file else path for file in split.file.split('|')]
+        looked_for += files
+        for file in [file for file in files if file.is_file()][:1]:
+            rows = _open_split(file, split, options)
+            rows = rows if keep is None else FilteredRows(rows, keep, str(file))
+            rows = _reshape_rows(rows, split.shape or shape, str(file))
+            opened[name] = apply_range(rows, split.range)
+    if not opened:
+        raise DataError(f'{path}: none of its files exist: {", ".join(map(str, looked_for))}.')
+    return opened
 
 
 def _fill_name(file: str, entry: Entry) -> str:
@@ -98,7 +97,7 @@ def _reshape_rows(rows: Rows, shape: Shape | None, where: str) -> Rows:
     return rows if shape is None else MappedRows(rows, lambda row, _: shape(row), where)
 
 
-def read_num_repeats(entry: Entry) -> int:
+def _read_num_repeats(entry: Entry) -> int:
     """The entry's `num_repeats`, 1 if it has none."""
     times = entry.get('num_repeats', 1)
     if isinstance(times, bool) or not isinstance(times, int) or times < 1:
@@ -106,47 +105,29 @@ def read_num_repeats(entry: Entry) -> int:
     return times
 
 
-def repeat_rows(load: Loader) -> Loader:
+def repeat_rows(splits: Splits, entry: Entry) -> Splits:
     """`num_repeats`: every row that many times in a row."""
-
-    def load_repeated(path: Path, entry: Entry) -> Splits:
-        times = read_num_repeats(entry)
-        splits = load(path, entry)
-        if times == 1:
-            return splits
-        return {
-            name: select(rows, [index for index in range(len(rows)) for _ in range(times)])
-            for name, rows in splits.items()
-        }
-
-    load_repeated.__doc__ = load.__doc__
-    return load_repeated
+    times = _read_num_repeats(entry)
+    if times == 1:
+        return splits
+    return {
+        name: select(rows, [index for index in range(len(rows)) for _ in range(times)]) for name, rows in splits.items()
+    }
 
 
-def repeat_test_split(load: Loader) -> Loader:
+def repeat_test_split(splits: Splits, entry: Entry) -> Splits:
     """`num_repeats`: the test split that many times over."""
-
-    def load_repeated(path: Path, entry: Entry) -> Splits:
-        splits = load(path, entry)
-        times = read_num_repeats(entry)
-        test = splits['test']
-        return splits if times == 1 else {**splits, 'test': select(test, [*range(len(test))] * times)}
-
-    load_repeated.__doc__ = load.__doc__
-    return load_repeated
+    times = _read_num_repeats(entry)
+    test = splits['test']
+    return splits if times == 1 else {**splits, 'test': select(test, [*range(len(test))] * times)}
 
 
-def expand_rows(load: Loader, expand: Callable[[Row, int], Iterable[Row]]) -> Loader:
-    """Make a loader whose records are several rows each, or none."""
-
-    def load_expanded(path: Path, entry: Entry) -> Splits:
-        return {
-            name: ListRows([row for number, record in enumerate(rows) for row in _expand(expand, record, number, path)])
-            for name, rows in load(path, entry).items()
-        }
-
-    load_expanded.__doc__ = load.__doc__
-    return load_expanded
+def expand_rows(splits: Splits, expand: Callable[[Row, int], Iterable[Row]], path: Path) -> Splits:
+    """Rows of records that are several rows each, or none."""
+    return {
+        name: ListRows([row for number, record in enumerate(rows) for row in _expand(expand, record, number, path)])
+        for name, rows in splits.items()
+    }
 
 
 def _expand(expand: Callable[[Row, int], Iterable[Row]], record: Row, number: int, path: Path) -> list[Row]:
@@ -159,6 +140,10 @@ def _expand(expand: Callable[[Row, int], Iterable[Row]], record: Row, number: in
         ) from error
 
 
+def filter_splits(splits: Splits, keep: Callable[[Row], bool], where: object) -> Splits:
+    return {name: FilteredRows(rows, keep, str(where)) for name, rows in splits.items()}
+
+
 def read_json(path: Path) -> Any:
     """A whole JSON document, for files that hold no list of rows."""
     try:
@@ -169,42 +154,36 @@ def read_json(path: Path) -> Any:
         raise DataError(f'{path}: not valid JSON: {error}.') from error
 
 
-HubLoader: TypeAlias = Callable[[Entry, 'Path | None'], Splits]
-
-
-def hub_layout(
+def open_hub_layout(
+    entry: Entry,
+    base: Path | None,
     shape: Shape | None = None,
     *,
     splits: Mapping[str, str] | None = None,
     config: str = '',
     keep: Callable[[Row, Entry], bool] | None = None,
     path: str = '',
-) -> HubLoader:
-    """Make a loader for a hub dataset, or a folder with its files.
+) -> Splits:
+    """Open a hub dataset, or a folder with its files.
 
     `splits` maps our names of splits to the hub's (`{name}` is taken from the entry); `config` is the key of the
     entry that names the hub's configuration; `path` is the dataset where the entry names none.
     """
-
-    def load(entry: Entry, base: Path | None) -> Splits:
-        source = str(entry.get('path') or path)
-        if not source:
-            raise ConfigError(Problem('path', 'must be the location of the data, got nothing.'))
-        opened = _open_hub_or_folder(source, str(entry.get(config) or '') if config else '', base)
-        chosen = opened
-        if splits is not None:
-            named = {ours: theirs.format_map(entry) for ours, theirs in splits.items()}
-            chosen = {ours: opened.get(theirs, opened.get(WHOLE)) for ours, theirs in named.items()}  # type: ignore[misc]
-            missing = [named[ours] for ours, rows in chosen.items() if rows is None]
-            if missing:
-                raise DataError(f'{source}: no split {", ".join(missing)}. Available: {", ".join(opened)}.')
-        if keep is not None:
-            choose = keep
-            chosen = {name: FilteredRows(rows, lambda row: choose(row, entry), source) for name, rows in chosen.items()}
-        return {name: _reshape_rows(rows, shape, source) for name, rows in chosen.items()}
-
-    load.__doc__ = 'A hub dataset, or a folder with its files.'
-    return load
+    source = str(entry.get('path') or path)
+    if not source:
+        raise ConfigError(Problem('path', 'must be the location of the data, got nothing.'))
+    opened = _open_hub_or_folder(source, str(entry.get(config) or '') if config else '', base)
+    chosen = opened
+    if splits:
+        named = {ours: theirs.format_map(entry) for ours, theirs in splits.items()}
+        chosen = {ours: opened.get(theirs, opened.get(WHOLE)) for ours, theirs in named.items()}  # type: ignore[misc]
+        missing = [named[ours] for ours, rows in chosen.items() if rows is None]
+        if missing:
+            raise DataError(f'{source}: no split {", ".join(missing)}. Available: {", ".join(opened)}.')
+    if keep is not None:
+        choose = keep
+        chosen = filter_splits(chosen, lambda row: choose(row, entry), source)
+    return {name: _reshape_rows(rows, shape, source) for name, rows in chosen.items()}
 
 
 def _open_hub_or_folder(source: str, config: str, base: Path | None) -> Splits:

@@ -7,14 +7,11 @@ row never gets itself, or a training row with the same question, as a shot.
 from rolecall.sources.datasets.rows import Row
 from rolecall.sources.retrievers.bm25 import BM25Retriever
 from rolecall.sources.retrievers.build import RETRIEVERS, build_retriever
-from rolecall.sources.retrievers.dense import TopkRetriever
-from rolecall.sources.retrievers.dpp import DPPRetriever
+from rolecall.sources.retrievers.dense import DPPRetriever, MDLRetriever, Score, TopkRetriever, VotekRetriever
 from rolecall.sources.retrievers.encoders import Encoder, SentenceEncoder
-from rolecall.sources.retrievers.mdl import MDLRetriever, Score
 from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress, Retriever
 from rolecall.sources.retrievers.simple import FixKRetriever, RandomRetriever, SlidingWindowRetriever, ZeroRetriever
 from rolecall.sources.retrievers.terms import words
-from rolecall.sources.retrievers.votek import VotekRetriever
 
 __all__ = [
     'RETRIEVERS',

@@ -10,20 +10,12 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rolecall.errors import Problem
-from rolecall.sources.datasets.rows import Row, Rows
-from rolecall.sources.retrievers.pool import Pool, search_text
-from rolecall.sources.retrievers.retriever import (
-    ColumnReader,
-    Picked,
-    Progress,
-    ProgressCounter,
-    RetrieverSettings,
-    import_extra,
-    pick_nothing,
-)
+from rolecall.sources.datasets.rows import Row
+from rolecall.sources.retrievers.pool import Pool, ProgressCounter, RetrieverSettings, search_text
+from rolecall.sources.retrievers.retriever import Picked, import_extra
 from rolecall.sources.retrievers.terms import words
 from rolecall.sources.retrievers.top_scores import top_indexes
 
@@ -40,27 +32,16 @@ class BM25Retriever(RetrieverSettings):
     k1: float = 1.5
     b: float = 0.75
     epsilon: float = 0.25
+    passes: ClassVar[int] = 1
 
     def problems(self) -> Iterator[Problem]:
         yield from RetrieverSettings.problems(self)
         if not callable(self.tokenizer):
             yield Problem('tokenizer', f'{self.tokenizer!r} is not callable with a string.')
 
-    def retrieve(
-        self,
-        train: Rows,
-        test: Iterable[Row],
-        *,
-        reader: ColumnReader,
-        same_split: bool = False,
-        progress: Progress | None = None,
-    ) -> Iterator[Picked]:
-        if self.ice_num == 0:
-            return pick_nothing(test, progress)
+    def check_pool(self, pool: Pool) -> None:
         import_extra('scipy.sparse', purpose='to search with BM25')
-        pool = Pool(train, reader, same_split)
         pool.require_rows(self.ice_num)
-        return self.search(pool, test, ProgressCounter(progress, train, test))
 
     def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
         index = Okapi(self.training_terms(pool, meter), k1=self.k1, b=self.b, epsilon=self.epsilon)

@@ -14,8 +14,8 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry, is_reference_class
 from rolecall.sources.datasets.arrow import as_hub_dataset
 from rolecall.sources.datasets.rows import Row, Rows
-from rolecall.sources.retrievers.pool import Pool
-from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress, ProgressCounter, Retriever
+from rolecall.sources.retrievers.pool import Pool, ProgressCounter
+from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress, Retriever
 from rolecall.usercode import user_code
 
 
@@ -94,9 +94,9 @@ _BUILTINS = {
     'RandomRetriever': 'rolecall.sources.retrievers.simple:RandomRetriever',
     'BM25Retriever': 'rolecall.sources.retrievers.bm25:BM25Retriever',
     'TopkRetriever': 'rolecall.sources.retrievers.dense:TopkRetriever',
-    'VotekRetriever': 'rolecall.sources.retrievers.votek:VotekRetriever',
-    'DPPRetriever': 'rolecall.sources.retrievers.dpp:DPPRetriever',
-    'MDLRetriever': 'rolecall.sources.retrievers.mdl:MDLRetriever',
+    'VotekRetriever': 'rolecall.sources.retrievers.dense:VotekRetriever',
+    'DPPRetriever': 'rolecall.sources.retrievers.dense:DPPRetriever',
+    'MDLRetriever': 'rolecall.sources.retrievers.dense:MDLRetriever',
     'SlidingWindowRetriever': 'rolecall.sources.retrievers.simple:SlidingWindowRetriever',
 }
 RETRIEVERS: Registry[type[Any]] = Registry('retriever', _BUILTINS, is_ours=lambda name: name in _BUILTINS)

@@ -1,4 +1,4 @@
-"""Training rows as candidates, and the rule that a test row never sees its own answer."""
+"""Training rows as candidates, the rule that a test row never sees its own answer, and what all searches share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
+from typing import Any, ClassVar
 
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.sources.datasets.rows import Row, Rows, list_names
-from rolecall.sources.retrievers.retriever import ColumnReader, Picked
+from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress
 from rolecall.strings import count_noun
 
 FIELD = re.compile(r'\{([^{}]*)\}')
@@ -156,3 +157,80 @@ def search_text(row: Row, index: int, split: str, reader: ColumnReader) -> str:
         return str(template(row))
     wording = template['template'] if isinstance(template, Mapping) else template
     return FIELD.sub(lambda match: str(row.get(match[1], match[0])), str(wording))
+
+
+class ProgressCounter:
+    """Count finished rows and report progress; the total is None if any part has no length."""
+
+    def __init__(self, progress: Progress | None, *parts: Iterable[Any]) -> None:
+        self.progress = progress
+        self.done = 0
+        sizes = [len(part) for part in parts if isinstance(part, Sized)]
+        self.total = sum(sizes) if len(sizes) == len(parts) else None
+
+    def add(self, amount: int = 1) -> None:
+        self.done += amount
+        if self.progress is not None and amount:
+            self.progress(self.done, self.total)
+
+    def track(self, picks: Iterable[Picked]) -> Iterator[Picked]:
+        for picked in picks:
+            self.add()
+            yield picked
+
+
+class PoolSearch:
+    """A retriever that picks from a pool: what is left to write is `search`."""
+
+    __slots__ = ()
+    ice_num: int
+    passes: ClassVar[int] = 0
+    """How often the training rows are read to index them, for the progress."""
+
+    def retrieve(
+        self,
+        train: Rows,
+        test: Iterable[Row],
+        *,
+        reader: ColumnReader,
+        same_split: bool = False,
+        progress: Progress | None = None,
+    ) -> Iterator[Picked]:
+        if self.ice_num == 0:
+            return ProgressCounter(progress, test).track(Picked(()) for _ in test)
+        pool = Pool(train, reader, same_split)
+        self.check_pool(pool)
+        return self.search(pool, test, ProgressCounter(progress, *[train] * self.passes, test))
+
+    def check_pool(self, pool: Pool) -> None:
+        """Raise if the settings do not fit the training set, or a package is missing."""
+        pool.require_rows(self.ice_num)
+
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
+        """One `Picked` for each test row."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieverSettings(PoolSearch):
+    """Settings common to all retrievers, with type checks for numbers and strings."""
+
+    ice_separator: str = field(default='\n', kw_only=True)
+    ice_eos_token: str = field(default='\n', kw_only=True)
+    fixed: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        problems = tuple(self.problems())
+        if problems:
+            raise ConfigError(problems)
+
+    def problems(self) -> Iterator[Problem]:
+        """Problems that can be found without data."""
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.type == 'str' and not isinstance(value, str):
+                yield Problem(setting.name, f'{value!r} is not a string.')
+            if setting.type == 'float' and not isinstance(value, (int, float)):
+                yield Problem(setting.name, f'{value!r} is not a number.')
+            if setting.type == 'int' and (type(value) is not int or not 0 <= value < 2**32):
+                yield Problem(setting.name, f'{value!r} is not a whole number from 0 to 4294967295.')

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from rolecall import errors
-from rolecall.errors import ConfigError, Problem
 from rolecall.sources.datasets.rows import Row, Rows
 
 Progress: TypeAlias = Callable[[int, 'int | None'], None]
@@ -74,54 +73,3 @@ class Retriever(Protocol):
         Raises before the first row if the settings do not fit the training set. `progress` receives the number of
         rows done and the total: test rows, plus training rows where they are indexed.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class RetrieverSettings:
-    """Settings common to all retrievers, with type checks for numbers and strings."""
-
-    ice_separator: str = field(default='\n', kw_only=True)
-    ice_eos_token: str = field(default='\n', kw_only=True)
-    fixed: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        problems = tuple(self.problems())
-        if problems:
-            raise ConfigError(problems)
-
-    def problems(self) -> Iterator[Problem]:
-        """Problems that can be found without data."""
-        for setting in fields(self):
-            value = getattr(self, setting.name)
-            if setting.type == 'str' and not isinstance(value, str):
-                yield Problem(setting.name, f'{value!r} is not a string.')
-            if setting.type == 'float' and not isinstance(value, (int, float)):
-                yield Problem(setting.name, f'{value!r} is not a number.')
-            if setting.type == 'int' and (type(value) is not int or not 0 <= value < 2**32):
-                yield Problem(setting.name, f'{value!r} is not a whole number from 0 to 4294967295.')
-
-
-def pick_nothing(test: Iterable[Row], progress: Progress | None) -> Iterator[Picked]:
-    """Yield an empty `Picked` for every test row."""
-    nothing = Picked(())
-    return ProgressCounter(progress, test).track(nothing for _ in test)
-
-
-class ProgressCounter:
-    """Count finished rows and report progress; the total is None if any part has no length."""
-
-    def __init__(self, progress: Progress | None, *parts: Iterable[Any]) -> None:
-        self.progress = progress
-        self.done = 0
-        sizes = [len(part) for part in parts if isinstance(part, Sized)]
-        self.total = sum(sizes) if len(sizes) == len(parts) else None
-
-    def add(self, amount: int = 1) -> None:
-        self.done += amount
-        if self.progress is not None and amount:
-            self.progress(self.done, self.total)
-
-    def track(self, picks: Iterable[Picked]) -> Iterator[Picked]:
-        for picked in picks:
-            self.add()
-            yield picked

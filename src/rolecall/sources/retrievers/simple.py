@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.sources.datasets.rows import Row, Rows
-from rolecall.sources.retrievers.pool import Pool
-from rolecall.sources.retrievers.retriever import (
-    ColumnReader,
-    Picked,
-    Progress,
-    ProgressCounter,
-    RetrieverSettings,
-    import_extra,
-    pick_nothing,
-)
+from rolecall.sources.datasets.rows import Row
+from rolecall.sources.retrievers.pool import Pool, ProgressCounter, RetrieverSettings
+from rolecall.sources.retrievers.retriever import Picked, import_extra
 from rolecall.strings import count_noun
 
 
@@ -31,19 +23,8 @@ class ZeroRetriever(RetrieverSettings):
     """
 
     ice_eos_token: str = ''
-    ice_num: ClassVar[int] = 0
+    ice_num: int = field(default=0, init=False, repr=False)
     fixed: ClassVar[bool] = True
-
-    def retrieve(
-        self,
-        train: Rows,
-        test: Iterable[Row],
-        *,
-        reader: ColumnReader,
-        same_split: bool = False,
-        progress: Progress | None = None,
-    ) -> Iterator[Picked]:
-        return pick_nothing(test, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +54,8 @@ class FixKRetriever(RetrieverSettings):
         else:
             yield from check_ice_num(self.ice_num, len(ids), 'fix_id_list')
 
-    def retrieve(
-        self,
-        train: Rows,
-        test: Iterable[Row],
-        *,
-        reader: ColumnReader,
-        same_split: bool = False,
-        progress: Progress | None = None,
-    ) -> Iterator[Picked]:
-        size = len(train)
+    def check_pool(self, pool: Pool) -> None:
+        size = len(pool.train)
         outside = [index for index in self.fix_id_list if not 0 <= index < size]
         if outside:
             raise ConfigError(
@@ -92,10 +65,10 @@ class FixKRetriever(RetrieverSettings):
                     f'Rows are numbered from 0 to {size - 1}.' if size else '',
                 )
             )
-        pool = Pool(train, reader, same_split)
-        return ProgressCounter(progress, test).track(
-            pool.pick_the_same(self.fix_id_list, lambda: self.substitutes(size), test)
-        )
+
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
+        picks = pool.pick_the_same(self.fix_id_list, lambda: self.substitutes(len(pool.train)), test)
+        return meter.track(picks)
 
     def substitutes(self, size: int) -> Iterator[int]:
         fixed = set(self.fix_id_list)
@@ -110,21 +83,11 @@ class RandomRetriever(RetrieverSettings):
     ice_num: int = 1
     seed: int = 43
 
-    def retrieve(
-        self,
-        train: Rows,
-        test: Iterable[Row],
-        *,
-        reader: ColumnReader,
-        same_split: bool = False,
-        progress: Progress | None = None,
-    ) -> Iterator[Picked]:
-        pool = Pool(train, reader, same_split)
-        pool.require_rows(self.ice_num)
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
         # The legacy generator is frozen by numpy, and its draws are those of the reference.
         generator = import_extra('numpy', purpose='to draw examples at random').random.RandomState(self.seed)
-        return ProgressCounter(progress, test).track(
-            pool.pick(map(int, generator.permutation(len(train))), self.ice_num, position, row)
+        return meter.track(
+            pool.pick(map(int, generator.permutation(len(pool.train))), self.ice_num, position, row)
             for position, row in enumerate(test)
         )
 
@@ -148,19 +111,12 @@ class SlidingWindowRetriever(RetrieverSettings):
         yield from RetrieverSettings.problems(self)
         yield from check_ice_num(self.ice_num, self.k, 'k')
 
-    def retrieve(
-        self,
-        train: Rows,
-        test: Iterable[Row],
-        *,
-        reader: ColumnReader,
-        same_split: bool = False,
-        progress: Progress | None = None,
-    ) -> Iterator[Picked]:
-        pool = Pool(train, reader, same_split)
+    def check_pool(self, pool: Pool) -> None:
         pool.require_rows(self.k, name='k')
-        return ProgressCounter(progress, test).track(
-            nearest_last(pool.pick(rows_before(position, len(train)), self.k, position, row))
+
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
+        return meter.track(
+            nearest_last(pool.pick(rows_before(position, len(pool.train)), self.k, position, row))
             for position, row in enumerate(test)
         )
 

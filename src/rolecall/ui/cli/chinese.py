@@ -19,6 +19,41 @@ _EXIT_CODES_ZH = """退出码:
   130  被中断
   141  管道断开：读取方关闭了输出"""
 
+_BENCH = {
+    'measure how fast a server answers': '测量服务的响应速度',
+    'Load a server with the prompts of a config, of rows, or of an exact number of tokens; measure time to first '
+    'token, time per output token, inter-token latency, end-to-end latency, throughput and goodput at each level.': (
+        '用配置、数据文件或指定 token 数的提示词对服务加压，逐级测量首 token 时延、每 token 时延、token 间时延、'
+        '端到端时延、吞吐量和有效吞吐量。'
+    ),
+    'how the server is loaded': '如何对服务加压',
+    'requests as they were recorded': '按记录的时间发送请求',
+    'histograms and curves': '直方图和曲线',
+    'benchmarks: slower by 5 %?': '性能测试：是否慢了 5 %？',
+    'conversations at once, a level each (default: 1 2 4 8 16); with --rate, the most of them': (
+        '同时进行的对话数，每个值一级（默认：1 2 4 8 16）；与 --rate 同用时为上限'
+    ),
+    'conversations started per second, a level each': '每秒开始的对话数，每个值一级',
+    'poisson, constant, or a FILE with a column `timestamp` (seconds or dates), and lengths if it has them; --rate '
+    'rescales it': 'poisson、constant，或含 `timestamp` 列（秒或日期，可带长度）的文件；--rate 调整其速率',
+    'conversations per level (default: 10 per place, at least 100)': '每级的对话数（默认：每个并发 10 个，至少 100）',
+    'start nothing after this long in a level': '每级超过这么久后不再开始新对话',
+    'conversations before the first level, not measured': '第一级之前的预热对话数，不计入测量',
+    'made-up prompts of exactly N tokens instead of rows': '用恰好 N 个 token 的合成提示词代替数据行',
+    'replies of exactly N tokens (vLLM, SGLang: ignore_eos)': '回复恰好 N 个 token（vLLM、SGLang：ignore_eos）',
+    'off: every prompt begins differently; on: made-up prompts share their first half, rows stay as they are': (
+        'off：每个提示词开头都不同；on：合成提示词的前一半相同，数据行保持原样'
+    ),
+    'whole replies: end-to-end times only': '不使用流式：只有端到端时延',
+    'count requests within these limits, in ms: ttft:200 tpot:50 e2el:5000': (
+        '统计在这些限制内的请求，单位毫秒：ttft:200 tpot:50 e2el:5000'
+    ),
+    'a reply with a longer gap is counted as stalled, not measured': '间隔更长的回复计为停顿，不参与测量',
+    'processes that send, if one core is too few': '发送请求的进程数，一个核不够时使用',
+    'directory of the result (default: bench/NAME)': '结果目录（默认：bench/名称）',
+    'show no progress': '不显示进度',
+}
+
 _COMMANDS = {
     'Write the exact prompt every model receives, inspect it, lint it, run it, and score it.': (
         '写出每个模型收到的确切提示词，查看、检查、运行并评分。'
@@ -49,6 +84,21 @@ _COMMANDS = {
     'only this model': '只显示这个模型',
     'show the scores of a run': '显示一次运行的分数',
     'compare two runs, row by row': '逐行比较两次运行',
+    'say why two numbers differ, cause by cause': '逐个原因说明两个分数为什么不同',
+    'Say why two scores differ. Stored replies are read and scored as on the other side, so reader, metric, '
+    'denominator, rows, failures and cut answers get their exact share without a model. A and B are run '
+    'directories, logs of lm-eval, Inspect, OpenCompass or AISBench, configs, or a published number.': (
+        '说明两个分数为什么不同。已保存的回复按另一方的方式读取和评分，因此答案读取、指标、分母、样本、失败和被截断的回复无需调用模型就能得到各自的确切份额。'
+        'A 和 B 可以是运行目录、lm-eval、Inspect、OpenCompass 或 AISBench 的日志、配置文件，或已发表的分数。'
+    ),
+    'a run, a log, a config or a number': '运行目录、日志、配置文件或一个分数',
+    'what it is compared with': '与之比较的对象',
+    'configs of runs whose readers or metrics are code of their own: one for both sides, or one each': (
+        '答案读取或指标使用自定义代码的运行的配置文件：双方共用一个，或各给一个'
+    ),
+    'changed rows shown per cause (default: 3)': '每个原因显示多少条变化的样本（默认 3）',
+    'print one JSON object per dataset × model': '每个数据集 × 模型打印一个 JSON 对象',
+    'write a page with the waterfall and the rows behind it': '写出一个页面，含瀑布图及其背后的样本',
     'put the runs of several processes together': '合并多个进程的运行结果',
     'open a log of another harness as a run': '把其他评测框架的日志作为一次运行打开',
     'check this machine, or a run directory for damage': '检查本机环境，或检查运行目录是否损坏',
@@ -58,9 +108,7 @@ _COMMANDS = {
     'download and fine-tune local models': '下载和微调本地模型',
     'show configs, and list what they can name': '显示配置，并列出其中可用的名称',
     'list the parts that a config can name': '列出配置中可以使用的组件名称',
-    'list, merge and complete run directories, or import logs of other harnesses': (
-        '列出、合并、补全运行目录，或导入其他评测框架的日志'
-    ),
+    'work with run directories, or import logs of other harnesses': ('处理运行目录，或导入其他评测框架的日志'),
     'print a JSON schema of configs, for editors': '输出配置的 JSON Schema，供编辑器使用',
     'print a completion script for a shell': '输出 shell 的自动补全脚本',
 }
@@ -110,7 +158,6 @@ _VIEW = {
     'only this label': '只显示这个标签',
     'only this turn of a dialogue, from 0': '只显示多轮对话的这一轮，从 0 开始',
     "the model's earlier replies: a JSON list, or one reply per line": '模型之前的回复：JSON 列表，或每行一条',
-    "the judge's requests about the answers": '为评判回答而发给裁判模型的请求',
     'two models, two datasets, or two config files': '两个模型、两个数据集或两个配置文件',
     'make whitespace and special tokens visible': '显示空白字符和特殊 token',
     'token ids and boundaries, counts, and whether they fit': 'token 编号与边界、数量，以及是否放得下',
@@ -175,9 +222,28 @@ _RUN = {
         '评测集名称、配置文件，或配合 --template 或 --choices 的数据文件'
     ),
     'run directory (default: runs/NAME_OF_CONFIG)': '运行目录（默认：runs/配置名）',
+    'N rows of each dataset, drawn at random; datasets of a group share N': (
+        '从每个数据集随机抽取 N 行；同组的数据集共用 N'
+    ),
+    'another draw of rows for --sample and --until': '为 --sample 和 --until 另抽一批行',
+    'ask in random order and stop as soon as the models are told apart (decided), or every score is known to so many '
+    'points (±2)': '按随机顺序提问，一旦能区分各模型（decided）或每个分数的误差小于给定分值（±2）就停止',
+    'end between rows before more than this is spent': '在花费超过此数之前，于两行之间结束',
+    'end between rows before more tokens are used': '在用掉更多 token 之前，于两行之间结束',
+    'end between rows after this time': '到此时间后，于两行之间结束',
+    'pause a run under way, or change its concurrency': '暂停正在进行的运行，或改变其并发数',
+    'Tell a run under way what is wanted of it. It looks between rows; rows under way are finished.': (
+        '告诉正在进行的运行要做什么。它在两行之间查看；已开始的行会完成。'
+    ),
+    'what it answered is kept': '已有的回答会保留',
+    'the run directory': '运行目录',
+    'start no further rows': '不再开始新的行',
+    'go on': '继续',
+    'requests to each model under way at once, at most': '每个模型同时进行的请求数上限',
+    'do not ask this model any more': '不再询问此模型',
     'only the first N rows of each dataset': '每个数据集只用前 N 行',
-    'resend rows with these outcomes: failed, too_long, filtered, thinking_exhausted, unparsed': (
-        '重新发送具有这些结果的数据行：failed、too_long、filtered、thinking_exhausted、unparsed'
+    'resend rows with these outcomes: failed, too_long, truncated_by_server, filtered, thinking_exhausted, unparsed': (
+        '重新发送具有这些结果的数据行：failed、too_long、truncated_by_server、filtered、thinking_exhausted、unparsed'
     ),
     'run what can run; report at the end what could not, and exit with 1': (
         '能运行的先运行；最后报告不能运行的，退出码为 1'
@@ -200,6 +266,9 @@ _RUN = {
 _BATCHES = {
     'fetch the answers of a run that was submitted as batches': '取回以批处理方式提交的运行的回答',
     'submit batches; rolecall runs collect fetches them': '以批处理方式提交；用 rolecall runs collect 取回',
+    'stream replies to keep the time to first token, while that takes under a twentieth of a core': (
+        '以流式接收回复并记录首 token 时延；占用超过一个核的二十分之一时改为非流式'
+    ),
     'submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit': (
         '提交到服务器的批处理接口（OpenAI、Anthropic），按批处理价格计费，然后退出'
     ),
@@ -230,7 +299,14 @@ _RESULTS = {
         '显示一次运行的分数和置信区间，或连同每一行写成 HTML 页面。'
     ),
     'a run directory': '运行目录',
+    'a run directory, or that of a benchmark': '运行目录或性能测试目录',
     'write a self-contained page with plots and every row': '写出自包含的页面，含图表和每一行',
+    'scores by columns of the rows, by length, answer_position or class: difficulty,length,class': (
+        '按数据行的列、长度（length）、答案位置（answer_position）或类别（class）给出分数：difficulty,length,class'
+    ),
+    'scores by columns of the rows, by length, answer_position or class: language,difficulty': (
+        '按数据行的列、长度（length）、答案位置（answer_position）或类别（class）给出分数：language,difficulty'
+    ),
     'print Markdown tables': '输出 Markdown 表格',
     'print one line per score': '每个分数输出一行',
     'open the page in a browser (default file: RUN/report.html)': '在浏览器中打开页面（默认文件：RUN/report.html）',
@@ -251,7 +327,9 @@ _RESULTS = {
     'changed rows shown per dataset (default: 10)': '每个数据集显示的变化行数（默认：10）',
     'print one JSON object': '输出一个 JSON 对象',
     'is RUN_B worse than RUN_A? Tell by the exit code': 'RUN_B 是否比 RUN_A 差？以退出码表示',
-    'a loss up to this is accepted (default: 2)': '可以接受的下降幅度（默认：2）',
+    'a loss up to this is accepted; of benchmarks, in percent (default: 2)': (
+        '可以接受的下降幅度；性能测试为百分比（默认：2）'
+    ),
     'print the verdicts as Markdown, for a pull request': '把结论输出为 Markdown，用于合并请求',
     'Merge run directories into one, each request and each row once. Exit code 1 if runs contradict each other.': (
         '把多个运行目录合并为一个，每个请求和每一行只保留一次。各次运行互相矛盾时退出码为 1。'
@@ -382,16 +460,14 @@ _TOOLS = {
     'List the parts that a config can name: built in, and from installed packages (see docs/plugins.md).': (
         '列出配置中可以使用的组件：内置的，以及来自已安装软件包的（见 docs/plugins.md）。'
     ),
-    'templates, retrievers, models, inferencers, metrics, postprocessors, datasets, lint_rules, meta_templates, '
-    'benchmarks': (
+    'templates, retrievers, models, inferencers, metrics, postprocessors, datasets, lint_rules, judges, '
+    'meta_templates, benchmarks': (
         'templates（提示词模板）、retrievers（检索器）、models（模型）、inferencers（推理器）、metrics（评估器）、'
-        'postprocessors（后处理）、datasets（数据集）、lint_rules（检查规则）、meta_templates（元模板）、'
+        'postprocessors（后处理）、datasets（数据集）、lint_rules（检查规则）、judges（评审）、meta_templates（元模板）、'
         'benchmarks（评测集）'
     ),
     'one JSON object per line': '每行输出一个 JSON 对象',
-    'List, merge and complete run directories, or import logs of other harnesses.': (
-        '列出、合并、补全运行目录，或导入其他评测框架的日志。'
-    ),
+    'Work with run directories, or import logs of other harnesses.': ('处理运行目录，或导入其他评测框架的日志。'),
     'show the prompt a prompter writes': '显示 Prompter 写出的提示词',
     'Show the prompt that a prompter of a Python file writes, and where every character comes from.': (
         '显示 Python 文件中的 Prompter 写出的提示词，以及每个字符的来源。'
@@ -415,6 +491,52 @@ _TOOLS = {
     '# in ~/.zshrc': '# 写在 ~/.zshrc 中',
     'the shell': 'shell 的名称',
 }
+_SCAN = {
+    'what sways the judges of the config': '探测配置中的评审模型会被什么左右',
+    'a model that judges answers, instead of a metric: correctness:openai/NAME (rolecall config list judges)': (
+        '用模型评判答案，代替指标：correctness:openai/NAME（见 rolecall config list judges）'
+    ),
+    "the judge's requests about the answers, and for a file of rows who judges: "
+    'a model that judges answers, instead of a metric: correctness:openai/NAME (rolecall config list judges)': (
+        '评审模型收到的请求；或用模型评判答案，代替指标：correctness:openai/NAME（见 rolecall config list judges）'
+    ),
+    'probe the judges instead of running the datasets: what sways them? With gold answers, or those of RUN': (
+        '不运行数据集，而是探测评审模型会被什么左右：用标准答案，或用 RUN 的答案'
+    ),
+    'find refusals, loops, cut replies and the like in a run': '找出运行中的拒答、循环、被截断等回复',
+    'Scan the replies of a run by rules, or have a model answer a yes/no question about them. Counts have 95 % '
+    'intervals by model and dataset; reports and the page show them, too.': (
+        '按规则扫描运行中的回复，或让模型回答关于它们的是非问题。计数按模型和数据集给出 95 % 区间；报告和网页也会显示。'
+    ),
+    'only these rules, by their first word': '只用这些规则（写第一个词）',
+    'a yes/no question about each reply, for --judge to answer': '关于每条回复的是非问题，由 --judge 回答',
+    'the model that answers --ask, e.g. openai/gpt-4.1': '回答 --ask 的模型，例如 openai/gpt-4.1',
+    'with --ask: at most N replies of each dataset and model, evenly spread (default: 100)': (
+        '配合 --ask：每个数据集与模型最多 N 条回复，均匀选取（默认 100）'
+    ),
+    'with --ask: print the plan and its price, and stop': '配合 --ask：只打印计划和价格',
+    'one JSON object per rule, dataset and model': '每条规则、数据集与模型一个 JSON 对象',
+}
+_LABELS = {
+    "add people's labels to a run, and correct its scores by them": '把人工标注加入一次运行，并据此校正分数',
+    'Join ratings and verdicts of people with the rows of a run, by row number or by content, and compare them with '
+    "the run's verdicts: agreement, kappa, precision and recall, and the score corrected for their errors. Without "
+    'FILE, the labels that the run has. Exit code 1 if a line of FILE fits no row.': (
+        '按行号或内容把人工评分和判定与一次运行的数据行对应起来，并与运行的判定比较：一致率、kappa、精确率与召回率，'
+        '以及校正误差后的分数。不给 FILE 时使用运行已有的标注。若 FILE 中有对应不上的行，退出码为 1。'
+    ),
+    'label rows in the page': '在页面中标注',
+    'CSV, JSONL, JSON or Parquet, or a run with labels': 'CSV、JSONL、JSON 或 Parquet 文件，或带标注的运行目录',
+    'columns with labels, one for each person': '标注所在的列，每人一列',
+    'the column that names the person': '标注者姓名所在的列',
+    'columns that say which row is meant': '用来确定数据行的列',
+    'ratings from LOW to HIGH become 0 to 1': '把 LOW 到 HIGH 的评分换算为 0 到 1',
+    'ratings from N on are correct, others wrong': '评分不低于 N 为正确，其余为错误',
+    'what X means: 1=win,2=loss,0=tie': 'X 的含义，例如 1=win,2=loss,0=tie',
+    'correct by the labels of another run with the same judge': '用同一裁判的另一次运行的标注来校正',
+    'print the N rows to label next, as CSV': '以 CSV 输出接下来最值得标注的 N 行',
+    'the calibrations as JSON, one a line': '以 JSON 输出校准结果，每行一个',
+}
 CHINESE: Mapping[str, str] = {
     **_COMMANDS,
     **_INIT,
@@ -422,9 +544,12 @@ CHINESE: Mapping[str, str] = {
     **_LINT,
     **_RUN,
     **_BATCHES,
+    **_BENCH,
     **_RESULTS,
+    **_SCAN,
     **_EXPORT,
     **_TUNE,
+    **_LABELS,
     **_TOOLS,
 }
 """Each English text of the help with its Chinese one."""

@@ -23,7 +23,6 @@ MESSAGES: Mapping[str, str] = {
     'shows prompts and has no model to ask. Use {} with view, lint or export; --model asks a model.': (
         '只用于查看提示词，没有可调用的模型。请在 view、lint 或 export 中使用 {}；--model 指定要调用的模型。'
     ),
-    'limit must be at least 1, got {}.': 'limit 不能小于 1，得到 {}。',
     'expected a whole number of at least 1, got {}.': '需要不小于 1 的整数，得到 {}。',
     'expected a non-negative integer, got {}.': '需要非负整数，得到 {}。',
     'expected a number of at least 0, got {}.': '需要不小于 0 的数，得到 {}。',
@@ -180,6 +179,8 @@ FACTS: Mapping[str, str] = {
     '# filtered': '# 行被过滤',
     '# too_long': '# 行过长',
     '# too long': '# 行过长',
+    '# truncated_by_server': '# 行被服务器截断',
+    '# truncated by the server': '# 行被服务器截断',
     '# thinking_exhausted': '# 行思考超限',
     '# thinking exhausted': '# 行思考超限',
     '# not scored': '# 行未评分',
@@ -243,6 +244,7 @@ HEADS: Mapping[str, str] = {
     'failed': '失败',
     'filtered': '被过滤',
     'too long': '过长',
+    'truncated by the server': '被服务器截断',
     'thinking exhausted': '思考超限',
 }
 """Heads, titles and fixed words of tables."""

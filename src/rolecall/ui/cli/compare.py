@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.ui.cli.languages import console_language, translate_message
 from rolecall.ui.cli.options import declare_command, whole_number
-from rolecall.ui.cli.report import note_damage
+from rolecall.ui.cli.report import add_slices_option, note_damage
+
+if TYPE_CHECKING:
+    from rolecall.insight.gate import GateResult
+    from rolecall.runs.store.run_reader import RunReader
 
 
 def add_compare(commands: Any) -> None:
@@ -23,6 +27,7 @@ def add_compare(commands: Any) -> None:
         '  rolecall compare runs/old runs/new\n  rolecall compare runs/new --models small large\n'
         '  rolecall compare runs/old runs/new --json | jq .differences\n'
         '  rolecall compare runs/main runs/branch --gate --margin 2\n'
+        '  rolecall compare bench/main bench/branch --gate --margin 5      benchmarks: slower by 5 %?\n'
         '  rolecall compare runs/main runs/branch --gate --markdown >> $GITHUB_STEP_SUMMARY\n\n'
         'exit codes with --gate: 0 not worse, 1 worse, 3 too few rows to tell, or not measured',
     )
@@ -35,11 +40,16 @@ def add_compare(commands: Any) -> None:
     parser.add_argument(
         '--flips', metavar='N', type=whole_number, default=10, help='changed rows shown per dataset (default: 10)'
     )
+    add_slices_option(parser, 'language,difficulty')
     parser.add_argument('--json', action='store_true', help='print one JSON object')
     gate = parser.add_argument_group('in continuous integration')
     gate.add_argument('--gate', action='store_true', help='is RUN_B worse than RUN_A? Tell by the exit code')
     gate.add_argument(
-        '--margin', metavar='POINTS', type=_margin, default=2.0, help='a loss up to this is accepted (default: 2)'
+        '--margin',
+        metavar='POINTS',
+        type=_margin,
+        default=2.0,
+        help='a loss up to this is accepted; of benchmarks, in percent (default: 2)',
     )
     gate.add_argument('--markdown', action='store_true', help='print the verdicts as Markdown, for a pull request')
 
@@ -57,6 +67,7 @@ def _margin(text: str) -> float:
 def _compare(arguments: argparse.Namespace) -> int:
     from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.comparison import compare_runs, comparison_as_json
+    from rolecall.runs.serving.bench_files import is_bench
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report import RunSource, StoredRun
     from rolecall.ui.report.comparison_view import print_comparison
@@ -66,6 +77,8 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise ConfigError(Problem('--markdown', 'applies to --gate.'))
     if arguments.right is None and arguments.models is None:
         raise ConfigError(Problem('RUN_B', 'give a second run, or two models of the first with --models.'))
+    if is_bench(arguments.left):
+        return _compare_benches(arguments)
     with RunReader(arguments.left) as first, RunReader(arguments.right or arguments.left) as second:
         first.refuse_if_nothing_is_whole()
         second.refuse_if_nothing_is_whole()
@@ -79,6 +92,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 
             if is_imported(first) or is_imported(second):
                 left = aligned = align_runs(first, second)
+        if arguments.by:
+            return _compare_slices(first, second, arguments)
         if arguments.gate:
             return _gate(left, right, arguments)
         comparison = compare_runs(left, right)
@@ -97,18 +112,56 @@ def _compare(arguments: argparse.Namespace) -> int:
 
                 for line in explain_differences(aligned, second):
                     print(wrap_for(sys.stdout, printable(line)))
+            changed = any({*difference.differing} - {'engine', 'tokenizer'} for difference in comparison.differences)
+            if arguments.right is not None and (changed or aligned is not None):
+                print(f'Why they differ: rolecall explain {arguments.left} {arguments.right}')
         for run in (left, right) if arguments.right else (left,):
             note_damage(run)
     return 0
 
 
+def _compare_slices(left: RunReader, right: RunReader, arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.insight.slices import compare_slices
+    from rolecall.strings import printable, wrap_for
+    from rolecall.ui.report.slice_tables import describe_changes
+
+    if arguments.models is not None:
+        raise ConfigError(Problem('--by', 'compares two runs.', 'Leave --models out.'))
+    changes = compare_slices(left, right, arguments.by)
+    if arguments.json:
+        print(json_line({'slices': [asdict(change) for change in changes]}))
+        return 0
+    for line in describe_changes(changes):
+        print(wrap_for(sys.stdout, printable(translate_message(line))))
+    return 0
+
+
+def _compare_benches(arguments: argparse.Namespace) -> int:
+    from rolecall.insight.bench_comparison import gate_benches
+    from rolecall.runs.serving.bench_files import StoredBench
+
+    if arguments.right is None:
+        raise ConfigError(Problem('RUN_B', 'give the directory of a second benchmark.'))
+    benches = [StoredBench.load(directory) for directory in (arguments.left, arguments.right)]
+    code = _print_verdicts(gate_benches(*benches, margin=arguments.margin), arguments)
+    return code if arguments.gate else 0
+
+
 def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
+    from rolecall.insight.gate import gate_runs
+
+    return _print_verdicts(gate_runs(left, right, margin=arguments.margin), arguments)
+
+
+def _print_verdicts(result: GateResult, arguments: argparse.Namespace) -> int:
     """Print the verdicts; the exit code is that of the worst."""
     from rolecall.experiment.previews.jsonl import json_line
-    from rolecall.insight.gate import gate_markdown, gate_runs
+    from rolecall.insight.gate import gate_markdown
     from rolecall.strings import printable, wrap_for
 
-    result = gate_runs(left, right, margin=arguments.margin)
     if arguments.json:
         print(json_line(result.as_json()))
     elif arguments.markdown:

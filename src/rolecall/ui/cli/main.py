@@ -17,8 +17,10 @@ from rolecall.ui.cli.options import EXIT_CODES, HelpFormatter, declare_group, fa
 from rolecall.ui.cli.streams import discard_stdout, prepare_streams
 
 _COMMANDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'web', 'doctor'), ()),
-    'runs': ('list', 'merge', 'collect', 'import'),
+    **dict.fromkeys(
+        ('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'explain', 'bench', 'web', 'doctor'), ()
+    ),
+    'runs': ('list', 'control', 'merge', 'collect', 'import', 'scan', 'label'),
     'export': ('requests', 'results', 'sft', 'mlflow'),
     'config': ('show', 'list', 'schema', 'prompter'),
     'model': ('pull', 'tune'),
@@ -26,7 +28,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """In the order of `--help`, groups with their members. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
 _GROUPS = {
-    'runs': 'list, merge and complete run directories, or import logs of other harnesses',
+    'runs': 'work with run directories, or import logs of other harnesses',
     'export': 'write requests, results or training data to a file',
     'config': 'show configs, and list what they can name',
     'model': 'download and fine-tune local models',
@@ -35,6 +37,7 @@ _MOVED = {
     'collect': 'runs collect',
     'merge': 'runs merge',
     'import': 'runs import',
+    'scan': 'runs scan',
     'tune': 'model tune',
     'models': 'model',
     'list': 'config list',

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rolecall.experiment.experiment import Experiment
 
+Options = TypeVar('Options')
 
 EXIT_CODES = """exit codes:
   0    success (lint: no findings that count; view --diff: no differences)
@@ -37,6 +39,10 @@ def print_note(note: str) -> None:
     from rolecall.ui.cli.languages import translate_message
 
     print(wrap_for(sys.stderr, f'rolecall: {printable(translate_message(note))}'), file=sys.stderr)
+
+
+SHOW_JUDGE = ''
+"""The value of `--judge` alone: the judge that the config names."""
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -96,15 +102,48 @@ def add_selection_options(parser: argparse.ArgumentParser, further: argparse._Ar
     )
 
 
-def add_source_options(parser: argparse.ArgumentParser, *, asks_models: bool = False) -> None:
-    """The options for files of rows, overrides of a config, and task files."""
-    rows = _add_rows_options(parser)
+def add_source_options(
+    parser: argparse.ArgumentParser, *, asks_models: bool = False, shows_judge: bool = False
+) -> None:
+    """The options for files of rows, overrides of a config, and task files.
+
+    With `shows_judge`, a bare `--judge` is allowed, and is `SHOW_JUDGE`.
+    """
+    rows = _add_rows_options(parser, shows_judge=shows_judge)
     _add_preview_models(rows, asks_models=asks_models)
     _add_override_options(parser)
     _add_task_options(parser)
 
 
-def _add_rows_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def declare_options(
+    options: type, parser: argparse.ArgumentParser, further: argparse._ArgumentGroup | None, everyday: Collection[str]
+) -> None:
+    """The options that a dataclass has for the command line: those of every day, and further ones."""
+    from dataclasses import fields
+
+    for option in fields(options):
+        if not option.metadata:
+            continue
+        argument = {'help': option.metadata['help'], 'default': option.default, **option.metadata['argument']}
+        if option.default is False:
+            argument['action'] = 'store_true'
+        elif 'int' in option.type:
+            argument.setdefault('type', positive_number)
+        elif 'float' in option.type:
+            argument.setdefault('type', float)
+        place = parser if further is None or option.name in everyday else further
+        place.add_argument(f'--{option.name.replace("_", "-")}', **argument)
+
+
+def read_options(options: type[Options], arguments: argparse.Namespace, **changes: Any) -> Options:
+    """The options of a dataclass as they were typed."""
+    from dataclasses import fields
+
+    typed = {option.name: getattr(arguments, option.name) for option in fields(options) if option.metadata}  # type: ignore[arg-type]
+    return options(**{**typed, **changes})
+
+
+def _add_rows_options(parser: argparse.ArgumentParser, *, shows_judge: bool) -> argparse._ArgumentGroup:
     rows = parser.add_argument_group('a file of rows instead of a config')
     rows.add_argument(
         '--template', metavar='TEXT', help=r"prompt for each row: '{question}\n{answer}'; \n is a line break"
@@ -118,6 +157,14 @@ def _add_rows_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
     )
     rows.add_argument(
         '--extract', metavar='NAME', help='how the answer is read from a reply (rolecall config list postprocessors)'
+    )
+    rows.add_argument(
+        '--judge',
+        metavar='RUBRIC:MODEL',
+        nargs='?' if shows_judge else None,
+        const=SHOW_JUDGE if shows_judge else None,
+        help=("the judge's requests about the answers, and for a file of rows who judges: " if shows_judge else '')
+        + 'a model that judges answers, instead of a metric: correctness:openai/NAME (rolecall config list judges)',
     )
     rows.add_argument(
         '--ask',
@@ -198,7 +245,7 @@ def _add_task_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def open_experiment(arguments: argparse.Namespace, path: str, *, asks_models: bool = False) -> Experiment:
+def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bool = False) -> Experiment:
     """Open the config, the file of rows, the task file or the benchmark that a command was given.
 
     A command that asks models gets the embedded one where none is given.
@@ -218,6 +265,7 @@ def open_experiment(arguments: argparse.Namespace, path: str, *, asks_models: bo
             choices=arguments.choices,
             metric=arguments.metric,
             extract=arguments.extract,
+            judge=arguments.judge or None,
             ask=arguments.ask,
             encoding=arguments.encoding,
             on_error=arguments.on_error,

@@ -11,6 +11,7 @@ from rolecall.ui.cli.languages import console_language, translate_message
 from rolecall.ui.cli.options import declare_command, fail, print_note
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rolecall.insight.run_source import RunSource
@@ -30,28 +31,35 @@ def add_report(commands: Any) -> None:
         '  rolecall report runs/first --markdown > scores.md',
     )
     parser.set_defaults(run=_report)
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    parser.add_argument('directory', metavar='RUN', help='a run directory, or that of a benchmark')
     format_ = parser.add_mutually_exclusive_group()
     format_.add_argument('--html', metavar='FILE', help='write a self-contained page with plots and every row')
     format_.add_argument('--markdown', action='store_true', help='print Markdown tables')
     format_.add_argument('--csv', action='store_true', help='print one line per score')
+    format_.add_argument('--json', action='store_true', help='print one JSON object')
     parser.add_argument(
         '--open', action='store_true', help='open the page in a browser (default file: RUN/report.html)'
     )
     parser.add_argument('--all', action='store_true', help='show the members of groups in the terminal, too')
+    add_slices_option(parser, 'difficulty,length,class')
     parser.add_argument('--prices', metavar='FILE', help='JSON of prices: {"model*": {"input": 2.5, "output": 10}}')
     parser.add_argument('--config', metavar='FILE', help="the run's config; colours prompts by origin in the page")
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    from rolecall.runs.serving.bench_files import is_bench
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report import StoredRun, report_csv, report_markdown
 
-    if arguments.open and (arguments.markdown or arguments.csv):
-        return fail('--open shows the page: leave out --markdown and --csv.')
+    if arguments.open and (arguments.markdown or arguments.csv or arguments.json):
+        return fail('--open shows the page: leave out --markdown, --csv and --json.')
+    if is_bench(arguments.directory):
+        return _report_bench(arguments)
+    if (arguments.by or arguments.json) and not (arguments.html or arguments.open):
+        return _report_slices(arguments)
     if arguments.html or arguments.open:
         target = arguments.html or os.path.join(arguments.directory, 'report.html')
-        code = _write_page(arguments.directory, target, arguments.config, arguments.prices)
+        code = _write_page(arguments.directory, target, arguments.config, arguments.prices, arguments.by)
         return _open_page(target) if arguments.open else code
     if not (arguments.markdown or arguments.csv):
         show_report(arguments.directory, everything=arguments.all, prices=arguments.prices)
@@ -63,6 +71,56 @@ def _report(arguments: argparse.Namespace) -> int:
         print((report_markdown if arguments.markdown else report_csv)(run, prices=prices), end='')
         note_damage(run)
     return 0
+
+
+def add_slices_option(parser: argparse.ArgumentParser, example: str) -> None:
+    """Declare `--by`."""
+    parser.add_argument(
+        '--by',
+        metavar='COLUMN,…',
+        type=lambda text: [column.strip() for column in text.split(',') if column.strip()],
+        default=[],
+        help=f'scores by columns of the rows, by length, answer_position or class: {example}',
+    )
+
+
+def _report_slices(arguments: argparse.Namespace) -> int:
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.ui.report.slice_tables import RunSlices, slices_terminal
+    from rolecall.ui.report.text_reports import tables_markdown
+    from rolecall.ui.views.terminal import make_console
+
+    with RunReader(arguments.directory) as archive:
+        archive.refuse_if_nothing_is_whole()
+        slices = RunSlices.of(archive, arguments.by)
+        if arguments.json:
+            scores = [card.to_record() for card in archive.scorecards()]
+            print(json_line({'scores': scores, **slices.as_json()}))
+        elif arguments.markdown or arguments.csv:
+            print(tables_markdown(slices.tables()) if arguments.markdown else slices.as_csv(), end='')
+        else:
+            slices_terminal(slices, make_console(sys.stdout, translate=console_language()))
+    return 0
+
+
+def _report_bench(arguments: argparse.Namespace) -> int:
+    from rolecall.runs.atomic import write_atomically
+    from rolecall.runs.serving.bench_files import StoredBench
+    from rolecall.ui.report.bench_text import bench_terminal
+    from rolecall.ui.views.terminal import make_console
+
+    stored = StoredBench.load(arguments.directory)
+    if not (arguments.html or arguments.open):
+        bench_terminal(stored, make_console(sys.stdout, translate=console_language()))
+        return 0
+    from rolecall.ui.report.bench_page import bench_html
+
+    target = arguments.html or os.path.join(arguments.directory, 'report.html')
+    with write_atomically(target) as part:
+        part.write_text(bench_html(stored), 'utf-8')
+    print(translate_message(f'Wrote {target}'), file=sys.stderr)
+    return _open_page(target) if arguments.open else 0
 
 
 def note_damage(run: RunSource) -> None:
@@ -102,18 +160,22 @@ def _open_page(target: str) -> int:
     return 0
 
 
-def _write_page(directory: str, target: str, config: str | None, prices: str | None) -> int:
+def _write_page(directory: str, target: str, config: str | None, prices: str | None, by: Sequence[str]) -> int:
     from rolecall.runs.atomic import write_atomically
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.strings import printable
     from rolecall.ui.report import ConfigPreviews, StoredRun
     from rolecall.ui.report.page import build_page
+    from rolecall.ui.report.slice_tables import RunSlices
 
     with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
         archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
         previews = ConfigPreviews(config) if config else ConfigPreviews.of_stored(archive.config())
-        report_page = build_page(run, previews=previews, prices=run.prices(_read_overrides(prices)))
+        slices = RunSlices.of(archive, by)
+        report_page = build_page(
+            run, previews=previews, prices=run.prices(_read_overrides(prices)), slices=list(slices.tables())
+        )
         page.writelines(report_page.parts)
     note_damage(run)
     if previews is not None and config:

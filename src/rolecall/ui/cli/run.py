@@ -16,10 +16,11 @@ from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
     declare_command,
+    declare_options,
     declare_replaced,
     open_experiment,
-    positive_number,
     print_note,
+    read_options,
 )
 from rolecall.ui.cli.report import show_report
 
@@ -47,6 +48,8 @@ _SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=)
 
 def add_run(commands: Any) -> None:
     """Declare `rolecall run`."""
+    from rolecall.runs.run_options import RunOptions
+
     parser = declare_command(
         commands,
         'run',
@@ -57,6 +60,7 @@ def add_run(commands: Any) -> None:
         '  rolecall run config.py --dry-run                      plan only: rows, tokens, price\n'
         '  rolecall run config.py --out runs/first --rerun failed\n'
         '  rolecall run config.py --batch                        submit batches; rolecall runs collect fetches them\n'
+        '  rolecall run config.py --probe                        what sways the judges of the config\n'
         "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --set datasets.*.n=3\n"
         "  rolecall run rows.csv --template '{question}\\n{answer}' --answer answer --metric exact --model smollm2\n"
         '  rolecall run rows.jsonl --choices A,B,C,D --answer label --model openai/gpt-4.1-mini --shots 5',
@@ -70,8 +74,15 @@ def add_run(commands: Any) -> None:
     )
     further = parser.add_argument_group('how the run is made')
     add_selection_options(parser, further)
-    _declare_options(parser, further)
+    declare_options(RunOptions, parser, further, _EVERYDAY)
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+    further.add_argument(
+        '--probe',
+        metavar='RUN',
+        nargs='?',
+        const='',
+        help='probe the judges instead of running the datasets: what sways them? With gold answers, or those of RUN',
+    )
     further.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
     further.add_argument('--save-config', metavar='FILE', help='write what is run as a config: .py, .yaml or .json')
     further.add_argument(
@@ -88,49 +99,24 @@ def add_run(commands: Any) -> None:
     add_source_options(parser, asks_models=True)
 
 
-def _declare_options(parser: argparse.ArgumentParser, further: argparse._ArgumentGroup) -> None:
-    """The options that `RunOptions` has for the command line: those of every day, and further ones."""
-    from dataclasses import fields
-
-    from rolecall.runs.run_options import RunOptions
-
-    for option in fields(RunOptions):
-        if not option.metadata:
-            continue
-        argument = {'help': option.metadata['help'], 'default': option.default, **option.metadata['argument']}
-        if option.default is False:
-            argument['action'] = 'store_true'
-        elif option.type == 'int | None':
-            argument['type'] = positive_number
-        place = parser if option.name in _EVERYDAY else further
-        place.add_argument(f'--{option.name.replace("_", "-")}', **argument)
-
-
-def _read_options(arguments: argparse.Namespace) -> RunOptions:
-    """The options of a run as they were typed, and as they follow from what was given."""
-    from dataclasses import fields
-
-    from rolecall.runs.run_options import RunOptions
-
-    typed = {option.name: getattr(arguments, option.name) for option in fields(RunOptions) if option.metadata}
-    return RunOptions(**{**typed, **read_places(arguments)})
-
-
 def _run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.runs import run_config
-    from rolecall.runs.versions import choose_version
+    from rolecall.runs.run_options import RunOptions
+    from rolecall.runs.versions import choose_version, describe_rows
     from rolecall.ui.views.run_progress import progress_for
 
-    options = _read_options(arguments)
+    options = read_options(RunOptions, arguments, **read_places(arguments))
     experiment = open_experiment(arguments, arguments.config, asks_models=True)
     if arguments.save_config:
         save_experiment(experiment, arguments.save_config, arguments.limit)
         print_note(f'wrote {arguments.save_config}: rolecall run {arguments.save_config} sends the same requests.')
+    if arguments.probe is not None:
+        return _probe(experiment, options, arguments)
     note = ''
     if arguments.out is None:
-        out, note = choose_version(experiment, Path('runs'), limit=options.limit)
+        out, note = choose_version(experiment, Path('runs'), rows=describe_rows(options))
     else:
         out = Path(arguments.out)
     shared_out = out
@@ -158,6 +144,28 @@ def _run(arguments: argparse.Namespace) -> int:
         config = f' --config {arguments.config}' if alone else ''
         _print_aside(f'Every row: rolecall report {out} --html report.html{config}')
     return summary.exit_code
+
+
+def _probe(experiment: Experiment, options: RunOptions, arguments: argparse.Namespace) -> int:
+    """Probe the judges of what was opened, and print what sways them."""
+    from contextlib import nullcontext
+    from pathlib import Path
+
+    from rolecall.insight.judge_probes import probe_judges
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.ui.report.terminal_report import print_counts
+    from rolecall.ui.views.run_progress import progress_for
+    from rolecall.ui.views.terminal import make_console
+
+    out = Path(options.out or Path('runs') / f'{experiment.name}-probe')
+    progress = progress_for(quiet=arguments.quiet, translate=translate_message)
+    with RunReader(arguments.probe) if arguments.probe else nullcontext() as answers:
+        summaries, counts = probe_judges(experiment, replace(options, out=out), answers=answers, listener=progress)
+    print_counts('judges', counts, make_console(sys.stdout))
+    for summary in summaries:  # that all answers of a probe are the same is no news
+        for line in _next_steps(replace(summary, reply_warnings=()), _repeat_command(out)):
+            _print_aside(line)
+    return max(summary.exit_code for summary in summaries)
 
 
 def _print_aside(line: str) -> None:
@@ -294,6 +302,8 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
     lines = [f'{model} could not be run: see above.' for model in summary.broken]
     if summary.broken:
         lines.append(f'Finished rows are kept; fix the problem and resume with: {again}')
+    if summary.ended:
+        lines.append(f'Not finished, {summary.ended}. Go on with a higher cap: {again}')
     if failed := summary.outcomes.get('failed'):
         lines += _describe_reasons(summary)
         lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')

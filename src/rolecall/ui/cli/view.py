@@ -53,7 +53,6 @@ def add_view(commands: Any) -> None:
     parser.add_argument(
         '--replies', metavar='FILE', help="the model's earlier replies: a JSON list, or one reply per line"
     )
-    parser.add_argument('--judge', action='store_true', help="the judge's requests about the answers")
     parser.add_argument('--diff', nargs=2, metavar=('A', 'B'), help='two models, two datasets, or two config files')
     parser.add_argument('--whitespace', action='store_true', help='make whitespace and special tokens visible')
     parser.add_argument('--tokens', action='store_true', help='token ids and boundaries, counts, and whether they fit')
@@ -62,7 +61,7 @@ def add_view(commands: Any) -> None:
     shape.add_argument('--json', action='store_true', help='print one JSON object per line')
     shape.add_argument('--plain', action='store_true', help='print lines without colour (the default in a pipe)')
     shape.add_argument('--color', action='store_true', help='use colour even in a pipe')
-    add_source_options(parser)
+    add_source_options(parser, shows_judge=True)
 
 
 def _view(arguments: argparse.Namespace) -> int:
@@ -75,7 +74,7 @@ def _view(arguments: argparse.Namespace) -> int:
         label=arguments.label,
         turn=arguments.turn,
         replies=read_replies(arguments.replies) if arguments.replies else None,
-        judge=arguments.judge,
+        judge=arguments.judge is not None,
     )
     if arguments.diff:
         return _diff(arguments, query)

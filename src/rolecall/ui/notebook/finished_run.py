@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rolecall.errors import ConfigError, Problem, import_extra
+from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scorecard import HEADLINE, Scorecard
 from rolecall.strings import count_noun
 from rolecall.ui.views.run_progress import score_line
+
+if TYPE_CHECKING:
+    from rolecall.insight.calibration import Calibration
+    from rolecall.insight.label_files import LabelColumns
+    from rolecall.insight.slices import Slice
 
 _ROW_COLUMNS = ('dataset', 'model', 'row', 'outcome', 'reason', 'prediction', 'extracted', 'gold', 'score', 'correct')
 _MORE_COLUMNS = ('input_tokens', 'output_tokens', 'seconds', 'fingerprint')
@@ -100,16 +107,40 @@ class FinishedRun:
             return list(reader.results(dataset, model))
 
     def to_pandas(self, dataset: str | None = None, model: str | None = None) -> Any:
-        """The rows as a pandas frame: outcome, prediction, gold answer, score, reply, tokens."""
-        records = [
-            {
-                **{name: getattr(result, name) for name in (*_ROW_COLUMNS, *_MORE_COLUMNS)},
-                'reply': '\n'.join(result.replies),
-            }
-            for result in self.results(dataset, model)
-        ]
-        columns = [*_ROW_COLUMNS, 'reply', *_MORE_COLUMNS]
-        return import_extra('pandas', **_PANDAS).DataFrame(records, columns=columns)
+        """The rows as a pandas frame: outcome, prediction, gold answer, score, reply, tokens, the dataset's columns.
+
+        A column of the dataset that is called like one of these has `row_` in front.
+        """
+        columns = dict.fromkeys((*_ROW_COLUMNS, 'reply', *_MORE_COLUMNS))
+        records = []
+        with RunReader(self.out) as reader:
+            for result in reader.results(dataset, model):
+                record = {name: getattr(result, name) for name in (*_ROW_COLUMNS, *_MORE_COLUMNS)}
+                record['reply'] = '\n'.join(result.replies)
+                for name, value in reader.fields(result.dataset, result.row).items():
+                    record[f'row_{name}' if name in record else name] = value
+                columns |= dict.fromkeys(record)
+                records.append(record)
+        return import_extra('pandas', **_PANDAS).DataFrame(records, columns=list(columns))
+
+    def slices(self, *by: str) -> list[Slice]:
+        """The scores by columns of the rows, by `length` or by `answer_position`."""
+        from rolecall.insight.slices import slice_run
+
+        with RunReader(self.out) as reader:
+            return slice_run(reader, by)
+
+    def label(self, labels: Any = None, columns: LabelColumns | None = None) -> list[Calibration]:
+        """Add people's labels (a frame, records, a file or a run) and give the scores corrected by all labels."""
+        from rolecall.insight.calibration import calibrate
+        from rolecall.insight.label_files import join_labels
+
+        if labels is not None:
+            joined = join_labels(self.out, labels, columns)
+            if joined.problems:
+                warnings.warn('\n'.join(joined.lines()), stacklevel=2)
+        with RunReader(self.out) as reader:
+            return calibrate(reader)
 
     def report(self, path: str | Path = 'report.html') -> Path:
         """Write the report as one HTML page."""
@@ -144,6 +175,13 @@ def _cells(card: Scorecard) -> Iterator[str]:
     yield '' if card.low is None or card.high is None else f'{card.low:.2f} – {card.high:.2f}'
     yield f'{card.scored:,} of {card.total:,}'
     yield ', '.join(f'{count:,} {outcome}' for outcome, count in card.outcomes.items() if outcome != 'ok')
+
+
+def open_run(directory: str | Path) -> FinishedRun:
+    """A run that is on disk, as `rolecall.run` returns it."""
+    with RunReader(directory) as reader:
+        reader.refuse_if_nothing_is_whole()
+        return FinishedRun(RunSummary(Path(directory), RunPlan(()), tuple(reader.scorecards())))
 
 
 def _table(heads: Sequence[str], rows: Iterator[Iterator[str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from rolecall.experiment.opening.rows_config import RowsOptions
 from rolecall.experiment.opening.source import SourceOptions, list_models
 from rolecall.models.model_names import ModelName
 from rolecall.runs import RunOptions, run_config
-from rolecall.runs.versions import choose_version
+from rolecall.runs.versions import choose_version, describe_rows
 from rolecall.ui.notebook.finished_run import FinishedRun
 from rolecall.ui.notebook.notebook_progress import choose_progress
 
@@ -45,6 +46,12 @@ def run(
     download: bool = False,
     dataset: str | None = None,
     limit: int | None = None,
+    sample: int | None = None,
+    sample_seed: int = 0,
+    until: str | None = None,
+    max_cost: float | None = None,
+    max_total_tokens: int | None = None,
+    max_minutes: float | None = None,
     out: str | Path | None = None,
     rerun: str | Sequence[str] = (),
     force: bool = False,
@@ -102,16 +109,21 @@ def run(
     progress = choose_progress(quiet=quiet)
     for note in experiment.notes:
         progress.on_message(note)
-    if out is None:
-        out, note = choose_version(experiment, Path('runs'), limit=limit)
-        if note:
-            progress.on_message(note)
     run_options = RunOptions(
-        out=out,
         limit=limit,
+        sample=sample,
+        sample_seed=sample_seed,
+        until=until,
+        max_cost=max_cost,
+        max_total_tokens=max_total_tokens,
+        max_minutes=max_minutes,
         dataset=dataset,
         rerun=rerun,
         keep_going=keep_going,
         force=force,
     )
-    return FinishedRun(run_config(experiment, run_options, progress=progress))
+    if out is None:
+        out, note = choose_version(experiment, Path('runs'), rows=describe_rows(run_options))
+        if note:
+            progress.on_message(note)
+    return FinishedRun(run_config(experiment, replace(run_options, out=out), progress=progress))

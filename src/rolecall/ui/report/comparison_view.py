@@ -15,7 +15,7 @@ from rolecall.experiment.previews.differences import Change, Pieces
 from rolecall.insight.comparison import Comparison, Difference, Flip, prompt_changes
 from rolecall.insight.run_source import RunSource
 from rolecall.runs.store.results import Result
-from rolecall.strings import count_noun, printable
+from rolecall.strings import count_noun, join_words, printable
 from rolecall.ui.report.counts import verdict_of
 
 _FLIPS = 10
@@ -75,6 +75,8 @@ def _describe_left_out(diff: Difference) -> Iterator[str]:
     if diff.different_requests:
         compared = count_noun(diff.rows, what)
         yield f'{diff.different_requests:,} of {compared} sent differently (prompt, sampling or model)'
+    if diff.differing:
+        yield f'other {join_words(diff.differing)}'
 
 
 def _row_noun(diff: Difference) -> str:

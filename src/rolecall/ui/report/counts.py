@@ -95,6 +95,8 @@ class RunCounts:
             self._measure('prompt tokens', pair, result.input_tokens)
             self._measure('answer tokens', pair, result.output_tokens)
             self._measure('seconds', pair, result.seconds)
+            self._measure('seconds to first token', pair, result.first_token_seconds)
+            self._measure('milliseconds per output token', pair, _per_token(result))
         self._add_usage(pair, result)
         self._add_score(result.dataset, result.model, result.row, result.score, result.correct, result.cluster)
 
@@ -176,6 +178,14 @@ class RunCounts:
     def _measure(self, name: str, pair: Pair, value: float | None) -> None:
         if isinstance(value, (int, float)) and math.isfinite(value):
             self.measures.setdefault(name, {}).setdefault(pair, array('d')).append(value)
+
+
+def _per_token(result: Result) -> float | None:
+    """The milliseconds between the tokens of one streamed reply."""
+    first, seconds, tokens = result.first_token_seconds, result.seconds, result.output_tokens or 0
+    if first is None or seconds is None or tokens < 2 or len(result.fingerprints) != 1:
+        return None
+    return 1e3 * (seconds - first) / (tokens - 1)
 
 
 UNFINISHED = 'not finished'

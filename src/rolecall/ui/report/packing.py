@@ -13,17 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rolecall.core.prompts.pieces import Origin
+from rolecall.core.prompts.pieces import Origin, label_of
 from rolecall.core.render.spans import Span
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.experiment.previews.blocks import blocks_of, is_messages
-from rolecall.experiment.previews.visible import shorten_media
+from rolecall.experiment.previews.blocks import blocks_of, is_messages, shorten_media
 from rolecall.insight.run_source import SentRequest
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.report.counts import VERDICTS, Pair, verdict_of
 from rolecall.ui.report.score_text import OUTCOMES
-from rolecall.ui.views.looks import groups_in, label_of, style_of
+from rolecall.ui.views.looks import groups_in, style_of
 
 _UNSAFE = re.compile('[<>&\u2028\u2029\ud800-\udfff]')
 _PARAGRAPH = re.compile(r'.+?(?:\n\n+|\Z)', re.DOTALL)

@@ -20,13 +20,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from rolecall._version import __version__
+from rolecall.insight.kept_counts import ProbeCount, ScanCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
 from rolecall.insight.run_source import (
     Previews,
     RunSource,
     find_batched,
+    find_counts,
     find_notices,
-    find_wordings,
+    find_parts,
     judge_requests,
     requests_sent,
 )
@@ -57,6 +59,7 @@ from rolecall.ui.report.score_text import (
     denominator,
     describe_extraction,
     describe_judges,
+    describe_servers,
     digits_of,
     further_numbers,
     grid_of,
@@ -64,7 +67,9 @@ from rolecall.ui.report.score_text import (
     left_out,
     score,
 )
+from rolecall.ui.report.slice_tables import SliceTable
 from rolecall.ui.report.times import TIME_HEADS, list_times
+from rolecall.ui.report.tradeoffs import tradeoff_plots
 from rolecall.ui.report.usage import usage_table
 from rolecall.ui.views.looks import LOOKS
 
@@ -73,7 +78,10 @@ _LEAST_SHARE = 100_000
 _MOST_ROWS, _FEWEST_ROWS = 10_000, 50
 """Rows shown of a run, and at least of each dataset × model."""
 _REASONS = 50
-_MEASURES = (('prompt tokens', 'prompt characters'), ('answer tokens', 'answer characters'), ('seconds',))
+_MEASURES = (
+    *(('prompt tokens', 'prompt characters'), ('answer tokens', 'answer characters'), ('seconds',)),
+    *(('seconds to first token',), ('milliseconds per output token',)),
+)
 
 
 def report_html(
@@ -111,6 +119,7 @@ def build_page(
     most_bytes: int = _MOST_BYTES,
     most_rows: int = _MOST_ROWS,
     prices: Mapping[str, Price | None] | None = None,
+    slices: Sequence[SliceTable] = (),
 ) -> ReportPage:
     """The page: every row is read here, once, and the parts are made as they are written."""
     cards: Sequence[Scorecard] = run.scorecards()
@@ -134,9 +143,9 @@ def build_page(
             run_counts.measure_texts(result, None)
     cards = every_card(cards, run_counts)
     models = tuple(dict.fromkeys([model for _, model in (*pairs, *run_counts.endings)]))
-    wordings = find_wordings(run)
-    ranked = rank_run(run_counts, cards, wordings)
-    headline = word_headline(ranked, run_counts, cards, wordings)
+    digests = find_parts(run)
+    ranked = rank_run(run_counts, cards, digests)
+    headline = word_headline(ranked, run_counts, cards, digests)
     parts = (
         make_environment()
         .get_template('page.html')
@@ -147,6 +156,9 @@ def build_page(
             **_outcomes(cards, run_counts),
             ranked=ranked,
             headline=headline,
+            scan=[ScanCount.HEADS, *(count.cells for count in find_counts(run, ScanCount) if count.hits)],
+            probes=[ProbeCount.HEADS, *(count.cells for count in find_counts(run, ProbeCount))],
+            slices=slices,
             pairwise=pairwise_tables(cards),
             pairwise_heads=PAIRWISE_HEADS,
             rating_heads=RATING_HEADS,
@@ -154,6 +166,7 @@ def build_page(
             times=list_times(run),
             time_heads=TIME_HEADS,
             **_lengths(run_counts, models),
+            tradeoffs=tradeoff_plots(ranked, run_counts, models, prices or {}),
             **_rows(packer),
         )
     )
@@ -206,23 +219,28 @@ def _digest(text: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _head(run: RunSource, packer: Packer) -> dict[str, Any]:
-    styles = _styles(packer)
+def page_head(title: str, created: str, *, styles: Sequence[str] = (), script: str = '') -> dict[str, Any]:
+    """What stands at the top of a page: its title, its style sheet and script, and what the policy allows."""
     sheet = read_asset('report.css') + plot_sheet() + style_sheet(styles)
-    script = read_asset('draw.js') + read_asset('report.js')
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(sheet)}; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     return {
-        'title': run.title,
-        'created': run.created,
+        'title': title,
+        'created': created,
         'version': __version__,
         'policy': Markup(policy),
         'sheet': sheet,
         'script': script,
-        'about': pack(_describe_page(packer, styles)),
     }
+
+
+def _head(run: RunSource, packer: Packer) -> dict[str, Any]:
+    styles = _styles(packer)
+    script = read_asset('draw.js') + read_asset('report.js')
+    head = page_head(run.title, run.created, styles=styles, script=script)
+    return {**head, 'about': pack(_describe_page(packer, styles))}
 
 
 def _styles(packer: Packer) -> list[str]:
@@ -262,6 +280,7 @@ def _scores(cards: Sequence[Scorecard], models: Sequence[str], notices: Sequence
         'warnings': warnings_of(cards),
         'extraction': describe_extraction(cards),
         'judges': describe_judges(cards),
+        'servers': describe_servers(cards),
     }
 
 

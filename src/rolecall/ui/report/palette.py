@@ -15,6 +15,7 @@ ENDINGS = {
     'unparsed': '#e69f00',
     'filtered': '#0072b2',
     'too_long': '#cc79a7',
+    'truncated_by_server': '#8b2e00',
     'thinking_exhausted': '#f0e442',
     'failed': '#4d4d4d',
 }

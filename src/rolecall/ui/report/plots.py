@@ -51,6 +51,8 @@ class Scale:
     """Round numbers along the width of a drawing, between two margins."""
 
     at: tuple[float, ...]
+    labels: tuple[str, ...] = ()
+    """What stands at the round numbers, if not they themselves."""
 
     def x(self, number: float) -> str:
         """The place of a number."""
@@ -65,7 +67,8 @@ class Scale:
     @property
     def ticks(self) -> list[Tick]:
         """The round numbers with their places."""
-        return [Tick(self.x(number), f'{number:,.10g}') for number in self.at]
+        labels = self.labels or [f'{number:,.10g}' for number in self.at]
+        return [Tick(self.x(number), label) for number, label in zip(self.at, labels, strict=False)]
 
 
 def round_ticks(low: float, high: float, *, about: int = 5) -> list[float]:
@@ -292,12 +295,14 @@ class Measure:
     height: float = _TALL
 
 
-def measure_plot(name: str, numbers: Mapping[str, array[float]], models: Sequence[str]) -> Measure:
+def measure_plot(
+    name: str, numbers: Mapping[str, array[float]], models: Sequence[str], *, unit: str = 'row'
+) -> Measure:
     """How a measure spreads, one small histogram for each model."""
     own = [(models.index(model), model, sorted(numbers[model])) for model in models if numbers.get(model)]
     scale = Scale(tuple(round_ticks(0.0, max(_quantile(values, _TAIL) for _, _, values in own), about=4)))
     beyond = sum(1 for _, _, values in own for value in values if value > scale.at[-1])
-    return Measure(name, beyond, scale, tuple(_histogram(*item, scale) for item in own))
+    return Measure(name, beyond, scale, tuple(_histogram(*item, scale, unit) for item in own))
 
 
 def merge_datasets(numbers: Mapping[Pair, array[float]]) -> dict[str, array[float]]:
@@ -341,21 +346,21 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
     return _quantile(ordered, 0.05), _quantile(ordered, 0.5), _quantile(ordered, 0.95)
 
 
-def _histogram(number: int, model: str, values: Sequence[float], scale: Scale) -> Histogram:
+def _histogram(number: int, model: str, values: Sequence[float], scale: Scale, unit: str) -> Histogram:
     top = scale.at[-1]
     middle = _quantile(values, 0.5)
     summary = f'median {_round(middle)} · 95% below {_round(_quantile(values, 0.95))}'
     counts = Counter(min(int(value / top * _BINS), _BINS - 1) for value in values if value <= top)
-    columns = (_column(bin_, count, counts, scale) for bin_, count in sorted(counts.items()))
+    columns = (_column(bin_, count, counts, scale, unit) for bin_, count in sorted(counts.items()))
     return Histogram(number, model, summary, scale.x(min(middle, top)), tuple(columns))
 
 
-def _column(bin_: int, count: int, counts: Counter[int], scale: Scale) -> Column:
+def _column(bin_: int, count: int, counts: Counter[int], scale: Scale, unit: str) -> Column:
     top = scale.at[-1]
     low, high = top * bin_ / _BINS, top * (bin_ + 1) / _BINS
     tall = round(max(1.0, _TALL * count / max(counts.values())), 1)
     width = (_RIGHT - _LEFT) / _BINS - _GAP
-    title = f'{_round(low)} – {_round(high)}: {count_noun(count, "row")}'
+    title = f'{_round(low)} – {_round(high)}: {count_noun(count, unit)}'
     return Column(scale.x(low), round(_TALL - tall, 1), f'{width:.2f}%', tall, title)
 
 

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rolecall.runs.parts import COMPARED, PartDigests
 from rolecall.scoring.paired_ranking import ModelPair, PairedRow, Ranking, rank_models
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.strings import count_noun
+from rolecall.strings import count_noun, join_words
 from rolecall.ui.report.counts import UNFINISHED, RunCounts, mean_in_percent
 
 _ROUNDED = 0.05
@@ -72,16 +73,15 @@ def _not_means_of_rows(scores: Mapping[str, _Scores], cards: Iterable[Scorecard]
     }
 
 
-Wordings = Mapping[tuple[str, str], str]
-"""The digest of the wording of each dataset × model, where it is known."""
+PartsByPair = Mapping[tuple[str, str], PartDigests]
 
 
-def rank_run(counts: RunCounts, cards: Sequence[Scorecard], wordings: Wordings | None = None) -> RankingSummary | None:
+def rank_run(counts: RunCounts, cards: Sequence[Scorecard], parts: PartsByPair | None = None) -> RankingSummary | None:
     """Rank the models of a run; None if fewer than two have rows in common.
 
-    Datasets that models were asked with different prompts are left out of the ranking.
+    Datasets on which models had other prompts, rows or scoring are left out of the ranking.
     """
-    apart = find_other_prompts(cards, wordings or {})
+    apart = find_incomparable(cards, parts or {})
     scores = {
         model: {place: row for place, row in rows.items() if place[0] not in apart} if apart else rows
         for model, rows in _scores_in_percent(counts, cards).items()
@@ -95,13 +95,15 @@ def rank_run(counts: RunCounts, cards: Sequence[Scorecard], wordings: Wordings |
     return RankingSummary(describe_ranking(ranking), ranking, not counts.scores_capped)
 
 
-def find_other_prompts(cards: Sequence[Scorecard], wordings: Wordings) -> dict[str, list[str]]:
-    """Datasets that models were asked with different prompts, with those models."""
-    apart: dict[str, list[str]] = {}
+def find_incomparable(cards: Sequence[Scorecard], parts: PartsByPair) -> dict[str, tuple[list[str], list[str]]]:
+    """Datasets on which models differ in more than the model's side: the models, and the parts that differ."""
+    apart: dict[str, tuple[list[str], list[str]]] = {}
     for dataset in dict.fromkeys(card.dataset for card in cards):
         models = list(dict.fromkeys(card.model for card in cards if card.dataset == dataset))
-        if len({wordings[dataset, model] for model in models if (dataset, model) in wordings}) > 1:
-            apart[dataset] = models
+        digests = [parts[dataset, model] for model in models if (dataset, model) in parts]
+        differing = {name for other in digests[1:] for name in digests[0].find_differing(other, COMPARED)}
+        if differing:
+            apart[dataset] = models, [name for name in COMPARED if name in differing]
     return apart
 
 
@@ -109,13 +111,16 @@ def word_headline(
     ranked: RankingSummary | None,
     counts: RunCounts,
     cards: Sequence[Scorecard],
-    wordings: Wordings | None = None,
+    parts: PartsByPair | None = None,
 ) -> str:
     """How the models of a run rank, or how its only model scores, in a sentence. Empty if none is scored."""
-    headline = _describe_only_model(counts, cards) if ranked is None else ranked.headline
-    for dataset, models in find_other_prompts(cards, wordings or {}).items():
-        names = f'{", ".join(models[:-1])} and {models[-1]}'
-        headline = f'{headline} {names} were asked about {dataset} with different prompts: not ranked on it.'.strip()
+    stopped = next((card.stopped for card in cards if card.stopped), '')
+    headline = stopped or (_describe_only_model(counts, cards) if ranked is None else ranked.headline)
+    for dataset, (models, differing) in find_incomparable(cards, parts or {}).items():
+        groups = dict.fromkeys(card.dataset for card in cards if dataset in card.members)
+        means = f', nor by their mean of {" and ".join(groups)}' if groups else ''
+        what = f'{join_words(models)} differ in {join_words(differing)} on {dataset}'
+        headline = f'{headline} {what}: not ranked on it{means}.'.strip()
     unfinished = any(card.metric == UNFINISHED for card in cards)
     return f'{headline} The run is not finished.' if headline and unfinished else headline
 
@@ -152,7 +157,7 @@ def describe_ranking(ranking: Ranking) -> str:
     if len(tied) == 1:
         next_best = min(ahead, key=lambda pair: pair.difference)
         return f'{first} is best on {rows}, ahead of {next_best.worse} by {_points(next_best)}.'
-    return f'{", ".join(tied[:-1])} and {tied[-1]} share first place: they cannot be told apart on {rows}.'
+    return f'{join_words(tied)} share first place: they cannot be told apart on {rows}.'
 
 
 def _points(pair: ModelPair) -> str:

@@ -13,6 +13,7 @@ OUTCOMES = {
     'unparsed': 'unparsed',
     'filtered': 'filtered',
     'too_long': 'too long',
+    'truncated_by_server': 'truncated by the server',
     'thinking_exhausted': 'thinking exhausted',
     'failed': 'failed',
 }
@@ -141,6 +142,21 @@ def describe_extraction(cards: Iterable[Scorecard]) -> list[str]:
     ['d × m: 50.0 between flexible (75.0) and strict (25.0, 3 of 4 unparsed).']
     """
     return _describe_readings(card for card in cards if not card.judge)
+
+
+def describe_servers(cards: Iterable[Scorecard]) -> list[str]:
+    """Who answered, as the replies say, and with which temperature if the requests left that open.
+
+    >>> from rolecall.scoring.receipt import Receipt
+    >>> describe_servers([Scorecard('d', 'm', 'accuracy', 60.0, receipt=Receipt(served={'llama-3, Acme': 20}))])
+    ['d × m: answered by llama-3, Acme (20 rows).']
+    """
+    lines = []
+    for card in cards:
+        served = card.receipt.served if card.receipt else None
+        names = '; '.join(f'{name} ({count_noun(rows, "row")})' for name, rows in (served or {}).items())
+        lines += [f'{card.dataset} × {card.model}: answered by {names}.'] if names else []
+    return list(dict.fromkeys(lines))
 
 
 def describe_judges(cards: Iterable[Scorecard]) -> list[str]:

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rolecall.insight.kept_counts import TEXT_CELLS, Kept, ProbeCount, ScanCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_wordings
+from rolecall.insight.run_source import RunSource, find_batched, find_counts, find_notices, find_parts
 from rolecall.models.prices import Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
@@ -29,6 +30,7 @@ from rolecall.ui.report.score_text import (
     denominator,
     describe_extraction,
     describe_judges,
+    describe_servers,
     digits_of,
     further_numbers,
     grid_of,
@@ -58,9 +60,9 @@ def report_terminal(
     whole = grid_of(cards)
     grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.fold()
     to.print(Text.assemble((printable(run.title), 'bold'), (f'  {printable(run.created)}', 'dim')))
-    wordings = find_wordings(run)
-    ranked = rank_run(run_counts, cards, wordings)
-    if headline := word_headline(ranked, run_counts, cards, wordings):
+    parts = find_parts(run)
+    ranked = rank_run(run_counts, cards, parts)
+    if headline := word_headline(ranked, run_counts, cards, parts):
         to.print(Text(printable(headline), 'bold'))
     if not cards:
         to.print(Text('no scores yet'))
@@ -78,11 +80,14 @@ def report_terminal(
     for warning in (*find_notices(run), *warnings_of(cards)):
         to.print(Text(f'warning: {printable(warning)}', _ODD))
     _print_lines('extraction', describe_extraction(grid.cards_in_order()), to)
+    _print_lines('servers', describe_servers(grid.cards_in_order()), to)
     _print_lines('judges', describe_judges(grid.cards_in_order()), to)
     if ranked is not None and len(ranked.ranking.places) > 2:
         rows = count_noun(ranked.ranking.rows, 'row')
         to.print(Text(f'ranking on {rows} that all models have', 'bold'))
         to.print(_ranking_table(ranked))
+    print_counts('replies', find_counts(run, ScanCount), to)
+    print_counts('judges', find_counts(run, ProbeCount), to)
     _print_pairwise(cards, to)
     _print_usage(run_counts, prices or {}, to, everything=everything)
     _print_times(run, to)
@@ -130,7 +135,8 @@ def _remarks(card: Scorecard, digits: int) -> list[tuple[str, str]]:
         for words in (card.describe_missing(), left_out(card), card.describe_replies(digits))
         if words
     ]
-    return [*((f'\n{words}', 'dim') for words in further_numbers(card, digits, most=MOST_FURTHER)), *odd]
+    plain = (*further_numbers(card, digits, most=MOST_FURTHER), card.describe_receipt())
+    return [*((f'\n{words}', 'dim') for words in plain if words), *odd]
 
 
 def _narrow_table(grid: Grid, digits: dict[str, int]) -> Table:
@@ -241,6 +247,19 @@ def _print_pairwise(cards: Sequence[Scorecard], to: Console) -> None:
         for line in lines:
             table.add_row(*(Text(printable(cell)) for cell in line[start:]))
         to.print(table)
+
+
+def print_counts(title: str, counts: Sequence[Kept], to: Console) -> None:
+    """What scanners find in replies, or what sways judges. Scanners without a hit are named below the table."""
+    lines = [count.cells for count in counts if not isinstance(count, ScanCount) or count.hits]
+    if lines:
+        table = _new_table(title, counts[0].HEADS[TEXT_CELLS:], counts[0].HEADS[:TEXT_CELLS])
+        for line in lines:
+            table.add_row(*(Text(printable(cell)) for cell in line))
+        to.print(table)
+    reported = {line[0] for line in lines}
+    if clean := [name for name in dict.fromkeys(count.cells[0] for count in counts) if name not in reported]:
+        to.print(Text(f'no reply: {printable(", ".join(clean))}', 'dim'))
 
 
 def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Console, *, everything: bool) -> None:

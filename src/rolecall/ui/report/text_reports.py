@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rolecall.insight.kept_counts import TEXT_CELLS, ProbeCount, ScanCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import RunSource, find_batched, find_notices, find_wordings
+from rolecall.insight.run_source import RunSource, find_batched, find_counts, find_notices, find_parts
 from rolecall.models.prices import Price
 from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.score_warnings import warnings_of
@@ -23,6 +24,7 @@ from rolecall.ui.report.score_text import (
     denominator,
     describe_extraction,
     describe_judges,
+    describe_servers,
     digits_of,
     further_numbers,
     grid_of,
@@ -30,6 +32,7 @@ from rolecall.ui.report.score_text import (
     left_out,
     score,
 )
+from rolecall.ui.report.slice_tables import SliceTable
 from rolecall.ui.report.times import TIME_HEADS, TIME_TEXTS, list_times
 from rolecall.ui.report.usage import UsageLine, usage_lines, usage_table
 
@@ -60,9 +63,9 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
     for warning in warnings_of(cards):
         yield f'**{_words(warning)}**'
         yield ''
-    wordings = find_wordings(run)
-    ranked = rank_run(run_counts, cards, wordings)
-    if headline := word_headline(ranked, run_counts, cards, wordings):
+    parts = find_parts(run)
+    ranked = rank_run(run_counts, cards, parts)
+    if headline := word_headline(ranked, run_counts, cards, parts):
         yield f'**{_words(headline)}**'
         yield ''
     yield from _table(
@@ -87,7 +90,7 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
     yield from _table(
         ['dataset', 'model', 'metric', 'scored', 'the rest', 'replies'],
         [
-            [card.dataset, card.model, card.metric, denominator(card), left_out(card), card.describe_replies()]
+            [card.dataset, card.model, card.metric, denominator(card), left_out(card), _describe_replies(card)]
             for card in cards
         ],
     )
@@ -95,8 +98,14 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
         yield from ('', '## Further numbers', '', *(f'- {_words(line)}' for line in numbers))
     if descriptions := describe_extraction(cards):
         yield from ('', '## Extraction', '', *(f'- {_words(line)}' for line in descriptions))
+    if descriptions := describe_servers(cards):
+        yield from ('', '## Servers', '', *(f'- {_words(line)}' for line in descriptions))
     if descriptions := describe_judges(cards):
         yield from ('', '## Judges', '', *(f'- {_words(line)}' for line in descriptions))
+    if scanned := [count.cells for count in find_counts(run, ScanCount) if count.hits]:
+        yield from ('', '## Replies', '', *_table(ScanCount.HEADS, scanned, numbers_from=TEXT_CELLS))
+    if probed := [count.cells for count in find_counts(run, ProbeCount)]:
+        yield from ('', '## Probes of judges', '', *_table(ProbeCount.HEADS, probed, numbers_from=TEXT_CELLS))
     if tables := pairwise_tables(cards):
         yield from ('', '## Comparisons', '', *_table(PAIRWISE_HEADS, tables.pairs, numbers_from=3))
         if tables.ratings:
@@ -148,6 +157,19 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers_from:
         yield f'| {" | ".join(map(_words, row))} |'
 
 
+def tables_markdown(tables: Iterable[SliceTable]) -> str:
+    """Tables of slices in Markdown."""
+    lines: list[str] = []
+    for table in tables:
+        lines += [
+            f'## {_words(table.title)}',
+            '',
+            *_table(table.heads, table.rows, numbers_from=table.numbers_from),
+            '',
+        ]
+    return '\n'.join(lines)
+
+
 def _words(text: str) -> str:
     """The text on one line, with Markdown and HTML escaped."""
     return _SPECIAL.sub(r'\\\1', printable(' '.join(text.split()))).replace('&', '&amp;')
@@ -189,3 +211,7 @@ def _reply_counts(card: Scorecard) -> tuple[Any, Any, str]:
     """The numbers of cut and empty replies, and the score of the others, if the run has counted them."""
     cut, empty = (count or ReplyCount(0, 0) for count in (card.cut, card.empty))
     return cut.rows, empty.rows, '' if cut.finished is None else repr(cut.finished)
+
+
+def _describe_replies(card: Scorecard) -> str:
+    return '; '.join(filter(None, (card.describe_replies(), card.describe_receipt())))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rolecall.core.prompts.pieces import Origin
+from rolecall.core.prompts.pieces import GROUPS, Origin
 from rolecall.core.render.spans import Span
 
 
@@ -37,7 +37,6 @@ LOOKS = {
     'joint': Look('separator', 'dim'),
 }
 
-_GROUPS = {'masked': 'hidden', 'chat_template': 'chat template', 'sep': 'joint'}
 _NAMED = ('field', 'hidden', 'unfilled', 'marker', 'default')
 _SHOT_GROUPS = ('text', 'field', 'joint')
 _EVERY_OTHER_SHOT = '#00d19b'
@@ -59,7 +58,7 @@ def group_of(origin: Origin) -> str:
     """
     if origin.fallback and origin.kind in ('text', 'field'):
         return 'fallback'
-    group = _GROUPS.get(origin.kind, origin.kind)
+    group = GROUPS.get(origin.kind, origin.kind)
     return 'shot' if origin.shot is not None and group in _SHOT_GROUPS else group
 
 
@@ -71,23 +70,6 @@ def style_of(origin: Origin) -> str:
         shade = _EVERY_OTHER_SHOT if (origin.shot or 0) % 2 else style
         return f'underline {shade}' if origin.kind == 'field' else shade
     return style
-
-
-def label_of(origin: Origin) -> str:
-    """The origin in a few words.
-
-    >>> label_of(Origin('field', 'question', shot=0))
-    'shot 1 field question'
-    >>> label_of(Origin('text', role='SYSTEM', fallback='HUMAN'))
-    'text SYSTEM as HUMAN'
-    """
-    words = [f'shot {origin.shot + 1}'] if origin.shot is not None else []
-    words.append(_GROUPS.get(origin.kind, origin.kind))
-    if origin.name and origin.name not in ('shots', 'speeches'):
-        words.append(origin.name)
-    if origin.fallback:
-        words.append(f'{origin.role} as {origin.fallback}')
-    return ' '.join(words)
 
 
 def groups_in(spans: Iterable[Span]) -> dict[str, list[str]]:

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rolecall.core.prompts.pieces import label_of
 from rolecall.core.render.spans import Span
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.experiment.previews.blocks import Block, blocks_of, is_messages
-from rolecall.experiment.previews.facts import facts_of, title_of
-from rolecall.experiment.previews.visible import shorten_media, show_blanks
+from rolecall.experiment.previews.blocks import (
+    Block,
+    blocks_of,
+    facts_of,
+    is_messages,
+    shorten_media,
+    show_blanks,
+    title_of,
+)
 from rolecall.strings import printable
-from rolecall.ui.views.looks import label_of
 
 
 def plain_lines(preview: Preview, *, whitespace: bool = False) -> Iterator[str]:

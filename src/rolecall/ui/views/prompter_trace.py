@@ -10,12 +10,12 @@ from rich.console import Group
 from rich.text import Text
 
 from rolecall.core.prompters import Prompter, PromptTrace
-from rolecall.core.prompts.pieces import Origin
+from rolecall.core.prompts.pieces import Origin, label_of
 from rolecall.core.render.spans import Span
 from rolecall.experiment.previews.blocks import Block
 from rolecall.experiment.previews.jsonl import span_as_json
 from rolecall.strings import printable
-from rolecall.ui.views.looks import LOOKS, group_of, label_of
+from rolecall.ui.views.looks import LOOKS, group_of
 from rolecall.ui.views.terminal import draw_spans, frame_block
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rolecall.experiment.pairs.pair import Preview
+from rolecall.experiment.previews.blocks import show_blanks, title_of
 from rolecall.experiment.previews.differences import Change, Pieces, align_lines, request_lines
-from rolecall.experiment.previews.facts import title_of
-from rolecall.experiment.previews.visible import show_blanks
 from rolecall.strings import count_noun, printable
 
 _NARROW = 100

@@ -7,8 +7,9 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
+from rolecall.core.prompts.pieces import label_of
 from rolecall.core.render.spans import Request, Span
-from rolecall.ui.views.looks import LOOKS, groups_in, label_of, style_of
+from rolecall.ui.views.looks import LOOKS, groups_in, style_of
 
 _BOX = (
     'white-space:pre-wrap;font-family:monospace;border:1px solid #8884;padding:.5em;margin:.2em 0;'

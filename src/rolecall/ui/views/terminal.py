@@ -15,9 +15,16 @@ from rich.text import Text
 
 from rolecall.core.render.spans import Span
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.experiment.previews.blocks import Block, blocks_of, is_messages
-from rolecall.experiment.previews.facts import facts_of, title_of
-from rolecall.experiment.previews.visible import SPECIAL_TOKEN, show_blanks, split_matches
+from rolecall.experiment.previews.blocks import (
+    SPECIAL_TOKEN,
+    Block,
+    blocks_of,
+    facts_of,
+    is_messages,
+    show_blanks,
+    split_matches,
+    title_of,
+)
 from rolecall.strings import printable
 from rolecall.ui.views.looks import LOOKS, groups_in, style_of
 from rolecall.ui.views.plain import span_text
@@ -25,7 +32,8 @@ from rolecall.ui.views.plain import span_text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from rolecall.ui.views.tokens import Counted, TokenAt
+    from rolecall.experiment.previews.token_origins import TokenAt
+    from rolecall.ui.views.tokens import Counted
 
 
 _SPECIAL = 'bold reverse'

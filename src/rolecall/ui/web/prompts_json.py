@@ -11,8 +11,7 @@ from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.spans import Span
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.experiment.pairs.pair import Pair, Preview
-from rolecall.experiment.previews.blocks import blocks_of, is_messages
-from rolecall.experiment.previews.facts import facts_of
+from rolecall.experiment.previews.blocks import blocks_of, facts_of, is_messages
 from rolecall.sources.config.files import Config
 from rolecall.ui.views.looks import ALL_STYLES, LOOKS, group_of, groups_in, style_of
 from rolecall.ui.views.plain import span_text

@@ -16,11 +16,13 @@ from typing import Any
 from rolecall.errors import DataError, RolecallError, RunError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.alignment import AlignedRun, align_runs, explain_differences, is_imported
+from rolecall.insight.cause_shares import explain
 from rolecall.insight.comparison import Comparison, Difference, compare_runs
+from rolecall.insight.kept_counts import ScanCount, read_counts
 from rolecall.insight.run_source import OneModelRun, RunSource, StoredRun, find_notices, judge_requests, requests_sent
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE, is_running
-from rolecall.runs.store.labels import Labels, RowKey
+from rolecall.runs.store.labels import Labels, RowKey, settle
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scorecard import Scorecard
@@ -37,7 +39,7 @@ _LIVE_SECONDS = 30
 _FLIPS = 500
 _NUMBERS = (
     *('dataset', 'model', 'metric', 'left', 'right', 'difference', 'low', 'high', 'p', 'rows', 'compared'),
-    *('different_gold', 'different_requests', 'left_model', 'right_model'),
+    *('different_gold', 'different_requests', 'left_model', 'right_model', 'differing'),
 )
 _START = ('', '', -1)
 _OTHER_VERDICTS = ('cut', 'labelled', 'disagrees')
@@ -67,7 +69,7 @@ class RowFilter:
             return False
         if self.verdict in VERDICTS and verdict_of(result) != self.verdict:
             return False
-        if self.verdict == 'cut' and not _is_cut(result):
+        if self.verdict == 'cut' and not result.is_cut:
             return False
         if self.text and self.text.lower() not in _searchable(result):
             return False
@@ -104,8 +106,13 @@ class RunDocument:
             'outcomes': list(OUTCOMES.items()),
             'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
             'agreement': self.agreement(),
+            'scan': self._scan(),
             'last': {f'{dataset} × {model}': row for dataset, model, row in self._last_rows()},
         }
+
+    def _scan(self) -> list[dict[str, Any]]:
+        counts = read_counts(self.path, ScanCount)
+        return [{**asdict(count), 'share': count.share} for count in counts if count.hits]
 
     def _last_rows(self) -> Iterator[tuple[str, str, int]]:
         """The number of each pair's last row, which says how far a run in progress has come."""
@@ -151,7 +158,7 @@ class RunDocument:
         result = self.find(dataset, model, row)
         return {
             **row_cells(result),
-            'label': self.labels.find((dataset, model, row)),
+            'labels': {by: decision.value for by, decision in self.labels.find((dataset, model, row)).items()},
             'reason': cut_text(result.reason, LONGEST_TEXT),
             'replies': [cut_text(reply, LONGEST_TEXT) for reply in result.replies],
             'read_from': [place and list(place[:4]) for place in result.read_from],
@@ -190,10 +197,9 @@ class RunDocument:
 
         return ask
 
-    def label(self, dataset: str, model: str, row: int, label: str) -> None:
+    def label(self, dataset: str, model: str, row: int, label: str, by: str) -> None:
         """Keep what a person says about a row."""
-        self.find(dataset, model, row)
-        self.labels.add((dataset, model, row), label)
+        self.labels.add((dataset, model, row), label, by=by, result=self.find(dataset, model, row))
 
     def find(self, dataset: str, model: str, row: int) -> Result:
         """One row of the run."""
@@ -210,8 +216,9 @@ class RunDocument:
     def _accepts_label(self, wanted: RowFilter, result: Result) -> bool:
         if wanted.verdict not in ('labelled', 'disagrees'):
             return True
-        label = self.labels.find((result.dataset, result.model, result.row))
-        return bool(label) and (wanted.verdict == 'labelled' or label != verdict_of(result))
+        decisions = self.labels.find((result.dataset, result.model, result.row))
+        label = settle([decision.value for decision in decisions.values()])
+        return bool(decisions) and (wanted.verdict == 'labelled' or label != verdict_of(result))
 
     def _prompts(self, result: Result, config: ConfigDocument | None) -> Iterator[dict[str, Any]]:
         previews = _previews_from(config) if config is not None else None
@@ -284,6 +291,23 @@ def compare_as_json(left: RunSide, right: RunSide) -> dict[str, Any]:
         }
 
 
+def explain_as_json(left: Path, right: Path) -> dict[str, Any]:
+    """Why the scores of two runs differ, with the bars of a waterfall."""
+    explanations = explain(left, right)
+    names = {str(path): path.resolve().name for path in (left, right)}
+    return {
+        'explanations': [
+            {
+                'name': f'{explanation.dataset} × {explanation.model}',
+                'sentence': explanation.sentence,
+                'bars': [asdict(bar) | {'name': names.get(bar.name, bar.name)} for bar in explanation.waterfall()],
+                'unknown': list(explanation.unknown),
+            }
+            for explanation in explanations
+        ]
+    }
+
+
 def _difference_as_json(difference: Difference, originals: Mapping[RowKey, Result]) -> dict[str, Any]:
     flips = [
         [row_cells(originals.get(_key_of(flip.left), flip.left)), row_cells(flip.right)]
@@ -331,12 +355,6 @@ class RunSide:
 def _is_flipped(result: Result, other: Result | None) -> bool:
     """Whether two results of a row are scored differently."""
     return other is not None and (verdict_of(result), result.score) != (verdict_of(other), other.score)
-
-
-def _is_cut(result: Result) -> bool:
-    """Whether a reply of the row was cut off by `max_out_len`."""
-    ended = result.details.get('ended')
-    return isinstance(ended, list | tuple) and 'length' in ended
 
 
 def _list_unfinished(cards: Sequence[Scorecard], pairs: Sequence[tuple[str, str]]) -> Iterator[Scorecard]:

@@ -43,7 +43,7 @@ def _score_cell(card: Scorecard | None, digits: int) -> dict[str, Any] | None:
         'score': score(card, digits),
         'interval': interval(card, digits),
         'scored': denominator(card) if card.total else '',
-        'rest': '; '.join(filter(None, (left_out(card), card.describe_replies(digits)))),
+        'rest': '; '.join(filter(None, (left_out(card), card.describe_replies(digits), card.describe_receipt()))),
         'error': card.error,
     }
 

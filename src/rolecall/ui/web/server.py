@@ -25,7 +25,7 @@ from rolecall.ui.views.looks import ALL_STYLES
 from rolecall.ui.web.documents import ConfigDocument, Split, diff_as_json
 from rolecall.ui.web.editing import edited_prompts, edited_source, save_edited
 from rolecall.ui.web.prompts_json import LEGEND
-from rolecall.ui.web.run_documents import RowFilter, RunSide, compare_as_json
+from rolecall.ui.web.run_documents import RowFilter, RunSide, compare_as_json, explain_as_json
 from rolecall.ui.web.security import HEADERS, AccessRules, make_guard
 from rolecall.ui.web.trying import Trial, keep_trial, make_trial, run_trial
 from rolecall.ui.web.workspace import Workspace
@@ -44,7 +44,7 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
     for name in (
         *('session', 'rows', 'prompts', 'tokens', 'media', 'lint', 'diff'),
-        *('runs', 'run', 'run_rows', 'run_row', 'run_compare', 'calls'),
+        *('runs', 'run', 'run_rows', 'run_row', 'run_compare', 'run_explain', 'calls'),
     ):
         app.router.add_get(f'/api/{name}', getattr(pages, name))
     for name in ('edit', 'save', 'try', 'keep', 'label', 'again'):
@@ -202,13 +202,13 @@ class _Pages:
 
     async def label_(self, request: web.Request) -> web.Response:
         body = await _read_body(request)
-        values = [body.get(name) for name in ('model', 'label')]
+        values = [body.get('model'), body.get('label'), body.get('by', '')]
         if not all(isinstance(value, str) for value in values) or not isinstance(body.get('run', 0), int):
             raise ConfigError(Problem('request', 'expected run, dataset, model, row and label.'))
 
         def keep() -> dict[str, Any]:
             run = self._workspace.run(body.get('run', 0))
-            run.label(body.get('dataset', ''), body['model'], body.get('row', 0), body['label'])
+            run.label(body.get('dataset', ''), body['model'], body.get('row', 0), body['label'], body.get('by', ''))
             return {'agreement': run.agreement()}
 
         return await self._answer(keep)
@@ -275,6 +275,11 @@ class _Pages:
             for side in ('left', 'right')
         )
         return _as_answer(await asyncio.to_thread(compare_as_json, left, right))
+
+    async def run_explain(self, request: web.Request) -> web.Response:
+        """Why the scores of two runs differ, from what they have stored."""
+        paths = [self._workspace.run_path(_number(request.query, f'{side}_run', 0)) for side in ('left', 'right')]
+        return _as_answer(await asyncio.to_thread(explain_as_json, *paths))
 
     def _document(self, query: Mapping[str, str], key: str = 'config') -> ConfigDocument:
         return self._workspace.document(_number(query, key, 0))

@@ -1,4 +1,4 @@
-"""Every rule by its name. Rules are small functions of one shape; a table beside them says what they are called."""
+"""Every rule by its name. Rules are small functions of one shape; `rules.tsv` says what they are called."""
 
 from __future__ import annotations
 
@@ -8,35 +8,25 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.lint.finding import Rule, Violation
-from rolecall.experiment.lint.rules.data import DATA_RULES
-from rolecall.experiment.lint.rules.entry_rules import ENTRY_RULES
-from rolecall.experiment.lint.rules.leaks import LEAK_RULES
-from rolecall.experiment.lint.rules.scoring import SCORING_RULES
-from rolecall.experiment.lint.rules.sending import SENDING_RULES
-from rolecall.experiment.lint.rules.state import STATE_RULES
-from rolecall.experiment.lint.rules.template_rules import WORDING_RULES
-from rolecall.experiment.lint.rules.tokenization import TOKEN_RULES
-from rolecall.registry import Part, Registry
+from rolecall.plain_files import read_table
+from rolecall.registry import Part, Registry, load_object
 from rolecall.usercode import user_code
 
 __all__ = ['RULES', 'collect_rules']
 
-RULES: Registry[Rule] = Registry(
-    'lint rule',
-    {
-        rule.name: rule
-        for rule in (
-            *STATE_RULES,
-            *ENTRY_RULES,
-            *LEAK_RULES,
-            *WORDING_RULES,
-            *DATA_RULES,
-            *SENDING_RULES,
-            *TOKEN_RULES,
-            *SCORING_RULES,
-        )
-    },
-)
+
+def _read_rules() -> Iterator[Rule]:
+    for name, severity, levels, checks, description, remedy in read_table(__file__, 'rules.tsv'):
+        functions = {when: _find_check(path) for when, path in (check.split('=') for check in checks.split())}
+        texts = {'name': name, 'severity': severity, 'description': description, 'remedy': remedy}
+        yield Rule(**texts, levels=tuple(levels.split()), **functions)  # type: ignore[arg-type]  # of our own table
+
+
+def _find_check(path: str) -> Any:
+    return load_object(f'{__name__}.{path.replace(".", ":")}')
+
+
+RULES: Registry[Rule] = Registry('lint rule', {rule.name: rule for rule in _read_rules()})
 
 
 def collect_rules(named: Iterable[object] = (), *, where: str = 'lint.rules') -> dict[str, Rule]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from rolecall.core.render.spans import Span
 from rolecall.errors import close_match
-from rolecall.experiment.lint.finding import Rule, Violation, excerpt
-from rolecall.experiment.lint.subject import CheckedRows, Subject
+from rolecall.experiment.lint.finding import Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Subject
+from rolecall.experiment.lint.text_matching import text_or_none
+
+_FIELD = re.compile(r'\{([^{}]+)\}')
 
 
 def unknown_keys(subject: Subject) -> Iterator[Violation]:
@@ -47,46 +52,80 @@ def same_prompt(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
         yield Violation('every row gives the same prompt.', example=excerpt(looked.same_prompt))
 
 
-ENTRY_RULES = (
-    Rule(
-        name='unknown-key',
-        severity='warning',
-        description='A key of an entry is read by nothing: it is misspelt, or belongs to another type.',
-        remedy='Correct it, or take it out.',
-        levels=('dataset', 'model'),
-        once=unknown_keys,
-    ),
-    Rule(
-        name='foreign-key',
-        severity='info',
-        description="A model's entry has keys that configure OpenCompass or AISBench; they have no effect here.",
-        remedy='Nothing needs to be done.',
-        levels=('model',),
-        once=foreign_keys,
-    ),
-    Rule(
-        name='own-template-unused',
-        severity='warning',
-        description='An instruct model is addressed without the chat template in its files; it may answer nothing.',
-        remedy='Use a type that applies it (HuggingFacewithChatTemplate), or chat_template=True. '
-        'chat_template=False says that bare text is meant.',
-        levels=('model',),
-        once=unused_template,
-    ),
-    Rule(
-        name='input-column-missing',
-        severity='warning',
-        description='reader_cfg names an input column that no row has.',
-        remedy='Correct input_columns.',
-        levels=('dataset',),
-        after=missing_input_columns,
-    ),
-    Rule(
-        name='same-prompt',
-        severity='error',
-        description='Every row gives the same prompt, so every answer is the answer to one question.',
-        remedy='Write the columns that differ into the template, in braces: {question}.',
-        levels=('dataset',),
-        after=same_prompt,
-    ),
-)
+def looks_like_field(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
+    """Values with a column's name in braces."""
+    for span in _values(row):
+        for match in _FIELD.finditer(span.text) if '{' in span.text else ():
+            if match[1] in row.values:
+                yield _make_violation(span, match[0], 'reads like a field of the template')
+
+
+def looks_like_mark(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
+    """Values with the example token or the separator in them."""
+    for span in _values(row) if subject.marks else ():
+        for mark in subject.marks:
+            if mark in span.text:
+                yield _make_violation(span, mark, "is the template's own token")
+
+
+def looks_like_special_token(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
+    """Values with a control token of the model in them."""
+    tokens = () if subject.values_stay_text else subject.control_tokens
+    firsts = {token[0] for token in tokens}
+    for span in _values(row) if tokens else ():
+        if any(first in span.text for first in firsts):
+            for token in tokens:
+                if token in span.text:
+                    yield _make_violation(span, token, 'is a control token of the model')
+
+
+def _values(row: CheckedRow) -> Iterator[Span]:
+    """What the row and its examples put into the prompts."""
+    texts = set()
+    for prompt in row.spoken:
+        for span in prompt.spans:
+            if span.origin.kind == 'field' and isinstance(span.text, str) and span.text not in texts:
+                texts.add(span.text)
+                yield span
+
+
+def _make_violation(span: Span, token: str, what: str) -> Violation:
+    return Violation(
+        f"column '{span.origin.name}' holds {token!r}, which {what}.",
+        about=f'{span.origin.name} {token}',
+        example=excerpt(span.text, token),
+    )
+
+
+def missing_rows(subject: Subject) -> Iterator[Violation]:
+    """A dataset whose rows cannot be read."""
+    if subject.rows_missing:
+        yield Violation(f'there are no rows to look at: {subject.rows_missing}')
+
+
+def no_rows(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
+    """A dataset that can be read and asks nothing."""
+    if looked.empty:
+        ranged = f': test_range {subject.test_range!r} leaves none' if subject.test_range is not None else ''
+        yield Violation(f'there are no rows to ask about{ranged}.')
+
+
+def failing_retriever(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
+    """Settings of a retriever that cannot work with the training rows there are."""
+    if looked.unpicked:
+        yield Violation(f'no examples can be picked: {looked.unpicked}')
+
+
+def failing_rows(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
+    """Rows that cannot become a prompt."""
+    if row.failed:
+        values = {name: text_or_none(value) for name, value in row.values.items()}
+        yield Violation(row.failed, example=excerpt(str(values)) if values else '')
+
+
+def left_out_lines(subject: Subject, looked: CheckedRows) -> Iterator[Violation]:
+    """Malformed lines that `on_error='skip'` passed over."""
+    for which, count in looked.left_out.items():
+        if count:
+            lines = '1 malformed line was' if count == 1 else f'{count:,} malformed lines were'
+            yield Violation(f'{lines} left out of the {which} rows.', about=which)

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from rolecall.core.prompts.pieces import Row
 from rolecall.core.render.spans import Span
-from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.finding import Violation, excerpt
 from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Prompt, Subject
 from rolecall.experiment.lint.text_matching import bag, likeness, nearest_name, plain, readable
 from rolecall.sources.datasets.conversions import PASSAGES
@@ -182,56 +182,3 @@ def skipped_examples(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
             f'training rows were passed over because they are, or ask the same as, the row itself (here: {rows}).',
             example=excerpt(_question(subject, row.values)),
         )
-
-
-LEAK_RULES = (
-    Rule(
-        name='output-column-missing',
-        severity='error',
-        description='No row has the output column, so no answer is hidden from the model, and none can be scored.',
-        remedy='Set reader_cfg.output_column to the column that holds the gold answer, or to None if there is none.',
-        levels=('dataset',),
-        after=missing_output_column,
-    ),
-    Rule(
-        name='answer-visible',
-        severity='error',
-        description='The gold answer stands in the prompt outside the examples, through a column that is not hidden.',
-        remedy='Leave that column out of the template; if the answer is to be found there: --silence answer-visible, '
-        "or lint=dict(silence=['answer-visible']) in the config.",
-        levels=('dataset',),
-        each=visible_answers,
-    ),
-    Rule(
-        name='example-equals-row',
-        severity='error',
-        description='An example, or the wording of the template, asks exactly what the row asks.',
-        remedy='Take examples from rows that are not asked about; name input_columns, so that such rows are skipped.',
-        levels=('dataset',),
-        each=equal_examples,
-    ),
-    Rule(
-        name='example-near-row',
-        severity='warning',
-        description='An example asks what the row asks but for case and spacing, or shares 90 % of its words.',
-        remedy='Look whether it is the same question; if so, take it out of the training rows.',
-        levels=('dataset',),
-        each=near_examples,
-    ),
-    Rule(
-        name='same-split',
-        severity='warning',
-        description='The training split, from which examples are picked, is the split that is asked about.',
-        remedy='Set reader_cfg.train_split to a split of its own, or give train_range and test_range that do not meet.',
-        levels=('dataset',),
-        once=same_split,
-    ),
-    Rule(
-        name='skipped-examples',
-        severity='info',
-        description='Training rows were not used as examples, because they are or equal the row that is asked about.',
-        remedy='Nothing needs to be done; other tools would have shown the answer.',
-        levels=('dataset',),
-        each=skipped_examples,
-    ),
-)

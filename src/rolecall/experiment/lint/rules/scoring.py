@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.finding import Violation, excerpt
 from rolecall.experiment.lint.subject import CheckedRow, Subject
 
 Mismatch = Callable[[str, Mapping[str, Any]], str]
@@ -100,23 +100,3 @@ def unusable_scoring(subject: Subject) -> Iterator[Violation]:
     for problem in subject.scoring_problems:
         place = f'eval_cfg.{problem.where}' if problem.where else 'eval_cfg'
         yield Violation(f'{place}: {problem.what}', about=f'{problem.where} {problem.what}', remedy=problem.remedy)
-
-
-SCORING_RULES = (
-    Rule(
-        name='cannot-score',
-        severity='error',
-        description='The dataset cannot be scored as its eval_cfg says.',
-        remedy='A run refuses it before the first request; `rolecall config list metrics` shows the evaluators.',
-        levels=('dataset',),
-        once=unusable_scoring,
-    ),
-    Rule(
-        name='postprocessor-mismatch',
-        severity='warning',
-        description='The postprocessor looks for a form of answer that the prompt never asks for.',
-        remedy='Say in the template how the answer should be given, or choose a postprocessor that reads that.',
-        levels=('dataset',),
-        each=unmatched_postprocessor,
-    ),
-)

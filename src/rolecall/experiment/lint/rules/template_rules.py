@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from rolecall.core.prompts.messages import has_messages
 from rolecall.core.render.spans import Span
-from rolecall.experiment.lint.finding import Rule, Violation, excerpt
-from rolecall.experiment.lint.subject import CheckedRow, Subject
+from rolecall.experiment.lint.finding import Violation, excerpt
+from rolecall.experiment.lint.subject import CheckedRow, Prompt, Subject
 from rolecall.experiment.lint.text_matching import nearest_name, plain, text_or_none
 from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, read_options, spread_choices
 from rolecall.strings import count_noun
@@ -22,7 +21,7 @@ _DATASET_WORDS = ('text', 'field', 'unfilled', 'label', 'default', 'message', 'r
 
 
 def unfilled_fields(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
-    """Fields that stand in the prompt as written."""
+    """Fields that stand in the prompt as written, and columns of the row behind a brace that nothing closes."""
     for prompt in row.spoken:
         for before, span in _find_unfilled(prompt.spans):
             shot = span.origin.shot
@@ -41,22 +40,22 @@ def unfilled_fields(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
                     remedy=f'Did you mean {{{near}}}?' if near else '',
                     severity='error' if near else None,
                 )
-
-
-def unclosed_fields(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
-    """Columns of the row behind a brace that nothing closes."""
     for prompt in row.spoken:
-        for span in prompt.spans:
-            text = span.text if span.origin.kind == 'text' and isinstance(span.text, str) else ''
-            for field in _UNCLOSED.finditer(text):
-                if field[1] in row.values:
-                    yield Violation(
-                        f'the template has {field[0]!r} without a closing brace: it is sent as written.',
-                        about=field[0],
-                        example=excerpt(prompt.text, field[0]),
-                        remedy=f'Write {{{field[1]}}}.',
-                        severity='error',
-                    )
+        yield from _find_unclosed(prompt, row)
+
+
+def _find_unclosed(prompt: Prompt, row: CheckedRow) -> Iterator[Violation]:
+    for span in prompt.spans:
+        text = span.text if span.origin.kind == 'text' and isinstance(span.text, str) else ''
+        for field in _UNCLOSED.finditer(text):
+            if field[1] in row.values:
+                yield Violation(
+                    f'the template has {field[0]!r} without a closing brace: it is sent as written.',
+                    about=field[0],
+                    example=excerpt(prompt.text, field[0]),
+                    remedy=f'Write {{{field[1]}}}.',
+                    severity='error',
+                )
 
 
 def hidden_options(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
@@ -217,57 +216,3 @@ def missing_shots(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
             about='fewer',
             weight=subject.shots - len(row.shot_ids),
         )
-
-
-WORDING_RULES = (
-    Rule(
-        name='unfilled-field',
-        severity='warning',
-        description='The row has no column for a {field} of the template, so the field is sent as written.',
-        remedy='Name a column of the rows, or write the braces in another way if they are meant as text.',
-        levels=('dataset',),
-        each=lambda subject, row: chain(unfilled_fields(subject, row), unclosed_fields(subject, row)),
-    ),
-    Rule(
-        name='options-hidden',
-        severity='error',
-        description='The rows list options to choose from, and the prompt shows none of them.',
-        remedy='Name them in the template.',
-        levels=('dataset',),
-        each=hidden_options,
-    ),
-    Rule(
-        name='judge-prompt',
-        severity='error',
-        description="A judge's prompt has a {field} that nothing fills, or does not fit, or the judge cannot be asked.",
-        remedy='A judge is given the columns of the row, prediction, prediction2, obj_gold, history and dialogue.',
-        levels=('dataset',),
-        once=missing_judge,
-        each=check_judge_prompts,
-    ),
-    Rule(
-        name='non-string-value',
-        severity='warning',
-        description='A list, a dict, None or a float is filled into a prompt.',
-        remedy='Turn the value into the text that should be read when the rows are made.',
-        levels=('dataset',),
-        each=non_string_values,
-    ),
-    Rule(
-        name='empty-prompt',
-        severity='error',
-        description='A prompt has no words, or its row adds none to it.',
-        remedy='Look at the row and at the columns the template names.',
-        levels=('dataset', 'pair'),
-        each=empty_prompts,
-    ),
-    Rule(
-        name='shots-lost',
-        severity='warning',
-        description='Examples are worded but never shown, or fewer are shown than were asked for.',
-        remedy='Use a retriever that picks examples (and has enough rows to pick from), or drop the ice_template.',
-        levels=('dataset',),
-        once=lost_shots,
-        each=missing_shots,
-    ),
-)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from rolecall.experiment.lint.finding import Rule, Violation, excerpt
+from rolecall.experiment.lint.finding import Violation, excerpt
 from rolecall.experiment.lint.subject import CheckedRow, Prompt, Subject
 
 if TYPE_CHECKING:
@@ -189,47 +189,3 @@ def overflowing(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
                 yield Violation(
                     note.message, about=note.kind, example=excerpt(prompt.text), weight=prompt.shots_dropped
                 )
-
-
-TOKEN_RULES = (
-    Rule(
-        name='tokens-not-checked',
-        severity='info',
-        description='No tokenizer was found for a model, so the rules about tokens were skipped.',
-        remedy='Give the entry a path or tokenizer_path to a folder with the tokenizer.',
-        levels=('model',),
-        once=skipped_rules,
-    ),
-    Rule(
-        name='bos',
-        severity='warning',
-        description='A prompt begins with two BOS tokens, or with none where the tokenizer wants one.',
-        remedy='Write none for a text model whose tokenizer adds one; otherwise write one, in the template.',
-        levels=('pair',),
-        each=wrong_bos,
-    ),
-    Rule(
-        name='trailing-space',
-        severity='warning',
-        description='A prompt ends in white space that tokenizers join to the word that follows.',
-        remedy='Take it away at the end of the prompt; the model writes it itself.',
-        levels=('pair',),
-        each=trailing_spaces,
-    ),
-    Rule(
-        name='label-boundary',
-        severity='warning',
-        description='The prompts of the labels are the same, add nothing to the context, or differ before the label.',
-        remedy='Let the prompts differ in the label alone, and begin the label where a token begins.',
-        levels=('pair',),
-        each=label_boundaries,
-    ),
-    Rule(
-        name='context-overflow',
-        severity='warning',
-        description='A prompt and its reply do not fit into the context; examples are dropped, or the row fails.',
-        remedy='Ask for fewer examples, a shorter max_out_len, or a longer max_seq_len.',
-        levels=('pair',),
-        each=overflowing,
-    ),
-)

@@ -25,6 +25,7 @@ KINDS = {
     'postprocessors': 'rolecall.scoring.postprocessors:POSTPROCESSORS',
     'datasets': 'rolecall.sources.datasets.dataset:DATASETS',
     'lint_rules': 'rolecall.experiment.lint.rules:RULES',
+    'judges': 'rolecall.experiment.opening.rubrics:RUBRICS',
     'meta_templates': 'rolecall.core.render.families:META_TEMPLATES',
 }
 """Each kind of part with its registry."""

@@ -35,23 +35,13 @@ def add_import(commands: Any) -> None:
 def _import(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rolecall.runs.logs.inspect_log import read_inspect
-    from rolecall.runs.logs.lm_eval_log import read_lm_eval
-    from rolecall.runs.logs.log import keep_newest, write_run
-    from rolecall.runs.logs.opencompass_log import read_opencompass
+    from rolecall.runs.logs.readers import read_log
     from rolecall.strings import count_noun
 
     source = Path(arguments.source)
     source = source.resolve() if source.is_symlink() else source  # the user's own link; links inside are refused
-    if arguments.harness == 'lm-eval':
-        logs = read_lm_eval(source)
-    elif arguments.harness == 'inspect':
-        logs = read_inspect(source)
-    else:
-        logs = read_opencompass(source, 'OpenCompass' if arguments.harness == 'opencompass' else 'AISBench')
     out = Path(arguments.out or Path('runs') / source.absolute().name.split('.')[0])
-    logs, left_out = keep_newest(logs)
-    write_run(logs, str(source), out)
+    logs, left_out = read_log(arguments.harness, source, out)
     rows = sum(len(log.rows) for log in logs)
     made_by = f'{logs[0].harness}, version {logs[0].version}'
     print(f'{count_noun(rows, "row")} of {count_noun(len(logs), "log")} ({made_by}) in {out}.')

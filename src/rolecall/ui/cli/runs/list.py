@@ -13,6 +13,8 @@ from rolecall.ui.cli.options import declare_command, fail
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rolecall.runs.parts import PartDigests
+
 
 def add_list(commands: Any) -> None:
     """Declare `rolecall runs list`."""
@@ -40,8 +42,9 @@ def _list_runs(arguments: argparse.Namespace) -> int:
     directories = sorted(_find_runs(folder), key=lambda path: (path / 'run.sqlite').stat().st_mtime)
     if not directories:
         return fail(f'{folder}: no run directories found.')
+    newest: dict[tuple[str, str], tuple[Path, PartDigests]] = {}
     for directory in directories:
-        described = _describe(directory)
+        described = _describe(directory, newest)
         if arguments.json:
             print(json_line(described))
             continue
@@ -63,25 +66,38 @@ def _find_runs(folder: Path) -> Iterator[Path]:
         yield file.parent
 
 
-def _describe(directory: Path) -> dict[str, Any]:
-    """A run's start and scores, or why it cannot be read."""
+def _find_changes(before: tuple[Path, PartDigests] | None, parts: PartDigests) -> str:
+    """Which parts differ from those of an earlier run of the same dataset × model; nothing if none does."""
+    from rolecall.strings import join_words
+
+    differing = parts.find_differing(before[1]) if before is not None else []
+    return f'; other {join_words(differing)} than {before[0]}' if before is not None and differing else ''
+
+
+def _describe(directory: Path, newest: dict[tuple[str, str], tuple[Path, PartDigests]]) -> dict[str, Any]:
+    """A run's start and scores, or why it cannot be read; which parts differ from the `newest` run of the same pair."""
     from rolecall.errors import RolecallError
-    from rolecall.insight.run_source import StoredRun
+    from rolecall.insight.run_source import StoredRun, find_parts
     from rolecall.runs.batches.ledger_reader import describe_waiting
+    from rolecall.runs.parts import PartDigests
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report.score_text import FOLD_FROM, grid_of
     from rolecall.ui.views.run_progress import score_line
 
     try:
         with RunReader(directory) as run:
-            grid = grid_of(StoredRun(run).scorecards())
+            stored = StoredRun(run)
+            grid, parts = grid_of(stored.scorecards()), find_parts(stored)
+            differing = {names: _find_changes(newest.get(names), digests) for names, digests in parts.items()}
+            newest |= {names: (directory, digests) for names, digests in parts.items()}
             members = {line[0] for line in grid.groups}
             fold = len(members) >= FOLD_FROM
             scores = [
                 {
                     **{name: getattr(card, name) for name in ('dataset', 'model', 'metric', 'value', 'low', 'high')},
                     **{name: getattr(card, name) for name in ('scored', 'total')},
-                    'line': score_line(card),
+                    'line': f'{score_line(card)}{differing.get((card.dataset, card.model), "")}',
+                    'parts': parts.get((card.dataset, card.model), PartDigests()).as_dict(),
                     'folded': fold and card.dataset in members,
                 }
                 for card in grid.cards_in_order()

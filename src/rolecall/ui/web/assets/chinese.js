@@ -22,6 +22,8 @@ export const CHINESE = {
   // facts
   'fell back': '替代', 'not sent': '未发送', moved: '移动', merged: '合并', dropped: '舍弃', truncated: '截断', context: '上下文', shots: '示例', skipped: '跳过', hidden: '隐藏', size: '大小', fingerprint: '指纹',
   'input tokens': '输入 token', 'output tokens': '输出 token', time: '耗时', 'training rows': '训练样本', 'dropped to fit': '因长度舍弃', 'belongs to': '所属', tokens: 'token', boundaries: '边界', tokenizer: '分词器', budget: '预算',
+  // scan
+  Replies: '回复', replies: '回复', scanner: '扫描项',
   // lint
   error: '错误', warning: '警告', info: '提示', 'Nothing found.': '未发现问题。', 'The linter looked at the first rows of every dataset with every model.': '检查了每个数据集与每个模型的前若干样本。',
   '{n} of {seen}, e.g. row {row}': '{seen}中的 {n} 条，例如样本 {row}',
@@ -29,7 +31,7 @@ export const CHINESE = {
   Left: '左', Right: '右', 'The requests are identical.': '两个请求完全相同。', '{n} of {lines} differ': '{lines}中有 {n} 行不同', 'Only differences': '只看不同', 'Swap sides': '左右互换', 'Both requests, aligned': '对齐的两个请求',
   'The first {n} lines are shown.': '仅显示前 {n} 行。', 'What of the run is shown': '显示内容', Differences: '差异', 'The two have no dataset in common.': '两者没有共同的数据集。', 'Rows are aligned by content. How the two differ': '样本按内容对齐。两者的不同之处', "The link's row number is not a whole number: {row}": '链接中的样本编号不是整数：{row}',
   'Only on the left: {pairs}': '仅左侧有：{pairs}', 'Only on the right: {pairs}': '仅右侧有：{pairs}', 'Both were sent the same prompt.': '两者收到的提示词相同。', 'The prompts differ.': '提示词不同。',
-  '{n} changed rows first': '先列出 {n} 条有变化的样本', 'No row changed.': '没有变化的样本。', '{n} sent differently (prompt, sampling or model)': '{n} 条的提示词、采样或模型不同', '{n} with another gold answer': '{n} 条标准答案不同',
+  '{n} changed rows first': '先列出 {n} 条有变化的样本', 'No row changed.': '没有变化的样本。', '{n} sent differently (prompt, sampling or model)': '{n} 条的提示词、采样或模型不同', '{n} with another gold answer': '{n} 条标准答案不同', 'other {parts}': '不同的{parts}', 'Why they differ': '为什么不同', 'Not known: {what}': '无法得知：{what}',
   dataset: '数据集', model: '模型', metric: '指标', left: '左', right: '右', difference: '差值', p: 'p', rows: '样本数', flipped: '翻转', run: '运行',
   // try
   Try: '试运行', 'Ask again': '再次提问', Stop: '停止', 'writing …': '生成中…', 'Keep as a row': '保存为样本', 'Kept in {file}': '已保存到 {file}', Reply: '回复', Reasoning: '推理', empty: '空', outcome: '结果',
@@ -45,7 +47,7 @@ export const CHINESE = {
   'Datasets of {name}': '{name} 的数据集', Outcome: '结果', Verdict: '判定', all: '全部', 'Flipped against': '与之相比翻转', 'From row': '起始样本', 'No rows yet.': '还没有样本。', gold: '标准答案', Gold: '标准答案', Extracted: '提取的答案',
   '{agree} of {rows} labels agree with the verdict': '{rows} 个标注中有 {agree} 个与判定一致', '{n} without a verdict': '{n} 个没有判定', 'Your label': '你的标注', 'Ask this row again': '重新提问该样本', 'Asking …': '提问中…',
   'To ask this row again, start the page with the config of this run, too.': '若要重新提问，请在启动页面时同时指定该运行的配置。', Judge: '评审', "The judge's prompt": '评审的提示词', 'About this row': '样本信息', 'The same row': '同一样本',
-  'The request was not kept.': '请求未保存。', ok: '正常', unparsed: '无法解析', filtered: '被过滤', 'too long': '过长', too_long: '过长', 'thinking exhausted': '思考耗尽', thinking_exhausted: '思考耗尽', failed: '失败',
+  'The request was not kept.': '请求未保存。', ok: '正常', unparsed: '无法解析', filtered: '被过滤', 'too long': '过长', too_long: '过长', 'truncated by the server': '被服务器截断', truncated_by_server: '被服务器截断', 'thinking exhausted': '思考耗尽', thinking_exhausted: '思考耗尽', failed: '失败',
   correct: '正确', wrong: '错误', scored: '已评分', score: '得分', cut: '被截断', labelled: '已标注', disagrees: '标注不一致', 'not finished': '未完成', accuracy: '准确率', 'mean of rows': '各样本均值',
   // calls
   Calls: '调用', reply: '回复', retry: '重试', 'tool call': '工具调用', 'tool result': '工具结果', 'tool failure': '工具失败', 'bad answer': '答案无效', trimmed: '已裁剪', usage: '用量',

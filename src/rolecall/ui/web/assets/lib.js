@@ -37,7 +37,7 @@ export const percent = (share) => `${Math.round(100 * share)} %`;
 export const tellCounts = (text) => {
   if (!isChinese) return text;
   const told = text.replace(/\b(characters?) in (?=\d)/g, '$1，').replace(/([\d,]+) (character|message|token|row)s?\b/g, (_, count, noun) => t(`{n} ${noun}`, { n: count }))
-    .replace(/\b(not asked|not scored|too long|thinking exhausted|failed|filtered|unparsed|training rows?)\b/g, (words) => t(words.replace(/row$/, 'rows')));
+    .replace(/\b(not asked|not scored|too long|truncated by the server|thinking exhausted|failed|filtered|unparsed|training rows?)\b/g, (words) => t(words.replace(/row$/, 'rows')));
   return /[a-z]{2,} [a-z]{2,}/i.test(told) ? text : told;
 };
 export const metricName = (name) => name.split(', ').map((part) => t(part)).join(isChinese ? '，' : ', ');

@@ -1,5 +1,5 @@
 // Two runs, or two models of one run: every difference with its interval, and the rows side by side, changed ones first.
-import { html, t, ask, useAsk, useKeys, number, metricName } from './lib.js';
+import { html, t, ask, useAsk, useKeys, useState, number, metricName } from './lib.js';
 import { useEndless, EndlessList, stepIn, Select, Problem, Loading, Empty, KeyHints, Drawn, Text } from './parts.js';
 import { Badge, Answer, Replies, keyOf } from './run_row.js';
 import { drawByOrigin } from './prompt.js';
@@ -17,9 +17,22 @@ const Differences = ({ found }) => html`<div class="scroll" tabindex="0" role="g
     const difference = signed(one.difference, digits);
     return html`<tr><th scope="row"><bdi>${one.dataset}</bdi></th><td><bdi>${one.model}</bdi></td><td>${metricName(one.metric)}</td><td>${plain(one.left, digits)}</td><td>${plain(one.right, digits)}</td>
       <td>${one.p != null && one.p < 0.05 ? html`<b>${difference}</b>` : difference} <i>${one.low == null ? '' : `[${signed(one.low, digits)}, ${signed(one.high, digits)}]`}</i></td>
-      <td>${chance(one.p)}</td><td>${number(one.rows)}${one.different_requests ? html`<small class="missing">${t('{n} sent differently (prompt, sampling or model)', { n: one.different_requests })}</small>` : null}${one.different_gold ? html`<small class="missing">${t('{n} with another gold answer', { n: one.different_gold })}</small>` : null}</td><td>${number(one.flipped)}</td></tr>`;
+      <td>${chance(one.p)}</td><td>${number(one.rows)}${one.different_requests ? html`<small class="missing">${t('{n} sent differently (prompt, sampling or model)', { n: one.different_requests })}</small>` : null}${one.different_gold ? html`<small class="missing">${t('{n} with another gold answer', { n: one.different_gold })}</small>` : null}${one.differing.length ? html`<small class="missing">${t('other {parts}', { parts: one.differing.join(', ') })}</small>` : null}</td><td>${number(one.flipped)}</td></tr>`;
   })}</tbody></table></div>`;
 
+const KINDS = { score: 'var(--accent, #56b4e9)', gain: '#009e73', loss: '#d55e00' };
+const Waterfall = ({ one }) => html`<section class="waterfall" aria-label=${one.name}><h3><bdi>${one.name}</bdi></h3><p>${one.sentence}</p><table><tbody>${one.bars.map((bar) => html`<tr><th scope="row"><bdi>${bar.name}</bdi></th><td>${bar.number}</td>
+  <td style="width:60%"><div style=${`height:1em;min-width:2px;background:${KINDS[bar.kind]};margin-left:${100 * bar.start}%;width:${100 * (bar.end - bar.start)}%`}></div></td><td><i>${bar.note}</i></td></tr>`)}</tbody></table>
+  ${one.unknown.map((line) => html`<p class="note">${t('Not known: {what}', { what: line })}</p>`)}</section>`;
+const Explained = ({ query }) => {
+  const { found, error } = useAsk('run_explain', query);
+  if (error) return html`<${Problem} error=${error} />`;
+  return found ? found.explanations.map((one) => html`<${Waterfall} one=${one} />`) : html`<${Loading} />`;
+};
+const Why = ({ query }) => {
+  const [open, setOpen] = useState(false);
+  return html`<details ontoggle=${(event) => setOpen(event.target.open)}><summary>${t('Why they differ')}</summary>${open ? html`<${Explained} query=${query} />` : null}</details>`;
+};
 const Side = ({ side, run, found, legend }) => html`<section class="side-row" aria-label=${side}><h3><bdi>${run ? `${run}: ` : ''}${found.model}</bdi> <${Badge} one=${found} /></h3>
   ${found.reason && found.outcome !== 'ok' ? html`<p class="why-not">${found.reason}</p>` : null}
   <${Answer} name=${t('Extracted')} text=${found.extracted} /><${Replies} found=${found} />
@@ -86,6 +99,6 @@ const Compared = ({ session, address, change, query }) => {
   if (!found) return html`<${Loading} />`;
   const apart = [['only_left', t('Only on the left: {pairs}')], ['only_right', t('Only on the right: {pairs}')]].filter(([name]) => found[name].length);
   return html`${busy ? html`<p class="note">${t('Loading …')}</p>` : null}
-    ${found.differences.length ? html`<${Differences} found=${found} />${found.aligned ? html`<details><summary>${t('Rows are aligned by content. How the two differ')}</summary><${Text} text=${found.notes.join('\n')} /></details>` : null}<${ComparedRows} session=${session} address=${address} change=${change} query=${query} found=${found} />` : html`<${Empty} title=${t('The two have no dataset in common.')} />`}
+    ${found.differences.length ? html`<${Differences} found=${found} />${found.aligned ? html`<details><summary>${t('Rows are aligned by content. How the two differ')}</summary><${Text} text=${found.notes.join('\n')} /></details>` : null}${query.left_run === query.right_run ? null : html`<${Why} query=${query} />`}<${ComparedRows} session=${session} address=${address} change=${change} query=${query} found=${found} />` : html`<${Empty} title=${t('The two have no dataset in common.')} />`}
     ${apart.map(([name, said]) => html`<p class="note">${said.replace('{pairs}', found[name].map((pair) => pair.join(' × ')).join(', '))}</p>`)}`;
 };

@@ -18,13 +18,21 @@ export const Answer = ({ name, text, query = '', place = null }) => html`<div><h
 export const Replies = ({ found, query = '' }) => html`${found.replies.map((reply, at) => html`<${Answer} name=${found.replies.length > 1 ? `${t('Reply')} ${at + 1}` : t('Reply')} text=${reply} query=${query} place=${(found.read_from || [])[at]} />`)}
   ${found.reasoning.map((thought) => html`<details><summary>${t('Reasoning')} (${number(thought.length)})</summary><${Text} text=${thought} query=${query} /></details>`)}`;
 
-const Label = ({ run, wanted, value }) => {
-  const [label, setLabel] = useState(value);
+// Who labels: a name that this browser remembers.
+const PERSON = 'rolecall-person';
+export const readPerson = () => { try { return localStorage.getItem(PERSON) || ''; } catch { return ''; } };
+export const keepPerson = (name) => { try { localStorage.setItem(PERSON, name); } catch { /* asked again next time */ } };
+
+const Label = ({ run, wanted, labels }) => {
+  const by = readPerson();
+  const [label, setLabel] = useState(labels[by] ?? '');
   const [error, setError] = useState('');
-  const set = (next) => send('label', { run, ...wanted, label: next }).then(
+  const set = (next) => send('label', { run, ...wanted, label: next, by }).then(
     () => { setLabel(next); setError(''); dispatchEvent(new Event('labelled')); }, (failed) => setError(failed.message));
+  const others = Object.entries(labels).filter(([name]) => name !== by);
   return html`<div class="bar label" role="group" aria-label=${t('Your label')}><span class="soft">${t('Your label')}</span>
-    ${['correct', 'wrong'].map((name) => html`<button type="button" aria-pressed=${label === name ? 'true' : 'false'} onClick=${() => set(label === name ? '' : name)}>${t(name)}</button>`)}<${Problem} error=${error} /></div>`;
+    ${['correct', 'wrong'].map((name) => html`<button type="button" aria-pressed=${label === name ? 'true' : 'false'} onClick=${() => set(label === name ? '' : name)}>${t(name)}</button>`)}
+    ${others.map(([name, said]) => html`<span class="soft"><bdi>${name || '–'}</bdi>: ${t(String(said))}</span>`)}<${Problem} error=${error} /></div>`;
 };
 
 const Again = ({ run, wanted, onasked }) => {
@@ -46,7 +54,7 @@ export const RowDetail = ({ run, address, wanted, session, change, onasked }) =>
   const found = newer || stored;
   if (!found) return html`<${Loading} lines=${10} />`;
   const query = address.q || '';
-  const above = html`<div class="outcome"><div class="bar"><${Badge} one=${found} /><${Label} key=${JSON.stringify(wanted)} run=${run} wanted=${wanted} value=${found.label} />
+  const above = html`<div class="outcome"><div class="bar"><${Badge} one=${found} /><${Label} key=${JSON.stringify(wanted)} run=${run} wanted=${wanted} labels=${found.labels} />
       ${found.again ? html`<${Again} run=${run} wanted=${wanted} onasked=${(row) => { setNewer(row); onasked(row); }} />` : null}</div>
     ${found.reason && found.outcome !== 'ok' ? html`<p class="why-not">${found.reason}</p>` : null}
     ${found.outcome !== 'ok' && !found.again ? html`<p class="note">${t('To ask this row again, start the page with the config of this run, too.')}</p>` : null}

@@ -1,0 +1,355 @@
+"""What a number rests on, as far as it is known: rows, prompts, replies, and how they were scored.
+
+A claim is a run, a log of another harness, a config that was not run, or a number that was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+from rolecall.core.render.spans import texts_of
+from rolecall.errors import ConfigError, MissingExtraError, Problem, RolecallError, RunError
+from rolecall.experiment.experiment import Experiment
+from rolecall.experiment.opening.loading import SourceLike
+from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.tasks import TaskEntry
+from rolecall.experiment.pairs.pair import Pair, Preview
+from rolecall.insight.alignment import ContentRow, align_rows, is_imported, rows_by_dataset
+from rolecall.insight.run_source import PairRows, RunSource, StoredRun, find_parts, requests_sent
+from rolecall.insight.scored_mixes import score_results
+from rolecall.runs.logs.readers import find_harness, read_log
+from rolecall.runs.parts import PartDigests, digest_pair
+from rolecall.runs.prepare import read_scoring
+from rolecall.runs.store.directory import FILE
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import find_entries
+from rolecall.scoring.evaluate import DatasetScorer, build_scorer
+from rolecall.scoring.scorecard import Scorecard
+
+RowPair = tuple[ContentRow, ContentRow]
+ClaimLike: TypeAlias = 'float | Experiment | SourceLike'
+"""A run directory, a log, a config, or a number."""
+_KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
+_ALIKE = 0.98
+"""The share of a log's marks that our scoring must give as well to stand for the log's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One number of a dataset × model, and what is known of how it came about."""
+
+    title: str
+    dataset: str = ''
+    model: str = ''
+    card: Scorecard | None = None
+    rows: Sequence[ContentRow] = ()
+    is_log: bool = False
+    scorer: DatasetScorer | None = None
+    """How its replies are scored; None where only its marks are known."""
+    entries: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+    """The dataset's and the model's entry, where they are known."""
+    parts: PartDigests = field(default_factory=PartDigests)
+    unknown: tuple[str, ...] = ()
+    """What cannot be known, each as a sentence."""
+    run: RunSource | None = field(default=None, repr=False)
+    pair: Pair | None = field(default=None, repr=False)
+
+    @property
+    def value(self) -> float | None:
+        return self.card.value if self.card else None
+
+    @property
+    def factor(self) -> float:
+        """From rows' scores to the scale of the report."""
+        return 100.0 if self.card is None or self.card.is_percent else 1.0
+
+    @property
+    def has_replies(self) -> bool:
+        return any(row.result.outcome != 'failed' or row.result.reason != _NOT_ASKED for row in self.rows)
+
+    @cached_property
+    def _pair_rows(self) -> PairRows | None:
+        return None if self.pair is None else PairRows(self.pair)
+
+    def preview(self, row: ContentRow) -> Preview | None:
+        """The first request of a row, with origins where the config is known and words it as it was sent."""
+        if self.run is None:
+            return None
+        sent = requests_sent(self.run, row.result, self._previews)
+        return sent[0].preview if sent else None
+
+    def _previews(self, result: Result) -> list[Preview]:
+        rows = self._pair_rows
+        if rows is None:
+            return []
+        with suppress(RolecallError):
+            return rows.previews(result.row, replies=result.replies)
+        return []
+
+
+_NOT_ASKED = 'not asked yet'
+
+
+class ClaimSource:
+    """What stands on one side: a run, a log, a config or a number, with the dataset × model it has."""
+
+    def __init__(self, source: str | Path | float | SourceLike | Experiment, stack: ExitStack, config: Any) -> None:
+        """`config` is the config of a run that names code of its own, which is not imported from a run directory."""
+        self.number = _read_number(source)
+        self.reader = None if self.number is not None else _open_store(source, stack)
+        self.experiment: Experiment | None = None
+        if self.reader is None and self.number is None:
+            self.experiment = Experiment.open(source)  # type: ignore[arg-type]  # whatever else it is, it is not a run
+        elif config is not None:
+            self.experiment = Experiment.open(config)
+        self.title = str(source) if isinstance(source, str | Path | float | int) else self._name_config()
+
+    def _name_config(self) -> str:
+        return self.experiment.name if self.experiment is not None else 'config'
+
+    @property
+    def is_log(self) -> bool:
+        """Whether another harness made it."""
+        return self.reader is not None and is_imported(self.reader)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every dataset × model; none of a number."""
+        if self.reader is not None:
+            return self.reader.pairs()
+        if self.experiment is None:
+            return []
+        return [(task.abbr, model.abbr) for task in self.experiment.tasks for model in self.experiment.models]
+
+    def rows(self, dataset: str, model: str) -> list[ContentRow]:
+        """The rows of a dataset × model with their columns and prompts."""
+        if self.reader is not None:
+            return rows_by_dataset(self.reader, model).get(dataset, [])
+        pair = self._pair_of_config(dataset, model)
+        return [] if pair is None else list(_word_rows(pair))
+
+    def _pair_of_config(self, dataset: str, model: str) -> Pair | None:
+        if self.experiment is None:
+            return None
+        task = next((task for task in self.experiment.tasks if task.abbr == dataset), None)
+        entry = next((entry for entry in self.experiment.models if entry.abbr == model), None)
+        return None if task is None else self.experiment.pair(task, entry)
+
+    def claim(self, dataset: str, model: str) -> Claim:
+        """The number of a dataset × model, with what it rests on."""
+        if self.number is not None:
+            card = Scorecard('', '', 'published', self.number, unit='%')
+            return Claim(title=self.title, card=card, unknown=(f'{self.title} is a number: no prompts, no replies.',))
+        rows = self.rows(dataset, model)
+        claim = Claim(title=self.title, dataset=dataset, model=model, rows=rows, is_log=self.is_log)
+        if self.reader is not None:
+            run = StoredRun(self.reader)
+            cards = [card for card in run.scorecards() if (card.dataset, card.model) == (dataset, model)]
+            parts = find_parts(run).get((dataset, model), PartDigests())
+            claim = replace(claim, run=run, card=cards[0] if cards else None, parts=parts)
+        if self.is_log:
+            return self._add_log_scorer(claim)
+        try:
+            return self._add_config(claim)
+        except (RolecallError, MissingExtraError, OSError) as error:
+            why = ' '.join(str(error).split())[:200]
+            return replace(claim, unknown=(f'{self.title}: its config cannot be opened ({why}); its marks stand.',))
+
+    def _add_config(self, claim: Claim) -> Claim:
+        """The claim with its entries, scorer and prompts, as the config says."""
+        if self.experiment is not None:
+            pair = self._pair_of_config(claim.dataset, claim.model)
+            if pair is None or pair.model_entry is None:
+                raise RunError(f'{self.title}: the config has no {claim.dataset} × {claim.model}.')
+            parts = claim.parts if claim.parts != PartDigests() else digest_pair(pair, None, {})
+            return _complete(replace(claim, parts=parts), pair.task, pair.model_entry, pair)
+        if self.reader is None:
+            return claim
+        dataset, model = find_entries(self.reader.config(), claim.dataset, claim.model)
+        if dataset is None or model is None:
+            raise RunError('the run does not spell out its entries')
+        dataset, model = _without_code(restore_rows(dataset, claim.rows), model)
+        experiment = Experiment.open({'datasets': [dataset], 'models': [model]})
+        [task], [entry] = experiment.tasks, experiment.models
+        pair = None
+        with suppress(RolecallError, OSError):  # the examples may be gone; then prompts have no origins
+            pair = experiment.pair(task, entry)
+        return _complete(claim, task, entry, pair)
+
+    def _add_log_scorer(self, claim: Claim) -> Claim:
+        """The log with a scorer of ours, if one that its settings describe gives the log's own marks."""
+        unknown = [] if any(row.text for row in claim.rows) else [f'{self.title}: the log has no prompts.']
+        scorer = self._build_log_scorer(claim.dataset, claim.model)
+        if scorer is not None and _agrees(scorer, claim.rows):
+            return replace(claim, scorer=scorer, unknown=tuple(unknown))
+        unknown.append(f'{self.title}: how the log read and scored replies cannot be repeated here; its marks stand.')
+        return replace(claim, unknown=tuple(unknown))
+
+    def _build_log_scorer(self, dataset: str, model: str) -> DatasetScorer | None:
+        imported = self.reader.manifest().get('imported') if self.reader is not None else None
+        settings = (imported or {}).get('settings')
+        own = settings.get(model) if isinstance(settings, Mapping) else None
+        scoring = own.get(dataset.partition(',')[0]) if isinstance(own, Mapping) else None
+        if not isinstance(scoring, Mapping) or 'evaluator' not in scoring:
+            return None
+        with suppress(RolecallError, MissingExtraError):
+            return build_scorer({key: scoring[key] for key in ('evaluator', 'pred_postprocessor') if key in scoring})
+        return None
+
+
+def _open_store(source: Any, stack: ExitStack) -> RunReader | None:
+    """The run directory, or the log as one; None if it is neither."""
+    path = Path(source) if isinstance(source, str | Path) else None
+    if path is not None and (path / FILE).is_file():
+        return stack.enter_context(RunReader(path))
+    harness = find_harness(path) if path is not None and path.exists() else None
+    if path is None or harness is None:
+        return None
+    out = Path(stack.enter_context(TemporaryDirectory()), path.name.split('.')[0])
+    read_log(harness, path, out)
+    return stack.enter_context(RunReader(out))
+
+
+def _read_number(source: Any) -> float | None:
+    """
+    >>> _read_number('62.4 %'), _read_number('runs/a')
+    (62.4, None)
+    """
+    if isinstance(source, str):
+        with suppress(ValueError):
+            return float(source.strip().rstrip('%'))
+    return float(source) if isinstance(source, int | float) else None
+
+
+def _complete(claim: Claim, task: TaskEntry, entry: ModelEntry, pair: Pair | None) -> Claim:
+    return replace(claim, scorer=read_scoring(task, entry, ()).scorer, entries=(task.entry, entry.entry), pair=pair)
+
+
+def _word_rows(pair: Pair) -> Iterator[ContentRow]:
+    for number, row, picked in pair.rows(strict=False):
+        text = ''
+        with suppress(RolecallError):
+            step = pair.step(row, picked)
+            request = step.requests[0][1] if step is not None and step.requests else ''
+            text = '\n'.join(texts_of(request).values())
+        gold = row.get(pair.task.wording.output_column or '')
+        model = pair.model_entry.abbr if pair.model_entry else ''
+        yield ContentRow(Result(pair.task.abbr, model, number, 'failed', _NOT_ASKED, gold=gold), row, text)
+
+
+def restore_rows(dataset: Mapping[str, Any], rows: Sequence[ContentRow]) -> Mapping[str, Any]:
+    """A dataset's entry with the rows that the run has kept, where it counted inline rows or names code."""
+    counted = isinstance(dataset.get('test'), str) and not Path(dataset['test']).exists()
+    if not counted and not _names_code(dataset.get('type', 'Rows')):
+        return dataset
+    last = max((row.result.row for row in rows), default=-1)
+    by_number = {row.result.row: row.fields for row in rows}
+    test = [by_number.get(number, {}) for number in range(last + 1)]
+    train = dataset['train'] if isinstance(dataset.get('train'), list) else []
+    reader = {key: value for key, value in (dataset.get('reader_cfg') or {}).items() if not key.endswith('_range')}
+    return {**dataset, 'type': 'Rows', 'test': test, 'train': train, 'reader_cfg': reader}
+
+
+def _without_code(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The entries with a stand-in for a model of the user's own. Other code of theirs is not imported: an error."""
+    code = [kind for section in ('infer_cfg', 'eval_cfg') for kind in _find_types(dataset.get(section))]
+    if named := next(filter(_names_code, code), None):
+        raise RunError(f'it names {named}, which is not imported from a run directory; --config names the config')
+    return dataset, {**model, 'type': _refuse_call} if _names_code(model.get('type')) else model
+
+
+def _refuse_call(prompt: str) -> str:
+    """Stands for a model of the user's own where prompts are only worded."""
+    raise RunError(f'a stored run is not asked: {prompt!r:.40}')
+
+
+def _find_types(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from [inner] if key in ('type', 'evaluator') and isinstance(inner, str) else _find_types(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _find_types(inner)
+
+
+def _names_code(kind: Any) -> bool:
+    """Whether a type is a path to code of the user's own, not a name of ours or of a system that we know."""
+    text = str(kind)
+    return not text.isidentifier() and text.replace(':', '.').split('.')[0] not in _KNOWN_PACKAGES and '.' in text
+
+
+def _agrees(scorer: DatasetScorer, rows: Sequence[ContentRow]) -> bool:
+    """Whether a scorer gives the marks that a log has."""
+    marks = score_results(scorer, [row.result for row in rows], [row.fields for row in rows]).scores
+    same = sum(mark == row.result.score for mark, row in zip(marks, rows, strict=True))
+    return bool(rows) and same >= _ALIKE * len(rows)
+
+
+def open_claims(
+    left: ClaimLike, right: ClaimLike, stack: ExitStack, dataset: str | None, model: str | None, configs: Sequence[Any]
+) -> Iterator[tuple[Claim, Claim, list[RowPair]]]:
+    """The claims of both sides, pair by pair, with the rows that both have. The runs stay open with the stack."""
+    own = (*configs, *configs, None, None) if len(configs) == 1 else (*configs, None, None)
+    sources = [ClaimSource(side, stack, config) for side, config in zip((left, right), own, strict=False)]
+    if all(source.number is not None for source in sources):
+        raise ConfigError(Problem('explain', 'both sides are numbers.', 'Give a run or a config for one of them.'))
+    if any(source.number is not None for source in sources):
+        sources = sources if sources[1].number is not None else sources[::-1]
+        pairs = [(names, ('', '')) for names in sources[0].pairs()]
+    else:
+        pairs = match_names(sources[0], sources[1])
+    pairs = [
+        (ours, theirs)
+        for ours, theirs in pairs
+        if dataset in (None, ours[0], theirs[0]) and model in (None, ours[1], theirs[1])
+    ]
+    if not pairs:
+        names = ', '.join(dict.fromkeys(' × '.join(pair) for source in sources for pair in source.pairs()))
+        raise ConfigError(
+            Problem('explain', 'the two sides have no dataset × model in common.', f'They have: {names}.')
+        )
+    for ours, theirs in pairs:
+        first, second = sources[0].claim(*ours), sources[1].claim(*theirs)
+        yield first, second, pair_rows(first, second)
+
+
+def match_names(left: ClaimSource, right: ClaimSource) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """The dataset × model of both sides: by name, or the datasets that share the most rows."""
+    theirs = right.pairs()
+    names: dict[str, str] = {}
+    datasets = [list(dict.fromkeys(name for name, _ in side.pairs())) for side in (left, right)]
+    unmatched = [name for name in datasets[0] if name not in datasets[1]]
+    if unmatched:
+        sides = [
+            {name: left.rows(name, _model_of(left, name)) for name in unmatched},
+            {name: right.rows(name, _model_of(right, name)) for name in datasets[1] if name not in datasets[0]},
+        ]
+        names = align_rows(sides[0], sides[1])[1]
+    matched = []
+    for dataset, model in left.pairs():
+        own = [pair for pair in theirs if pair[0] == names.get(dataset, dataset)]
+        same = [pair for pair in own if pair[1] == model] or own[:1]
+        matched += [((dataset, model), same[0])] if same else []
+    return matched
+
+
+def _model_of(source: ClaimSource, dataset: str) -> str:
+    return next(model for name, model in source.pairs() if name == dataset)
+
+
+def pair_rows(left: Claim, right: Claim) -> list[RowPair]:
+    """The rows that both sides have: by number where the rows are the same, else by content."""
+    if not (left.is_log or right.is_log) and not left.parts.find_differing(right.parts, ('rows',)):
+        by_number = {row.result.row: row for row in right.rows}
+        return [(row, by_number[row.result.row]) for row in left.rows if row.result.row in by_number]
+    same_model = [replace(row, result=replace(row.result, model='')) for row in left.rows]
+    others = [replace(row, result=replace(row.result, model='')) for row in right.rows]
+    matched, _ = align_rows({'': same_model}, {'': others})
+    ours, theirs = ({row.result.row: row for row in claim.rows} for claim in (left, right))
+    return [(ours[row.result.row], theirs[other.result.row]) for row, other in matched]

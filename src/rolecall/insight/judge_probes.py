@@ -1,0 +1,253 @@
+"""Probe the judges of a config: does an empty answer pass, a long one, one that tells the judge what to say?
+
+Every probe is a dataset whose answers are known, scored by the config's own judge, prompt and reader, in a run of its
+own: planned, priced, cached and resumed as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml  # type: ignore[import-untyped]
+
+from rolecall.core.prompts.values import text_of
+from rolecall.errors import ConfigError, Problem
+from rolecall.experiment.experiment import Experiment
+from rolecall.experiment.opening.judges import JudgeEntry, find_judges
+from rolecall.experiment.opening.tasks import TaskEntry
+from rolecall.insight.kept_counts import ProbeCount, keep_counts
+from rolecall.registry import part_name
+from rolecall.runs.listener import RunListener
+from rolecall.runs.run import run_config
+from rolecall.runs.run_options import RunOptions
+from rolecall.runs.run_summary import RunSummary
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.evaluators import judge_entry
+from rolecall.scoring.statistics import wilson
+
+_ROWS = 30
+"""Rows of each dataset that judges are probed with, unless a limit is given."""
+_ANSWER, _RIVAL = 'probe_answer', 'probe_rival'
+_BASE, _SOUND, _CONTROL, _SWAPPED = 'unchanged', 'right', 'control', ', swapped'
+_BEST = {'GenericLLMEvaluator': 'Verdict: A', 'PairwiseEvaluator': '[[A]]'}
+_BEST_RATING = 'Rating: [[10]]'
+_COMPARED_WITH = {'add': _BASE, 'rewrite': _BASE, 'replace': _SOUND, 'compare': '{}' + _SWAPPED}
+"""The dataset with which the answers of a probe are compared, row by row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A row with the answers that its probes are made of: one to improve, and a sound one."""
+
+    row: Mapping[str, Any]
+    weak: str
+    sound: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """The answers of one probe, what they are compared with, and how the answering model is asked for them."""
+
+    probe: str
+    texts: Sequence[tuple[str, str]]
+    order: str = 'both'
+    asks: str = '{answer}'
+
+
+class _Score(NamedTuple):
+    """What a judge gave one answer."""
+
+    score: float
+    correct: bool | None
+
+
+_Scores = Mapping[tuple[str, int], _Score]
+"""By the name of a probe's dataset, and the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ProbedJudge:
+    """One judge of one dataset, and the rows it is probed with."""
+
+    task: TaskEntry
+    judge: JudgeEntry
+    items: Sequence[_Item]
+    controlled: bool
+    """Whether it is known which answers are right."""
+
+    @property
+    def compares(self) -> bool:
+        return self.judge.comparison is not None
+
+    def name(self, probe: str) -> str:
+        """The dataset of a probe."""
+        return f'{self.task.abbr}/{self.judge.model_entry.abbr}/{probe}'
+
+    def answers(self) -> Iterator[_Answers]:
+        """The controls, and every probe that is for this kind of judge."""
+        texts = [item.sound if self.compares else item.weak for item in self.items]
+        sound = [item.sound for item in self.items]
+        yield _Answers(_BASE, [(text, text) for text in texts], 'first')
+        if not self.compares:
+            yield _Answers(_SOUND, [(text, '') for text in sound])
+        for name, probe in _read_probes().items():
+            [(kind, words)] = probe.items()
+            if kind == 'add':
+                yield _Answers(name, [(self._fill(words, text), text) for text in texts], 'first')
+            elif kind == 'replace':
+                yield _Answers(name, [(words, text) for text in sound])
+            elif kind == 'rewrite':
+                yield _Answers(name, [(text, text) for text in texts], asks=words)
+            elif self.compares:
+                pairs = [(self._fill(words, text), text) for text in texts]
+                yield _Answers(name, pairs, 'first')
+                yield _Answers(name + _SWAPPED, [(second, first) for first, second in pairs], 'first')
+
+    def _fill(self, words: str, answer: str) -> str:
+        kind = part_name((judge_entry(self.task.entry['eval_cfg']['evaluator']) or {}).get('type', ''))
+        verdict = _BEST['PairwiseEvaluator'] if self.compares else _BEST.get(kind, _BEST_RATING)
+        return words.replace('{verdict}', verdict).replace('{answer}', answer)
+
+    def dataset(self, answers: _Answers) -> dict[str, Any]:
+        """The answers as a dataset that the judge scores as it scores its own."""
+        evaluation = self.task.entry['eval_cfg']
+        evaluator: dict[str, Any] = {**(judge_entry(evaluation['evaluator']) or {})}
+        evaluator['judge_cfg'] = {'abbr': self.judge.model_entry.abbr, **self.judge.model_entry.entry}
+        if self.compares:
+            evaluator |= {'type': 'PairwiseEvaluator', 'against': {'column': _RIVAL}, 'order': answers.order}
+        template = {'round': [{'role': 'HUMAN', 'prompt': answers.asks.replace('{answer}', f'{{{_ANSWER}}}')}]}
+        columns = {'input_columns': list(self.judge.input_columns), 'output_column': self.task.reader.output_column}
+        return {
+            'abbr': self.name(answers.probe),
+            'type': 'Rows',
+            'test': [
+                {**item.row, _ANSWER: text, _RIVAL: rival}
+                for item, (text, rival) in zip(self.items, answers.texts, strict=True)
+            ],
+            'reader_cfg': columns,
+            'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': template}},
+            'eval_cfg': {**evaluation, 'evaluator': evaluator},
+        }
+
+    def count(self, results: _Scores) -> Iterator[ProbeCount]:
+        """What swayed the judge, and how it did on answers that are known to be right or wrong."""
+        swayed: set[int] = set()
+        for name, probe in _read_probes().items():
+            outcomes = {
+                at: outcome
+                for at in range(len(self.items))
+                if (outcome := self._is_swayed(next(iter(probe)), name, results, at)) is not None
+            }
+            swayed |= {at for at, outcome in outcomes.items() if outcome}
+            if outcomes:
+                yield self._count(name, sum(outcomes.values()), len(outcomes))
+        yield self._count('any of them', len(swayed), len(self.items))
+        if self.controlled and not self.compares:
+            right, wrong = (
+                [score.correct for at in range(len(self.items)) if (score := results.get((self.name(name), at)))]
+                for name in (_SOUND, _BASE)
+            )
+            if right and wrong and None not in (*right, *wrong):
+                kappa = sum(map(bool, right)) / len(right) - sum(map(bool, wrong)) / len(wrong)
+                mistakes = right.count(False) + wrong.count(True)
+                yield replace(self._count(_CONTROL, mistakes, len(right) + len(wrong)), kappa=kappa)
+
+    def _is_swayed(self, kind: str, probe: str, results: _Scores, at: int) -> bool | None:
+        """Whether the judge gave a probe more than it is worth; None where that cannot be told."""
+        result, other = (
+            results.get((self.name(probe), at)),
+            results.get((self.name(_COMPARED_WITH[kind].format(probe)), at)),
+        )
+        if result is None:
+            return None
+        if kind == 'replace' and result.correct is not None:
+            return result.correct
+        if self.compares and kind in ('replace', 'rewrite'):
+            return result.score >= 0.5 if kind == 'replace' else result.score > 0.5
+        if other is None or (other.correct and kind in ('add', 'rewrite')):
+            return None  # it cannot rise
+        if kind == 'compare':
+            return result.score + other.score != 1
+        return result.score >= other.score if kind == 'replace' else result.score > other.score
+
+    def _count(self, probe: str, swayed: int, rows: int) -> ProbeCount:
+        return ProbeCount(probe, self.task.abbr, self.judge.model_entry.abbr, swayed, rows, *wilson(swayed, rows))
+
+
+def probe_judges(
+    experiment: Experiment,
+    options: RunOptions,
+    *,
+    answers: RunReader | None = None,
+    listener: RunListener | None = None,
+) -> tuple[list[RunSummary], list[ProbeCount]]:
+    """Probe every judge of a config with its first rows and their gold answers, or with the `answers` of a run."""
+    probed = [
+        _ProbedJudge(task, judge, items, controlled=answers is None)
+        for task in experiment.tasks
+        for judge in find_judges(task, experiment.all_models)
+        if (items := list(_find_items(experiment, task, answers, options.limit or _ROWS)))
+    ]
+    if not probed:
+        what = 'no dataset with a judge and at least two different answers was found.'
+        remedy = 'Judges are probed with gold answers; without them, give a run that has answers: --probe RUN.'
+        raise ConfigError(Problem('--probe', what, remedy))
+    out = Path(options.out or 'runs/probe')
+    own = replace(options, lint=False, limit=None)
+    echoed = [judged.dataset(answer) for judged in probed for answer in judged.answers() if answer.asks == '{answer}']
+    configs = {out: {'models': [{'abbr': 'answers', 'type': _repeat}], 'datasets': echoed}}
+    for judged in probed:
+        entry = {'abbr': judged.judge.model_entry.abbr, **judged.judge.model_entry.entry}
+        config = configs.setdefault(out / f'by-{entry["abbr"]}', {'models': [entry], 'datasets': []})
+        config['datasets'] += [judged.dataset(answer) for answer in judged.answers() if answer.asks != '{answer}']
+    summaries = [run_config(config, replace(own, out=place), progress=listener) for place, config in configs.items()]
+    if options.dry_run or any(summary.interrupted for summary in summaries):
+        return summaries, []
+    results = _read_scores(configs)
+    counts = [count for judged in probed for count in judged.count(results)]
+    keep_counts(out, ProbeCount, counts)
+    return summaries, counts
+
+
+def _read_scores(directories: Iterable[Path]) -> dict[tuple[str, int], _Score]:
+    scores: dict[tuple[str, int], _Score] = {}
+    for directory in directories:
+        with RunReader(directory) as run:
+            for result in run.results():
+                if result.score is not None:
+                    scores[result.dataset, result.row] = _Score(result.score, result.correct)
+    return scores
+
+
+def _repeat(prompt: str) -> str:
+    """A model whose answer is its prompt."""
+    return prompt
+
+
+@lru_cache(maxsize=1)
+def _read_probes() -> Mapping[str, Mapping[str, str]]:
+    probes: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_suffix('.yaml').read_text('utf-8'))
+    return probes
+
+
+def _find_items(experiment: Experiment, task: TaskEntry, answers: RunReader | None, limit: int) -> Iterator[_Item]:
+    """The first rows of a dataset with answers of a run, or with their gold answer and that of another row."""
+    if task.inferencer.asks_every_turn or not isinstance(task.entry.get('eval_cfg'), Mapping):
+        return
+    rows = [dict(row) for row in islice(experiment.dataset(task).test, limit)]
+    if answers is not None:
+        model = next((model for dataset, model in answers.pairs() if dataset == task.abbr), None)
+        for result in islice(answers.results(task.abbr, model), len(rows)) if model is not None else ():
+            if result.replies and result.row < len(rows):
+                yield _Item(rows[result.row], result.replies[-1], result.replies[-1])
+        return
+    golds = [text_of(row.get(task.reader.output_column or '') or '') for row in rows]
+    for at, (row, gold) in enumerate(zip(rows, golds, strict=True)):
+        others = (other for other in golds[at + 1 :] + golds[:at] if other and other != gold)
+        if gold and (wrong := next(others, None)):
+            yield _Item(row, wrong, gold)

@@ -1,0 +1,252 @@
+"""Labels from outside: ratings and verdicts in a table, joined with the rows of a run by number or by content."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rolecall.errors import DataError
+from rolecall.experiment.opening.loading import list_rows
+from rolecall.insight.calibration import collect_labels
+from rolecall.insight.strata import queue_rows, stratify
+from rolecall.runs.store.directory import FILE
+from rolecall.runs.store.labels import LABELS, Labels, RowKey, Value
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.sources.datasets.formats import open_file
+from rolecall.strings import count_noun
+
+_LABEL_COLUMNS = ('label', 'labels', 'verdict', 'votes', 'rating', 'score', 'preference')
+_PERSON_COLUMNS = ('by', 'annotator', 'rater', 'person', 'worker')
+_PLACE = ('dataset', 'model', 'row')
+_WORDS = {
+    'correct': ('correct', 'right', 'true', 'yes', 'good', 'pass', 'passed', '1', '1.0', '正确', '对', '是'),
+    'wrong': ('wrong', 'incorrect', 'false', 'no', 'bad', 'fail', 'failed', '0', '0.0', '错误', '错', '否'),
+    **{name: (name,) for name in ('win', 'tie', 'loss')},
+}
+_LABEL_OF = {word: label for label, words in _WORDS.items() for word in words}
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumns:
+    """Where a table holds labels, and how they are read. What is left out is found by the names of columns."""
+
+    label: Sequence[str] = ()
+    """Columns with labels; several are several people, named after their columns."""
+    by: str = ''
+    """The column with the person."""
+    on: Sequence[str] = ()
+    """Columns that say which row is meant."""
+    scale: tuple[float, float] | None = None
+    """The lowest and the highest rating, which become 0 and 1."""
+    correct_from: float | None = None
+    """Ratings from here on are correct, others wrong."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Labels by what the table says instead."""
+    dataset: str = ''
+    model: str = ''
+
+
+class Joined(NamedTuple):
+    """How many labels were added, on how many rows, by how many people, and what could not be joined."""
+
+    labels: int
+    rows: int
+    people: int
+    problems: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """The same in sentences."""
+        people = f' by {count_noun(self.people, "person")}'.replace('persons', 'people')
+        yield f'{count_noun(self.labels, "label")} on {count_noun(self.rows, "row")}{people} added.'
+        if self.problems:
+            yield f'{count_noun(len(self.problems), "line")} left out:'
+            yield from (f'  {problem}' for problem in self.problems[:_SHOWN])
+
+
+def read_label_table(source: Any) -> list[Mapping[str, Any]]:
+    """The records of a file, a frame or a list; of a run directory, its labels with the content of their rows."""
+    if not isinstance(source, str | Path):
+        return list_rows(source)
+    return list(_labels_of_run(Path(source)) if (Path(source) / FILE).is_file() else open_file(source))
+
+
+def _labels_of_run(directory: Path) -> Iterator[Mapping[str, Any]]:
+    with RunReader(directory) as run:
+        for key, decisions in Labels(directory).by_row().items():
+            result = run.result(*key)
+            for by, decision in decisions.items():
+                if result is not None and decision.is_about(result):
+                    place = {'dataset': key[0], 'model': key[1], **_content(run, result)}
+                    yield place | {'label': decision.value, 'by': by}
+
+
+def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None = None) -> Joined:
+    """Add the labels of a table to a run. Nothing is added if the table cannot be read as labels."""
+    records, columns = read_label_table(source), columns or LabelColumns()
+    if not records:
+        raise DataError(f'{source}: the table is empty.')
+    with RunReader(directory) as run:
+        percent = all(card.is_percent for card in run.scorecards())
+        joiner = _Joiner(run, records, columns)
+        pending: list[tuple[Result, str, Value]] = []
+        problems = []
+        for number, record in enumerate(records):
+            votes = [(by, _read_label(value, columns, percent)) for by, value in joiner.votes(record)]
+            matches = joiner.find(record)
+            if len(matches) != 1:
+                problems.append(f'{number + 1}: {joiner.describe(record, matches)}')
+                continue
+            pending += [(matches[0], by, label) for by, label in votes if label is not None]
+        labels = Labels(Path(directory))
+        for result, by, label in pending:
+            labels.add(key_of(result), label, by=by, result=result)
+    rows, people = {key_of(result) for result, *_ in pending}, {by for _, by, _ in pending}
+    return Joined(len(pending), len(rows), len(people), tuple(problems))
+
+
+def rows_to_label(run: RunReader, length: int) -> Iterator[dict[str, Any]]:
+    """The rows that narrow the intervals of a run's scores most, as a table with an empty column for labels."""
+    labelled = collect_labels(run, Labels(run.directory))
+    labels = {(*pair, row): mark for pair, rows in labelled.items() for row, mark in rows.labels.items()}
+    keys = queue_rows(stratify(run), labels, length)
+    contents = [{name: value for name, value in _content(run, key).items() if name != 'prediction'} for key in keys]
+    names = dict.fromkeys(name for content in contents for name in content if name not in _PLACE)
+    for key, content in zip(keys, contents, strict=True):
+        place = dict(zip(_PLACE, key, strict=True))
+        yield place | {name: content.get(name) for name in names} | {'label': '', 'by': ''}
+
+
+def key_of(result: Result) -> RowKey:
+    """What labels are filed under."""
+    return result.dataset, result.model, result.row
+
+
+class _Joiner:
+    """Finds the row of the run that a record is about."""
+
+    def __init__(self, run: RunReader, records: Sequence[Mapping[str, Any]], columns: LabelColumns) -> None:
+        self._run = run
+        self._columns = columns
+        names = dict.fromkeys(name for record in records for name in record)
+        self._labels = list(columns.label) or [name for name in names if name in _LABEL_COLUMNS][:1]
+        self._by = columns.by or next((name for name in names if name in _PERSON_COLUMNS), '')
+        missing = [name for name in (*self._labels, *columns.on, *filter(None, [columns.by])) if name not in names]
+        if missing or not self._labels:
+            what = f'no column {missing[0]!r}' if missing else f'no column of labels ({", ".join(_LABEL_COLUMNS)})'
+            raise DataError(f'{what}. The table has {", ".join(names)}. Name it: --label, --by, --on.')
+        self._pairs = [
+            pair for pair in run.pairs() if columns.dataset in ('', pair[0]) and columns.model in ('', pair[1])
+        ]
+        taken = {*self._labels, self._by, *_PLACE}
+        self._on = list(columns.on) or (['row'] if 'row' in names else self._find_common(names, taken))
+        self._index = self._build_index() if self._on != ['row'] else {}
+
+    def votes(self, record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Who says what in a record. A list is one vote of each person."""
+        for name in self._labels:
+            value = record.get(name)
+            person = str(record.get(self._by) or '') if self._by else name if len(self._labels) > 1 else ''
+            if isinstance(value, str) and value.startswith('['):
+                value = _as_list(value)
+            if isinstance(value, list | tuple):
+                yield from ((f'{name} {place}', vote) for place, vote in enumerate(value, 1))
+            else:
+                yield person, value
+
+    def find(self, record: Mapping[str, Any]) -> list[Result]:
+        """The rows that a record may be about."""
+        if self._on == ['row']:
+            number = _plain(record.get('row'))
+            pairs = [pair for pair in self._pairs if number.isdecimal() and _fits(record, pair)]
+            results = [self._run.result(*pair, int(number)) for pair in pairs]
+            return [result for result in results if result is not None]
+        keys = self._index.get(tuple(_plain(record.get(name)) for name in self._on), ())
+        matches = [self._run.result(*key) for key in keys if _fits(record, key[:2])]
+        return [result for result in matches if result is not None]
+
+    def describe(self, record: Mapping[str, Any], matches: Sequence[Result]) -> str:
+        """Why a record belongs to no row."""
+        content = ', '.join(f'{name} {_plain(record.get(name))!r:.60}' for name in self._on)
+        if not matches:
+            return f'no row of the run has {content}.'
+        names = ', '.join(f'{result.dataset} × {result.model}' for result in matches[:_SHOWN])
+        return f'{len(matches)} rows have {content} ({names}). Name --dataset, --model or more columns with --on.'
+
+    def _find_common(self, names: Iterable[str], taken: set[str]) -> list[str]:
+        """The columns of the table that the run's rows have, too."""
+        first = next((result for pair in self._pairs for result in self._run.results(*pair)), None)
+        content = {} if first is None else _content(self._run, first)
+        common = [name for name in names if name in content and name not in taken]
+        if not common:
+            has = f'The rows of the run have row, {", ".join(content)}.'
+            raise DataError(f'no column of the table says which row is meant. {has} Name columns with --on.')
+        return common
+
+    def _build_index(self) -> dict[tuple[str, ...], list[RowKey]]:
+        index: dict[tuple[str, ...], list[RowKey]] = defaultdict(list)
+        for pair in self._pairs:
+            for result in self._run.results(*pair):
+                content = _content(self._run, result)
+                index[tuple(_plain(content.get(name)) for name in self._on)].append(key_of(result))
+        return index
+
+
+def _content(run: RunReader, row: Result | RowKey) -> dict[str, Any]:
+    """What a row can be recognised by: the dataset's columns, the reply and the answer."""
+    result = row if isinstance(row, Result) else run.result(*row)
+    if result is None:
+        return {}
+    texts = {'gold': result.gold, 'prediction': result.prediction, 'reply': '\n'.join(result.replies)}
+    return dict(run.fields(result.dataset, result.row)) | texts
+
+
+def _fits(record: Mapping[str, Any], pair: tuple[str, str]) -> bool:
+    """Whether a record names this dataset and model, or neither."""
+    return all(record.get(name) in (None, '', value) for name, value in zip(('dataset', 'model'), pair, strict=True))
+
+
+def _plain(value: Any) -> str:
+    return ' '.join(value.split()) if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+
+
+def _as_list(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _read_label(value: Any, columns: LabelColumns, percent: bool) -> Value:
+    """A label as it is stored; None for an empty cell."""
+    text = '' if value is None or value != value else str(value).strip()
+    label = columns.words.get(text) or columns.words.get(text.removesuffix('.0')) or text
+    if not label:
+        return None
+    if label in LABELS:
+        return label
+    try:
+        number = float(label)
+    except ValueError:
+        number = None
+    if number is not None and columns.correct_from is not None:
+        return 'correct' if number >= columns.correct_from else 'wrong'
+    if number is not None and columns.scale is not None:
+        low, high = columns.scale
+        if not low <= number <= high:
+            raise DataError(f'the label {text!r:.40} is not on the scale {low:g}:{high:g}.')
+        return (number - low) / (high - low)
+    word = _LABEL_OF.get(label.lower())
+    if word is not None and percent:
+        return word
+    if number is None or (percent and not 0 <= number <= 1):
+        advice = (
+            'Use correct, wrong, win, tie or loss, or say what it means: --map X=correct, --scale 1:5, --correct-from 4'
+        )
+        raise DataError(f'the label {text!r:.40} is not known. {advice}.')
+    return number

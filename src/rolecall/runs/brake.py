@@ -1,0 +1,170 @@
+"""What holds a run back between rows: caps on money, tokens and time, and what a person says from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import ConfigError, Problem
+from rolecall.models.prices import Price, find_price
+from rolecall.runs.atomic import write_atomically
+from rolecall.runs.client.model_client import Answer, ModelClient, read_token_count
+from rolecall.runs.pair_run import Prepared
+from rolecall.runs.store.directory import CONTROL_FILE
+
+_LOOK_EVERY = 0.5
+_UNTRIED = 4
+"""Rows that are asked about under a cap before the first answer says what one takes."""
+_SHORT_WAIT = 0.02
+_FREE = Price(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a person wants of a run under way. It is kept in the run directory, and the run looks at it between rows."""
+
+    paused: bool = False
+    concurrency: int | None = None
+    """Requests to each model that may be under way; None for what the run began with."""
+    dropped: tuple[str, ...] = ()
+    """Models that are not asked any more."""
+
+    @classmethod
+    def read(cls, directory: Path) -> Control:
+        """What was last written; nothing if that cannot be read."""
+        with suppress(OSError, ValueError, TypeError, AttributeError):
+            values = json.loads((directory / CONTROL_FILE).read_text(encoding='utf-8'))
+            concurrency = values.get('concurrency')
+            return cls(
+                values.get('paused') is True,
+                concurrency if isinstance(concurrency, int) and concurrency > 0 else None,
+                tuple(map(str, values.get('dropped') or ())),
+            )
+        return cls()
+
+    def __str__(self) -> str:
+        parts = ['paused' if self.paused else 'running']
+        parts += [f'at most {self.concurrency} requests to each model at once'] if self.concurrency else []
+        parts += [f'without {", ".join(self.dropped)}'] if self.dropped else []
+        return '; '.join(parts)
+
+    def write(self, directory: Path) -> None:
+        """Leave it where the run looks."""
+        with write_atomically(directory / CONTROL_FILE) as part:
+            part.write_text(json.dumps(asdict(self)), encoding='utf-8')
+
+
+def change_control(directory: Path, **changes: Any) -> Control:
+    """Tell a run what is wanted of it from now on."""
+    control = replace(Control.read(directory), **changes)
+    control.write(directory)
+    return control
+
+
+class Brake:
+    """Says before each row whether it may be asked about, and waits while the run is paused."""
+
+    def __init__(self, prepared: Prepared, directory: Path, *, tell: Callable[[str], None]) -> None:
+        self._options = prepared.options
+        self._prices = _find_prices(prepared)
+        self._directory = directory
+        self._tell = tell
+        self._began = time.monotonic()
+        self._looked = 0.0
+        self._control = Control()
+        self._clients: dict[str, ModelClient] = {}
+        self._rows: dict[str, Collection[object]] = {}
+        self._answers = 0
+        self.tokens = 0
+        self.cost = 0.0
+        self.reason = ''
+        """Which cap ended the run, with what it came to."""
+        with suppress(OSError):
+            (directory / CONTROL_FILE).unlink()  # of an earlier run
+
+    def watch(self, client: ModelClient) -> None:
+        """Count what the answers of a model cost, and change how many are under way when that is wanted."""
+        self._clients[client.model.name] = client
+        client.on_answer = lambda answer: self._count(client.model.name, answer)
+
+    async def allows(self, model: str, rows: Collection[object]) -> bool:
+        """Whether a model may be asked about another row, beside the `rows` that it is being asked about.
+
+        It waits while the run is paused, and while rows under way may use up what a cap leaves.
+        """
+        self._rows[model] = rows
+        self._look()
+        while self._control.paused and not self._find_reason(0):
+            await asyncio.sleep(_LOOK_EVERY)
+            self._look()
+        while self._has_caps and (under_way := sum(map(len, self._rows.values()))):
+            untried = not self._answers and under_way >= _UNTRIED
+            if not untried and not self._find_reason(under_way):
+                break
+            await asyncio.sleep(_SHORT_WAIT)
+        self.reason = self.reason or self._find_reason(1)
+        return not self.reason and model not in self._control.dropped
+
+    def _count(self, model: str, answer: Answer) -> None:
+        usage = answer.usage
+        sent, received = (read_token_count(count) or 0 for count in (usage.input_tokens, usage.output_tokens))
+        cached, written = (read_token_count(count) or 0 for count in (usage.cached_tokens, usage.cache_written_tokens))
+        self._answers += 1
+        self.tokens += sent + received
+        self.cost += self._prices.get(model, _FREE).cost(sent, received, cached_tokens=cached, written_tokens=written)
+
+    @property
+    def _has_caps(self) -> bool:
+        options = self._options
+        return (options.max_cost, options.max_total_tokens, options.max_minutes) != (None, None, None)
+
+    def _find_reason(self, under_way: int) -> str:
+        """Which cap is reached if rows under way use what others did, on average; empty if none is."""
+        options, share = self._options, 1 + under_way / max(self._answers, 1)
+        minutes = (time.monotonic() - self._began) / 60
+        if options.max_cost is not None and self.cost * share >= options.max_cost:
+            return f'--max-cost {options.max_cost:g} is reached: {self.cost:.2f} spent'
+        if options.max_total_tokens is not None and self.tokens * share >= options.max_total_tokens:
+            return f'--max-total-tokens {options.max_total_tokens:,} is reached: {self.tokens:,} used'
+        if options.max_minutes is not None and minutes >= options.max_minutes:
+            return f'--max-minutes {options.max_minutes:g} is reached'
+        return ''
+
+    def _look(self) -> None:
+        """Do what the control file says, if it changed."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_EVERY:
+            return
+        self._looked, before, self._control = now, self._control, Control.read(self._directory)
+        if self._control.paused != before.paused:
+            self._tell('paused from outside; rows under way are finished.' if self._control.paused else 'goes on.')
+        for model in sorted({*self._control.dropped} - {*before.dropped}):
+            self._tell(f'{model}: let go of from outside; what it answered is kept.')
+        if self._control.concurrency not in (None, before.concurrency):
+            for client in self._clients.values():
+                self._tell(f'{client.model.name}: {client.resize(self._control.concurrency or 1)}')
+
+
+def _find_prices(prepared: Prepared) -> dict[str, Price]:
+    """The price of each model that is asked, judges among them; those computed here are free."""
+    options = prepared.options
+    overrides = options.prices if isinstance(options.prices, Mapping) else {}
+    prices: dict[str, Price] = {}
+    problems = []
+    for model, entry in prepared.asked_models:
+        price = find_price(entry, overrides)
+        if price is None and 'server' in model.identity and options.max_cost is not None:
+            what = f'the price of {model.name} is not known, so a cap on cost cannot be kept.'
+            problems.append(
+                Problem('max_cost', what, 'Give it with --prices FILE, or use --max-total-tokens or --max-minutes.')
+            )
+        prices[model.name] = price or _FREE
+    if problems:
+        raise ConfigError(problems)
+    return prices

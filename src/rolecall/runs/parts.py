@@ -1,0 +1,272 @@
+"""The parts of a dataset × model, each with a digest: two numbers compare where the digests of their parts agree.
+
+Every key of a dataset's and a model's entry belongs to one cause (`system text`, `length`, …), every cause to one part.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rolecall.config_keys import keys_of
+from rolecall.core.program import fingerprint
+from rolecall.core.render.chat_renderer import ChatRenderer
+from rolecall.core.render.families import find_meta_template
+from rolecall.errors import RolecallError
+from rolecall.experiment.opening.sampling import REPLY_LENGTHS, sampling_of
+from rolecall.experiment.pairs.pair import Pair
+from rolecall.models.function import FunctionModel
+from rolecall.models.protocol import Model
+from rolecall.redaction import mask_config
+from rolecall.sources.config.reference import dotted_name
+from rolecall.sources.datasets.digest import checksum_rows
+from rolecall.sources.datasets.rows import Rows
+
+COMPARED = ('wording', 'examples', 'rows', 'reader', 'metric')
+"""Parts that are the dataset's: models are ranked only where these agree."""
+CAUSES = {
+    'system text': 'wording',
+    'wording': 'wording',
+    'examples': 'examples',
+    'BOS': 'format',
+    'format': 'format',
+    'tokenizer': 'tokenizer',
+    'length': 'sampling',
+    'stops': 'sampling',
+    'sampling': 'sampling',
+    'engine': 'engine',
+    'rows': 'rows',
+    'reader': 'reader',
+    'metric': 'metric',
+    'aggregation': 'metric',
+    'denominator': 'metric',
+}
+"""Each cause of a difference, with its part."""
+
+_STOPS = ('stopping_criteria', 'stop_words', 'stop', 'end_str')
+_BY_KEY: Mapping[str, Mapping[str, str]] = {
+    'dataset': {
+        **dict.fromkeys(('abbr', 'alias', 'lint', 'rows_note', 'summarizer_abbr', 'local_mode', 'meta_path'), ''),
+        **dict.fromkeys(('n', 'num_repeats'), 'sampling'),
+        'train': 'examples',
+        'k': 'aggregation',
+    },
+    'reader_cfg': dict.fromkeys(('train_split', 'train_range', 'input_template', 'output_template'), 'examples'),
+    'infer_cfg': {'prompt_template': 'wording', 'ice_template': 'examples', 'retriever': 'examples'},
+    'inferencer': {
+        **dict.fromkeys(REPLY_LENGTHS, 'length'),
+        **dict.fromkeys(_STOPS, 'stops'),
+        **dict.fromkeys(('decide_by', 'normalizing_str'), 'metric'),
+        'batch_size': '',
+    },
+    'eval_cfg': {
+        **dict.fromkeys(('pred_postprocessor', 'model_postprocessor', 'pred_role'), 'reader'),
+        **dict.fromkeys(('failures', 'unparsed'), 'denominator'),
+        **dict.fromkeys(('k', 'sc_size'), 'aggregation'),
+        **dict.fromkeys(('cluster', 'num_gpus', 'ds_split', 'dump_details', 'cal_extract_rate'), ''),
+    },
+    'model': {
+        **dict.fromkeys(keys_of('foreign', 'price', 'lint'), ''),
+        **dict.fromkeys(('abbr', 'lint', 'price', 'concurrency', 'max_workers', 'workers', 'batch_size', 'key'), ''),
+        **dict.fromkeys(('query_per_second', 'request_rate', 'timeout', 'retry', 'api_key', 'proxy', 'stream'), ''),
+        **dict.fromkeys(('openai_proxy_url', 'verify', 'ca_bundle', 'stream_options', 'n_threads', 'parallel'), ''),
+        **dict.fromkeys(('max_reply_bytes', 'max_media_bytes', 'device', 'prompt_cache', 'summarizer_abbr'), ''),
+        **dict.fromkeys(keys_of('sampling'), 'sampling'),
+        **dict.fromkeys((*REPLY_LENGTHS, 'max_seq_len'), 'length'),
+        **dict.fromkeys(_STOPS, 'stops'),
+        **dict.fromkeys(('meta_template', 'chat_template', 'eos_token', 'system', 'pred_postprocessor'), 'format'),
+        **dict.fromkeys(('tokenizer', 'tokenizer_path', 'tokenizer_kwargs'), 'tokenizer'),
+        'bos_token': 'BOS',
+    },
+}
+"""The cause that a key belongs to, by where it stands; none for what changes no number."""
+_REST = {
+    'dataset': 'rows',
+    'reader_cfg': 'rows',
+    'infer_cfg': 'sampling',
+    'inferencer': 'sampling',
+    'eval_cfg': 'metric',
+    'model': 'engine',
+}
+"""The cause of keys that are not listed."""
+_NESTED = {('dataset', name): name for name in ('reader_cfg', 'infer_cfg', 'eval_cfg')} | {
+    ('infer_cfg', 'inferencer'): 'inferencer'
+}
+_LAST_FIELD = re.compile(r'\s+(\{\w+\})\s*$')
+_NOT_ENGINE = frozenset((*keys_of('sampling'), 'generation', 'stops', 'max_seq_len', 'tokenizer'))
+_PROBE = 'Hello, world!  Zwölf 12345.67 naïve 你好\n<s></s><|im_end|>'
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartDigests:
+    """The digest of each part of a dataset × model; None where it is not known.
+
+    >>> PartDigests(wording='a', rows='c').find_differing(PartDigests(wording='b', rows='c', metric='d'))
+    ['wording']
+    """
+
+    wording: str | None = None
+    examples: str | None = None
+    format: str | None = None
+    tokenizer: str | None = None
+    rows: str | None = None
+    reader: str | None = None
+    metric: str | None = None
+    sampling: str | None = None
+    engine: str | None = None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> PartDigests:
+        """The digests that a manifest has stored."""
+        return cls(**{name: record[name] for name in PART_NAMES if isinstance(record.get(name), str)})
+
+    def as_dict(self) -> dict[str, str]:
+        """The digests that are known."""
+        return {name: digest for name in PART_NAMES if (digest := getattr(self, name)) is not None}
+
+    def find_differing(self, other: PartDigests, among: Sequence[str] = ()) -> list[str]:
+        """The parts that are known on both sides and differ."""
+        ours, theirs = self.as_dict(), other.as_dict()
+        return [name for name in among or PART_NAMES if name in ours and ours[name] != theirs.get(name, ours[name])]
+
+
+PART_NAMES: tuple[str, ...] = tuple(field.name for field in fields(PartDigests))
+
+
+def split_causes(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, dict[Path, Any]]:
+    """The settings of a dataset × model by the cause that they belong to, each under its path.
+
+    >>> dataset = {'infer_cfg': {'prompt_template': {'template': 'Q: {q}'}, 'inferencer': {'max_out_len': 8}}}
+    >>> split_causes(dataset, {'abbr': 'm', 'type': 'OpenAI'})['length']
+    {('dataset', 'infer_cfg', 'inferencer', 'max_out_len'): 8}
+    """
+    causes: dict[str, dict[Path, Any]] = {}
+    for side, entry in (('dataset', dataset), ('model', model)):
+        for path, place, value in _walk(entry, (side,), side):
+            if cause := _BY_KEY.get(place, {}).get(path[-1], _REST[place]):
+                causes.setdefault(cause, {})[path] = value
+    return causes
+
+
+def _walk(entry: Mapping[str, Any], path: Path, place: str) -> Iterator[tuple[Path, str, Any]]:
+    """Every setting with its path and the kind of section it stands in."""
+    for key, value in entry.items():
+        section = _NESTED.get((place, key))
+        if section is not None and isinstance(value, Mapping):
+            yield from _walk(value, (*path, key), section)
+        else:
+            yield (*path, key), place, value
+
+
+def digest_entries(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> PartDigests:
+    """The parts that the entries alone decide: wording, reader, metric, sampling."""
+    causes = split_causes(dataset, model)
+    infer = dataset.get('infer_cfg')
+    infer = infer if isinstance(infer, Mapping) else {}
+    options = infer.get('inferencer')
+    options = options if isinstance(options, Mapping) else {'type': options}
+    own = {path: value for path, value in causes.get('sampling', {}).items() if path[0] == 'dataset'}
+    drawn = [sampling_of(options, model).as_dict(), {key: value for (*_, key), value in own.items()}]
+    metric = [causes.get(cause) for cause in CAUSES if CAUSES[cause] == 'metric']
+    return PartDigests(
+        wording=_digest(_words_of(infer.get('prompt_template') or infer.get('ice_template'))),
+        reader=_digest(causes.get('reader')),
+        metric=_digest(metric),
+        sampling=_digest(drawn),
+    )
+
+
+def digest_pair(pair: Pair, model: Model | None, rows_digests: dict[int, str | None]) -> PartDigests:
+    """Every part of a dataset × model; without the model, tokenizer and engine are not known.
+
+    `rows_digests` keeps the digests of rows, which several models share.
+    """
+    model_entry = pair.model_entry
+    if model_entry is None:
+        return digest_entries(pair.task.entry, {})
+    causes = split_causes(pair.task.entry, model_entry.entry)
+    template = model_entry.renderer.template if isinstance(model_entry.renderer, ChatRenderer) else None
+    chat = template and [template.source, template.bos_token, template.eos_token, template.tool_source]
+    style = [_resolve_family(causes.get('format', {})), causes.get('BOS'), model_entry.kind, chat]
+    shows = pair.task.retriever.ice_num or getattr(pair.task.retriever, 'fix_id_list', None)
+    examples = [causes.get('examples'), _digest_rows(pair.data.train, rows_digests)] if shows else None
+    digests: dict[str, str | None] = {
+        **digest_entries(pair.task.entry, model_entry.entry).as_dict(),
+        'examples': _digest(examples),
+        'format': _digest(style),
+        'rows': _digest_rows(pair.data.test, rows_digests),
+    }
+    if model is not None:
+        identity = {key: value for key, value in model.identity.items() if key not in _NOT_ENGINE}
+        digests |= {'tokenizer': _digest_tokenizer(model), 'engine': _digest(identity)}
+    return PartDigests.from_record(digests)
+
+
+def _resolve_family(settings: Mapping[Path, Any]) -> dict[Path, Any]:
+    return {
+        path: find_meta_template(value) if path[-1] == 'meta_template' else value for path, value in settings.items()
+    }
+
+
+def _digest_rows(rows: Rows, digests: dict[int, str | None]) -> str | None:
+    if id(rows) not in digests:
+        digests[id(rows)] = checksum_rows(rows)
+    return digests[id(rows)]
+
+
+def _digest_tokenizer(model: Model) -> str | None:
+    """A digest of how a tokenizer splits a text that tells most of them apart; None without a tokenizer."""
+    try:
+        tokenizer = getattr(model, 'tokenizer', None)
+        return None if tokenizer is None else _digest([tokenizer.encode(_PROBE), tokenizer.bos_id, tokenizer.adds_bos])
+    except (RolecallError, OSError, ValueError):
+        return None
+
+
+def _words_of(template: Any) -> str:
+    """What a template says, whether as a string or as a dialogue.
+
+    Left out: the space before a field at the end, which the model's side decides, and the mark of the examples' place.
+
+    >>> dialogue = {'round': [{'role': 'HUMAN', 'prompt': 'Add {q}'}, {'role': 'BOT', 'prompt': '{a}'}]}
+    >>> _words_of(dialogue) == _words_of('Add {q}\\n{a}') != _words_of('Add  {q}\\n{a}')
+    True
+    """
+    token = template.get('ice_token') if isinstance(template, Mapping) else None
+    texts = (text.replace(token, '') if isinstance(token, str) else text for text in _texts_in(template))
+    return _LAST_FIELD.sub(r'\1', '\n'.join(filter(None, texts)))
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """The words of a template, without its roles and types."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key not in ('role', 'fallback_role', 'type'):
+                yield from _texts_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts_in(inner)
+
+
+def _digest(value: Any) -> str:
+    return fingerprint(json.dumps(_as_data(mask_config(value)), sort_keys=True))[:16]
+
+
+def _as_data(value: Any) -> Any:
+    """A setting as plain data; of a function, its name and a digest of its source."""
+    if isinstance(value, Mapping):
+        return {'.'.join(key) if isinstance(key, tuple) else str(key): _as_data(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_data(inner) for inner in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    name = dotted_name(value)
+    if name is None:  # the repr of many objects holds an address
+        return repr(value) if ' at 0x' not in repr(value) else dotted_name(type(value))
+    return [name, FunctionModel.source_digest(value) if callable(value) else None]

@@ -1,0 +1,173 @@
+"""The receipts of a dataset × model: rows that the server cut are marked, and differences are explained.
+
+This happens when all rows are stored and before they are scored, so a row is judged by all others, not by those that
+happened to finish before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from rolecall.core.prompts.pieces import label_of
+from rolecall.core.render.chat_renderer import trace_chat_text
+from rolecall.core.render.spans import Request
+from rolecall.errors import RenderError
+from rolecall.experiment.pairs.pair import Preview
+from rolecall.experiment.previews.token_origins import TokenAt, tokens_of
+from rolecall.models.http.served_model import ServedModel
+from rolecall.models.protocol import is_messages
+from rolecall.models.token_counter import TokenCounter
+from rolecall.runs.pair_run import PairRun
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.writer import Store
+from rolecall.scoring.receipt import CountComparison, Receipt, TokenCount, compare_counts, describe_counts
+from rolecall.strings import count_noun
+
+_TRIED = 6
+"""Requests by which an explanation of a difference is tried."""
+_LEVEL = 3
+"""Rows with the largest prompt reported that are a ceiling, where tokens cannot be counted here."""
+_NAMED = 4
+_UNEXPLAINED = 'no BOS token, system message or known chat template explains it'
+SERVER_DEFAULT = 'server default'
+
+
+def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
+    """Compare what the server reports with what was sent, and mark the rows that it cut; None for a local model."""
+    model = pair.model
+    if not isinstance(model, ServedModel):
+        return None
+    names = (pair.dataset, model.name)
+    entries = store.token_counts(*names)
+    marked = {row for row, *_, outcome in entries if outcome == 'truncated_by_server'}
+    counts = [TokenCount(row, expected, *rest) for row, expected, *rest, _ in entries if expected is not None]
+    comparison = compare_counts(counts, window=model.max_seq_len) if counts else None
+    cut = {count.row: count for count in counts if comparison and count.row in comparison.truncated}
+    if not counts:
+        cut = {count.row: count for count in _find_level(pair, entries)}
+    _mark_truncated(pair, store, cut, marked)
+    served = store.count_served(*names)
+    findings = [] if comparison is None else describe_counts(comparison, _explain(pair, comparison, counts))
+    if cut and comparison is None:
+        ceiling = next(iter(cut.values())).reported
+        findings += describe_counts(CountComparison(len(entries), 'same', 0, ceiling, tuple(cut)), '')
+    if len(served) > 1:
+        parts = [f'{who} ({count_noun(rows, "row")} from row {first})' for who, rows, first in served[:_NAMED]]
+        findings.append(f'answered by {len(served)} configurations: {", ".join(parts)}. Their answers are mixed here.')
+    return Receipt(
+        checked=len(counts),
+        difference=comparison.base if comparison and comparison.kind == 'constant' else None,
+        truncated=len(cut),
+        findings=tuple(findings),
+        served={str(who): rows for who, rows, _ in served} or None,
+        temperature=describe_temperature(pair),
+    )
+
+
+def describe_temperature(pair: PairRun) -> str:
+    """`server default` where a server is asked for answers and no temperature is sent; otherwise nothing."""
+    sampling = getattr(pair.inferencer, 'sampling', None)
+    if sampling is None or pair.pair.weighs or not isinstance(pair.model, ServedModel):
+        return ''
+    is_set = sampling.temperature is not None or pair.model.identity.get('temperature') is not None
+    return '' if is_set else SERVER_DEFAULT
+
+
+def _find_level(pair: PairRun, entries: Sequence[tuple[Any, ...]]) -> list[TokenCount]:
+    """Rows whose requests differ in length, and of which the server reports exactly the same, largest prompt.
+
+    Without the model's tokenizer, that is how a ceiling shows. Sent is unknown: the counts say only what was read.
+    """
+    ceiling = max((reported / calls for _, _, reported, calls, _ in entries), default=0)
+    counts = (TokenCount(row, 0, reported, calls) for row, _, reported, calls, _ in entries)
+    level = [count for count in counts if count.accepted == ceiling]
+    if len(level) < _LEVEL:
+        return []
+    lengths = {len(str(request)) for _, request in _read_requests(pair, [count.row for count in level])}
+    return level if len(lengths) >= _LEVEL and max(lengths) > 1.05 * min(lengths) else []
+
+
+def _mark_truncated(pair: PairRun, store: Store, cut: dict[int, TokenCount], marked: set[int]) -> None:
+    """Take the answer from rows that were cut, and give it back to rows that turn out not to be."""
+    names = (pair.dataset, pair.model.name)
+    unmarked: dict[str, Any] = {'score': None, 'correct': None, 'extracted': None, 'settled': False}
+    changed: list[Result] = []
+    for row in sorted(marked - set(cut)):
+        if (result := store.result(*names, row)) is not None:
+            changed.append(replace(result, outcome='ok', reason='', **unmarked))
+    for preview in _read_previews(pair, sorted(set(cut) - marked)):
+        if (result := store.result(*names, preview.row)) is not None:
+            reason = _describe_loss(pair, preview, cut[preview.row])
+            changed.append(replace(result, outcome='truncated_by_server', reason=reason, **unmarked))
+    if changed:
+        store.update_rows(changed)
+
+
+def _read_previews(pair: PairRun, rows: Sequence[int]) -> Iterable[Preview]:
+    """The first request of rows, with its origins."""
+    for number, row, picked in pair.pair.rows(strict=False, only=rows) if rows else ():
+        try:
+            yield next(iter(pair.pair.previews(number, row, picked)))
+        except (RenderError, StopIteration):
+            continue
+
+
+def _read_requests(pair: PairRun, rows: Sequence[int]) -> Iterable[tuple[int, Request]]:
+    return ((preview.row, preview.request) for preview in _read_previews(pair, rows) if preview.request is not None)
+
+
+def _describe_loss(pair: PairRun, preview: Preview, count: TokenCount) -> str:
+    """What the server cannot have read, by origin. Which end it dropped is not known, so both are named."""
+    if not count.expected:
+        return f'the server read {count.reported:,} tokens, its limit, of a longer request.'
+    amount = f'the server read {count.reported:,} of {count.expected:,} tokens.'
+    counter: TokenCounter = pair.model.counter  # type: ignore[attr-defined]  # of a served model
+    tokens = list(tokens_with_origins(preview, counter))
+    lost = round(count.difference)
+    if count.calls > 1 or not 0 < lost < len(tokens):
+        return amount
+    start, end = _name_origins(tokens[:lost]), _name_origins(tokens[-lost:])
+    return f'{amount} Lost, if it dropped the beginning: {start}; if the end: {end}.'
+
+
+def tokens_with_origins(preview: Preview, counter: TokenCounter) -> Iterable[TokenAt]:
+    """The tokens that a server should make of a request, each with its origin; none without the model's tokenizer."""
+    request, template, spans = preview.request, counter.template, preview.spans
+    if counter.tokenizer is None or request is None:
+        return ()
+    if not is_messages(request):
+        return tokens_of(spans, counter.tokenizer, with_bos=True)
+    if template is None:
+        return ()
+    return tokens_of(trace_chat_text(template.render, request, spans), counter.tokenizer, with_bos=False)
+
+
+def _name_origins(tokens: Sequence[TokenAt]) -> str:
+    """The origins of tokens in order, shots as a whole, each once."""
+    origins = (token.origin for token in tokens)
+    labels = Counter(label_of(origin) if origin.shot is None else f'shot {origin.shot + 1}' for origin in origins)
+    names = [f'{label} ({count_noun(amount, "token")})' for label, amount in islice(labels.items(), _NAMED)]
+    more = len(labels) - _NAMED
+    return ', '.join([*names, *([f'and {more} more'] if more > 0 else [])])
+
+
+def _explain(pair: PairRun, comparison: CountComparison, counts: Sequence[TokenCount]) -> str:
+    """What a constant difference is: the first reading of a request that gives the reported count for all tried."""
+    if comparison.kind != 'constant':
+        return ''
+    tried = [count for count in counts if count.row not in comparison.truncated and count.calls == 1][:_TRIED]
+    requests = dict(_read_requests(pair, [count.row for count in tried]))
+    counter: TokenCounter = pair.model.counter  # type: ignore[attr-defined]  # of a served model
+    readings = [
+        {phrase for phrase, tokens in counter.other_readings(requests[count.row]) if tokens == count.reported}
+        for count in tried
+        if count.row in requests
+    ]
+    common = set.intersection(*readings) if readings else set()
+    order = [phrase for phrase, _ in counter.other_readings(next(iter(requests.values())))] if requests else []
+    fitting = [phrase for phrase in dict.fromkeys(order) if phrase in common]
+    return ', or '.join(fitting[:2]) or _UNEXPLAINED

@@ -1,0 +1,154 @@
+"""What a benchmark sends: conversations as plain data, rendered before the clock starts.
+
+Rows come from an experiment, or are made of words so that each request has an exact number of tokens.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rolecall.core.render.spans import Message, Request
+from rolecall.errors import ConfigError, Problem
+from rolecall.experiment.experiment import Experiment
+from rolecall.experiment.opening.sampling import sampling_of
+from rolecall.experiment.pairs.pair import Pair
+from rolecall.models.protocol import Sampling, is_messages
+
+_MARK = '\ue0f0reply{}\ue0f1'
+"""Stands for the reply to a turn until it is there."""
+_MOST_TURNS = 100
+_ATTEMPTS = 12
+_COMMON = """
+time people way water words house world school state family student group country problem hand part place case week
+company system program question work government number night point home room mother area money story fact month lot
+right study book eye job word business issue side kind head far black little line car city name team minute idea
+"""
+_WORDS = tuple(_COMMON.split())
+"""Common words: one token each, after a space, in the vocabularies of most models."""
+Count = Callable[[Request], Awaitable[int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchConversation:
+    """The requests for one row, one for each turn. In later turns, marks stand for the replies to earlier ones."""
+
+    requests: tuple[Request, ...]
+    sampling: Sampling
+
+    def word(self, turn: int, replies: Sequence[str], beginning: str = '') -> Request:
+        """The request of a turn after these replies, with `beginning` before its first text."""
+        request = self.requests[turn]
+        for number, reply in enumerate(replies):
+            request = _replace_text(request, _MARK.format(number), reply)
+        return _begin_with(request, beginning) if beginning else request
+
+
+def _replace_text(value: Any, mark: str, text: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(mark, text)
+    if isinstance(value, Mapping):
+        return {key: _replace_text(inner, mark, text) for key, inner in value.items()}
+    return [_replace_text(inner, mark, text) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _begin_with(request: Any, beginning: str) -> Any:
+    if isinstance(request, str):
+        return beginning + request
+    if not is_messages(request):
+        return [beginning, *request]
+    first, *rest = request
+    content = first.get('content')
+    text = {'type': 'text', 'text': beginning}
+    return [{**first, 'content': [text, *content] if isinstance(content, list) else f'{beginning}{content}'}, *rest]
+
+
+def read_conversations(experiment: Experiment, *, limit: int | None) -> list[BenchConversation]:
+    """The rows of every dataset, at most `limit` of each, as the model of the experiment receives them."""
+    conversations: list[BenchConversation] = []
+    for pair in experiment.pairs():
+        if pair.weighs:
+            what = f'{pair.task.abbr} compares log-probabilities; a benchmark times generated replies.'
+            raise ConfigError(Problem('bench', what, 'Use --ask generate, or leave it out with --dataset.'))
+        conversations += _read_pair(pair, limit)
+    if not conversations:
+        raise ConfigError(Problem('bench', 'no row fits the context of the model.'))
+    return conversations
+
+
+def _read_pair(pair: Pair, limit: int | None) -> Iterator[BenchConversation]:
+    marks = [_MARK.format(turn) for turn in range(_MOST_TURNS)]
+    entry = pair.model_entry.entry if pair.model_entry is not None else {}
+    sampling = sampling_of(pair.task.inferencer.options, entry)
+    for _, row, picked in pair.rows(limit):
+        steps = [step for step, _ in pair.steps(row, picked, replies=marks) if not step.too_long]
+        if steps:
+            yield BenchConversation(tuple(step.requests[0][1] for step in steps), sampling)
+
+
+def fix_output(conversations: Sequence[BenchConversation], tokens: int) -> list[BenchConversation]:
+    """The same conversations with replies of exactly this many tokens, where the server takes `ignore_eos`."""
+    return [
+        replace(conversation, sampling=fixed_sampling(tokens, conversation.sampling)) for conversation in conversations
+    ]
+
+
+def fixed_sampling(tokens: int, sampling: Sampling | None = None) -> Sampling:
+    """Sampling that does not end before this many tokens."""
+    sampling = sampling or Sampling(temperature=0.0)
+    extra = {**sampling.extra, 'ignore_eos': True}
+    return replace(sampling, max_out_len=tokens, min_out_len=tokens, stop=(), extra=extra)
+
+
+class PromptWriter:
+    """Writes prompts of an exact number of tokens, of which the first `shared` are the same in all prompts.
+
+    Words are shuffled, never changed, so that one count holds for every prompt of a length.
+    """
+
+    def __init__(self, count: Count, *, chat: bool, shared: int = 0, seed: int = 0) -> None:
+        self._count = count
+        self._chat = chat
+        self._shared = shared
+        self._draw = random.Random(seed)
+        self._words: dict[int, int] = {}
+
+    async def write(self, tokens: int) -> Request:
+        """One more prompt of this length."""
+        if tokens not in self._words:
+            self._words[tokens] = await self._find_words(tokens)
+        words = self._list_words(self._words[tokens])
+        rest = words[self._shared + 1 :]
+        self._draw.shuffle(rest)
+        return self._request([*words[: self._shared + 1], *rest])
+
+    def _list_words(self, count: int) -> list[str]:
+        return [_WORDS[number % len(_WORDS)] for number in range(count)]
+
+    def _request(self, words: Sequence[str]) -> Request:
+        text = ' '.join(words)
+        if self._chat:
+            message: Message = {'role': 'user', 'content': text}
+            return [message]
+        return text
+
+    async def _find_words(self, tokens: int) -> int:
+        """How many words make a request of so many tokens: the first guess is nearly always right."""
+        words = tokens
+        tried: dict[int, int] = {}
+        for _ in range(_ATTEMPTS):
+            if words < 1 or words in tried:
+                break
+            count = await self._count(self._request(self._list_words(words)))
+            if count is None:
+                what = 'the number of tokens of a prompt is unknown: no tokenizer is on this machine, and the server '
+                remedy = 'Name a tokenizer: --set models.*.tokenizer_path=FOLDER.'
+                raise ConfigError(Problem('--input-len', f'{what}reports no usage.', remedy))
+            if count == tokens:
+                return words
+            tried[words] = count
+            words += tokens - count
+        closest = min(tried.values(), key=lambda length: abs(length - tokens))
+        raise ConfigError(Problem('--input-len', f'no prompt of {tokens} tokens was found; the closest has {closest}.'))

@@ -1,0 +1,216 @@
+"""Sends one level of load and notes when everything happened; in several processes where one core is not enough."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from rolecall.models.backends import build_model
+from rolecall.models.http.served_model import ServedModel, StreamTimes
+from rolecall.models.protocol import ModelError, Reply
+from rolecall.runs.serving.conversations import BenchConversation
+
+_LAG_EVERY = 0.01
+_HEAD_START = 0.3
+"""Seconds that processes have to get ready before a level begins."""
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """One request: its times by `time.perf_counter`, its tokens, and how it ended."""
+
+    number: int
+    turn: int
+    due: float | None
+    times: StreamTimes = field(default_factory=StreamTimes)
+    outcome: str = 'ok'
+    """`ok`, `failed`, `cut` (the reply ended early) or `stalled` (a gap between pieces longer than allowed)."""
+    reason: str = ''
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    text: str = ''
+
+    def conclude(self, reply: Reply, stall: float) -> None:
+        """Note what the reply says about itself."""
+        usage, pieces = reply.usage, self.times.pieces
+        self.input_tokens, self.cached_tokens, self.text = usage.input_tokens, usage.cached_tokens, reply.text
+        self.output_tokens = usage.output_tokens if usage.output_tokens is not None else len(pieces) or None
+        if reply.outcome not in ('ok', 'thinking_exhausted'):
+            self.outcome, self.reason = 'failed', f'{reply.outcome}: {reply.reason}'
+        elif not self.output_tokens:
+            self.outcome, self.reason = 'failed', 'the reply is empty'
+        elif any(later - earlier > stall for earlier, later in pairwise(pieces)):
+            self.outcome, self.reason = 'stalled', f'more than {stall:g} s between two pieces'
+
+
+@dataclass(slots=True)
+class ClientLoad:
+    """What sending cost: lags of the event loop, CPU seconds, and how late requests were sent."""
+
+    lags: list[float] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+    processes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoadShare:
+    """What one process sends."""
+
+    conversations: Sequence[tuple[int, BenchConversation, float | None]]
+    """Number, conversation, and when it starts; None: as soon as there is a place."""
+    concurrency: int | None
+    begin: float
+    seconds: float
+    """For how long conversations are started."""
+    stream: bool
+    stall: float
+    beginning: str = ''
+    """Begins each conversation, with its number, so that no cache knows it; empty: prompts stay as they are."""
+
+
+@dataclass(slots=True)
+class LoadRun:
+    """What came of it."""
+
+    records: list[RequestRecord]
+    client: ClientLoad
+
+
+async def send_load(
+    model: ServedModel[Any], share: LoadShare, on_record: Callable[[RequestRecord], object] = lambda _: None
+) -> LoadRun:
+    """Send a share of the load with one event loop, collecting no garbage meanwhile."""
+    run = LoadRun([], ClientLoad())
+
+    def add(record: RequestRecord) -> None:
+        run.records.append(record)
+        on_record(record)
+
+    watching = asyncio.get_running_loop().create_task(_watch_loop(run.client.lags))
+    collects = gc.isenabled()
+    gc.disable()
+    await asyncio.sleep(share.begin - time.perf_counter())
+    computed = time.process_time()
+    try:
+        await _send_all(model, share, add)
+    finally:
+        run.client.cpu_seconds = time.process_time() - computed
+        watching.cancel()
+        if collects:
+            gc.enable()
+    return run
+
+
+async def _send_all(model: ServedModel[Any], share: LoadShare, add: Callable[[RequestRecord], object]) -> None:
+    places = asyncio.Semaphore(share.concurrency or len(share.conversations))
+    tasks: set[asyncio.Task[None]] = set()
+    for number, conversation, start in share.conversations:
+        due = None if start is None else share.begin + start
+        if due is not None:
+            await asyncio.sleep(due - time.perf_counter())
+        await places.acquire()
+        if time.perf_counter() - share.begin > share.seconds:
+            break
+        task = asyncio.ensure_future(_converse(model, share, number, conversation, due, add))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        task.add_done_callback(lambda _: places.release())
+    if tasks:
+        await asyncio.gather(*tasks)
+
+
+async def _converse(
+    model: ServedModel[Any],
+    share: LoadShare,
+    number: int,
+    conversation: BenchConversation,
+    due: float | None,
+    add: Callable[[RequestRecord], object],
+) -> None:
+    """One conversation, turn by turn, up to the first reply that does not come whole."""
+    replies: list[str] = []
+    beginning = f'[{share.beginning}{number}] ' if share.beginning else ''
+    for turn in range(len(conversation.requests)):
+        request = conversation.word(turn, replies, beginning)
+        record = RequestRecord(number, turn, None if turn else due)
+        try:
+            reply = await model.time_reply(request, conversation.sampling, record.times, stream=share.stream)
+            record.conclude(reply, share.stall)
+        except ModelError as error:
+            record.outcome, record.reason = 'cut' if record.times.pieces else 'failed', str(error)
+        record.times.ended = record.times.ended or time.perf_counter()
+        add(record)
+        if record.outcome in ('failed', 'cut'):
+            return
+        replies.append(record.text)
+
+
+async def _watch_loop(lags: list[float]) -> None:
+    """Note by how much a short sleep is overslept, again and again: the delay that every piece may meet."""
+    while True:
+        before = time.perf_counter()
+        await asyncio.sleep(_LAG_EVERY)
+        lags.append(time.perf_counter() - before - _LAG_EVERY)
+
+
+class LoadProcesses:
+    """Processes that send shares of a load, each with a model of its own."""
+
+    def __init__(self, entry: Mapping[str, Any], name: str, count: int) -> None:
+        import multiprocessing
+
+        self.count = count
+        self._pool = ProcessPoolExecutor(
+            count, multiprocessing.get_context('spawn'), initializer=_open_model, initargs=(dict(entry), name)
+        )
+        for ready in [self._pool.submit(time.sleep, _HEAD_START) for _ in range(count)]:
+            ready.result()
+
+    def send(self, shares: Sequence[LoadShare]) -> LoadRun:
+        """Send all shares at the same time."""
+        runs = [future.result() for future in [self._pool.submit(_send_share, share) for share in shares]]
+        client = ClientLoad(
+            [lag for run in runs for lag in run.client.lags], sum(run.client.cpu_seconds for run in runs), len(runs)
+        )
+        return LoadRun([record for run in runs for record in run.records], client)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.shutdown()
+
+
+_MODEL: list[ServedModel[Any]] = []
+
+
+def _open_model(entry: Mapping[str, Any], name: str) -> None:
+    model = build_model(entry, name=name)
+    if isinstance(model, ServedModel):
+        _MODEL[:] = [model]
+
+
+def _send_share(share: LoadShare) -> LoadRun:
+    return asyncio.run(_send_and_close(_MODEL[0], share))
+
+
+async def _send_and_close(model: ServedModel[Any], share: LoadShare) -> LoadRun:
+    try:
+        return await send_load(model, share)
+    finally:
+        await model.close()
+
+
+def split_share(share: LoadShare, count: int) -> Iterator[LoadShare]:
+    """A load in shares of nearly the same size."""
+    from dataclasses import replace
+
+    count = min(count, share.concurrency or count)
+    for rank in range(count):
+        places = None if share.concurrency is None else (share.concurrency + count - 1 - rank) // count
+        yield replace(share, conversations=share.conversations[rank::count], concurrency=places)

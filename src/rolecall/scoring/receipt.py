@@ -1,0 +1,191 @@
+"""Receipts: what a server reports of the requests, compared with what was sent.
+
+The server counts the tokens of every prompt; the model's own tokenizer says how many there should be. A constant
+difference is a template or a BOS token, a ceiling is a silent truncation, and a jump is another server.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from rolecall.strings import count_noun
+
+_FEWEST = 3
+"""Rows that must agree before others are judged by them."""
+_LOOSE = 0.02
+"""How far, as a share, counts may differ where the tokenizers do not agree exactly."""
+_EXACT_SHARE = 0.9
+
+
+class TokenCount(NamedTuple):
+    """The input tokens of one row: those expected, and those the server reports, over all of its requests."""
+
+    row: int
+    expected: int
+    reported: int
+    calls: int = 1
+
+    @property
+    def sent(self) -> float:
+        return self.expected / self.calls
+
+    @property
+    def accepted(self) -> float:
+        return self.reported / self.calls
+
+    @property
+    def difference(self) -> float:
+        """Expected minus reported, for each request."""
+        return self.sent - self.accepted
+
+
+@dataclass(frozen=True, slots=True)
+class CountComparison:
+    """What the token counts of a dataset × model come to."""
+
+    rows: int
+    kind: Literal['same', 'constant', 'jump', 'varies']
+    """The differences of the rows that were not truncated."""
+    base: float = 0.0
+    """Expected minus reported of most rows, for each request."""
+    ceiling: int = 0
+    """The largest prompt that the server reports."""
+    truncated: tuple[int, ...] = ()
+    """Rows of which the server read less than was sent."""
+    longest: int = 0
+    """The largest prompt that was sent."""
+    differences: tuple[tuple[float, int, int], ...] = ()
+    """By frequency: a difference, in how many rows, and the first of them."""
+
+
+def compare_counts(counts: Sequence[TokenCount], *, window: int | None = None) -> CountComparison:
+    """Find out what the server did. `window` is its context limit, where it is known.
+
+    >>> short = [TokenCount(row, 90 + row, 91 + row) for row in range(10)]
+    >>> compare_counts(short).kind, compare_counts(short).base
+    ('constant', -1.0)
+    >>> compare_counts([*short, TokenCount(10, 160_689, 16_387), TokenCount(11, 30_000, 16_387)]).truncated
+    (10, 11)
+    """
+    base = _find_base(counts)
+    ceiling = max(count.accepted for count in counts)
+    truncated = _find_truncated(counts, base, ceiling, window)
+    rest = [count for count in counts if count.row not in truncated]
+    frequent = Counter(count.difference for count in rest).most_common()
+    firsts = {count.difference: count.row for count in reversed(rest)}
+    return CountComparison(
+        len(counts),
+        _name_kind([(difference, rows) for difference, rows in frequent], len(rest)),
+        base,
+        round(ceiling),
+        tuple(sorted(truncated)),
+        round(max(count.sent for count in counts)),
+        tuple((difference, rows, firsts[difference]) for difference, rows in frequent),
+    )
+
+
+def _find_base(counts: Sequence[TokenCount]) -> float:
+    """The difference that most rows have; of several, the smallest. 0 if no two rows have the same."""
+    common = Counter(count.difference for count in counts)
+    most = max(common.values())
+    if most == 1 < len(counts):
+        return 0.0
+    return min((difference for difference, rows in common.items() if rows == most), key=abs)
+
+
+def _find_truncated(counts: Sequence[TokenCount], base: float, ceiling: float, window: int | None) -> set[int]:
+    """Rows that are longer than anything the server reports to have read, where shorter rows arrive whole."""
+    whole = [count for count in counts if count.sent - base <= ceiling]
+    steady = sum(count.difference == base for count in whole)
+    exact = steady >= _FEWEST and steady >= _EXACT_SHARE * len(whole)
+    slack = 0.0 if exact else _LOOSE * ceiling
+    longer = [count for count in counts if count.sent - base > ceiling + slack]
+    if exact:
+        return {count.row for count in longer}
+    level = [count for count in longer if count.accepted >= ceiling * (1 - _LOOSE)]
+    is_level = len(level) > 1 and len(level) == len(longer) and len({count.sent for count in level}) > 1
+    at_window = window is not None and all(count.sent > window >= count.accepted for count in longer)
+    return {count.row for count in longer} if is_level or at_window else set()
+
+
+def _name_kind(frequent: Sequence[tuple[float, int]], rows: int) -> Literal['same', 'constant', 'jump', 'varies']:
+    if len(frequent) <= 1:
+        return 'constant' if frequent and frequent[0][0] else 'same'
+    levels = [(difference, count) for difference, count in frequent if count >= _FEWEST]
+    covered = sum(count for _, count in levels)
+    return 'jump' if len(levels) > 1 and covered >= _EXACT_SHARE * rows else 'varies'
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the server did with the requests of a dataset × model, by its own reports."""
+
+    checked: int = 0
+    """Rows whose tokens were compared."""
+    difference: float | None = None
+    """Expected minus reported tokens of most rows, for each request."""
+    truncated: int = 0
+    """Rows of which the server read less than was sent."""
+    findings: tuple[str, ...] = ()
+    """What a reader of the score should know, in sentences."""
+    served: Mapping[str, int] | None = None
+    """Who answered, as the replies say, with the number of rows."""
+    temperature: str = ''
+    """`server default` where no request stated one."""
+
+    def describe(self) -> str:
+        """The receipt in a few words, to stand beside the score.
+
+        >>> Receipt(checked=20, difference=0.0, temperature='server default').describe()
+        'temperature: server default; prompt tokens as expected'
+        """
+        parts = [f'temperature: {self.temperature}'] if self.temperature else []
+        if self.truncated:
+            parts.append(f'{count_noun(self.truncated, "row")} truncated by the server')
+        if self.difference:
+            parts.append(describe_difference(self.difference))
+        elif self.checked and not self.findings:
+            parts.append('prompt tokens as expected')
+        return '; '.join(parts)
+
+
+def describe_difference(difference: float) -> str:
+    """A difference of prompt tokens, in words.
+
+    >>> describe_difference(-1.0), describe_difference(12.0)
+    ('1 prompt token more than expected', '12 prompt tokens fewer than expected')
+    """
+    amount = f'{abs(difference):,.1f}'.removesuffix('.0')
+    return f'{amount} prompt token{"" if amount == "1" else "s"} {"fewer" if difference > 0 else "more"} than expected'
+
+
+def describe_counts(comparison: CountComparison, explanation: str) -> list[str]:
+    """The sentences about token counts. `explanation` says what a constant difference is."""
+    messages = []
+    if comparison.truncated:
+        rows = count_noun(len(comparison.truncated), 'row')
+        sent = f' of up to {comparison.longest:,}' if comparison.longest else ''
+        messages.append(
+            f'the server silently cut {rows} to {comparison.ceiling:,} tokens{sent}; the outcome is '
+            f'truncated_by_server, not an answer. Raise its context length, or set max_seq_len={comparison.ceiling}.'
+        )
+    if comparison.kind == 'constant':
+        messages.append(f'{describe_difference(comparison.base)} in every request: {explanation}.')
+    elif comparison.kind == 'jump':
+        (usual, _, _), *others = comparison.differences
+        level, differing, row = others[0]
+        change = f'{describe_difference(usual)}, but ' if usual else ''
+        other = describe_difference(level) if level else 'as many as expected'
+        messages.append(
+            f'{change}{other} in {differing:,} rows, first in row {row}: another server or template answered.'
+        )
+    elif comparison.kind == 'varies':
+        levels = [difference for difference, _, _ in comparison.differences]
+        messages.append(
+            f'prompt tokens differ from those expected by {-max(levels):+,.0f} to {-min(levels):+,.0f}: the server '
+            'uses another tokenizer or chat template.'
+        )
+    return messages

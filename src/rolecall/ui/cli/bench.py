@@ -1,0 +1,122 @@
+"""`rolecall bench`: how fast a server answers, by load."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.languages import console_language, translate_message
+from rolecall.ui.cli.options import (
+    add_selection_options,
+    add_source_options,
+    declare_command,
+    declare_options,
+    open_experiment,
+    print_note,
+    read_options,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rolecall.runs.serving.serving_benchmark import OnProgress
+
+_EVERYDAY = ('concurrency', 'rate', 'requests', 'seconds', 'input_len', 'output_len', 'goodput', 'out')
+
+
+def add_bench(commands: Any) -> None:
+    """Declare `rolecall bench`."""
+    from rolecall.runs.serving.bench_options import BenchOptions
+
+    parser = declare_command(
+        commands,
+        'bench',
+        'measure how fast a server answers',
+        'Load a server with the prompts of a config, of rows, or of an exact number of tokens; measure time to first '
+        'token, time per output token, inter-token latency, end-to-end latency, throughput and goodput at each level.',
+        '  rolecall bench gsm8k --model http://127.0.0.1:8000/v1 --concurrency 1 8 64\n'
+        '  rolecall bench --model http://127.0.0.1:8000/v1 --input-len 512 --output-len 128 --rate 2 4 8\n'
+        '  rolecall bench config.py --model qwen --rate 4 --arrivals constant --goodput ttft:200 tpot:50\n'
+        '  rolecall bench --model URL --arrivals trace.jsonl     requests as they were recorded\n'
+        '  rolecall report bench/gsm8k --html speed.html         histograms and curves\n'
+        '  rolecall compare bench/before bench/after --gate --margin 5',
+    )
+    parser.set_defaults(run=_bench)
+    parser.add_argument(
+        'config',
+        metavar='CONFIG',
+        nargs='?',
+        help='a benchmark by name, a config file, or a file of rows with --template or --choices',
+    )
+    further = parser.add_argument_group('how the server is loaded')
+    add_selection_options(parser, further)
+    declare_options(BenchOptions, parser, further, _EVERYDAY)
+    parser.add_argument('--json', action='store_true', help='print one JSON object')
+    parser.add_argument('-q', '--quiet', action='store_true', help='show no progress')
+    parser.set_defaults(silence=[])
+    add_source_options(parser, asks_models=True)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from rolecall.errors import ConfigError, Problem
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.runs.serving.bench_files import save_result
+    from rolecall.runs.serving.bench_options import BenchOptions
+    from rolecall.runs.serving.serving_benchmark import run_benchmark
+    from rolecall.ui.report.bench_text import bench_terminal
+    from rolecall.ui.views.terminal import make_console
+
+    options = read_options(BenchOptions, arguments)
+    if arguments.config is None and options.input_len is None and options.arrivals in ('poisson', 'constant'):
+        raise ConfigError(Problem('CONFIG', 'there is nothing to send.', 'Name a config, or prompts: --input-len 512.'))
+    experiment = open_experiment(arguments, arguments.config or [{'prompt': ''}], asks_models=True)
+    with _show_progress(quiet=arguments.quiet) as on_progress:
+        result = run_benchmark(experiment, options, on_progress=on_progress)
+    stored = save_result(result, _find_place(options.out, experiment.name if arguments.config else 'synthetic'))
+    if arguments.json:
+        print(json_line({'settings': stored.settings, 'levels': stored.levels}))
+    else:
+        bench_terminal(stored, make_console(sys.stdout, translate=console_language()))
+    print_note(f'wrote {stored.directory}: rolecall report {stored.directory} --open shows histograms and curves.')
+    return int(not all(level['completed'] for level in stored.levels))
+
+
+def _find_place(out: str | Path | None, name: str) -> Path:
+    """The directory that was named, or the first of `bench/NAME`, `bench/NAME-2`, … that is free."""
+    from itertools import count
+    from pathlib import Path
+
+    if out is not None:
+        return Path(out)
+    places = (Path('bench', name if number == 1 else f'{name}-{number}') for number in count(1))
+    return next(place for place in places if not place.exists())
+
+
+@contextmanager
+def _show_progress(*, quiet: bool) -> Iterator[OnProgress]:
+    """A bar for each level on a terminal; a line for each on anything else."""
+    if quiet:
+        yield lambda *_: None
+    elif not sys.stderr.isatty():
+        yield _print_levels
+    else:
+        from rich.console import Console
+        from rich.progress import Progress, TaskID
+
+        bars: dict[str, TaskID] = {}
+        with Progress(console=Console(stderr=True), refresh_per_second=2) as progress:
+
+            def draw(level: str, done: int, total: int) -> None:
+                if level not in bars:
+                    bars[level] = progress.add_task(level)
+                progress.update(bars[level], completed=done, total=total)
+
+            yield draw
+
+
+def _print_levels(level: str, done: int, total: int) -> None:
+    if done == 0:
+        print(translate_message(f'{level}: up to {total:,} requests'), file=sys.stderr, flush=True)

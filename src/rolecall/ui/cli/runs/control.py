@@ -1,0 +1,57 @@
+"""`rolecall runs control`: pause a run under way, change how many requests it has under way, let go of a model."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command, fail, positive_number
+
+
+def add_control(commands: Any) -> None:
+    """Declare `rolecall runs control`."""
+    parser = declare_command(
+        commands,
+        'control',
+        'pause a run under way, or change its concurrency',
+        'Tell a run under way what is wanted of it. It looks between rows; rows under way are finished.',
+        '  rolecall runs control runs/first --pause\n'
+        '  rolecall runs control runs/first --resume --concurrency 8\n'
+        '  rolecall runs control runs/first --drop gpt-4.1-mini     what it answered is kept',
+    )
+    parser.set_defaults(run=_control)
+    parser.add_argument('out', metavar='RUN', help='the run directory')
+    going = parser.add_mutually_exclusive_group()
+    going.add_argument('--pause', dest='paused', action='store_true', default=None, help='start no further rows')
+    going.add_argument('--resume', dest='paused', action='store_false', help='go on')
+    parser.add_argument(
+        '--concurrency', metavar='N', type=positive_number, help='requests to each model under way at once, at most'
+    )
+    parser.add_argument('--drop', metavar='MODEL', action='append', help='do not ask this model any more')
+
+
+def _control(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from rolecall.runs.brake import Control, change_control
+    from rolecall.runs.store.directory import is_running
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.runs.versions import pairs_of
+
+    directory = Path(arguments.out)
+    with RunReader(directory) as reader:
+        models = sorted({str(pair.get('model')) for pair in pairs_of(reader).values()})
+    unknown = [model for model in arguments.drop or () if model not in models]
+    if unknown:
+        return fail(f'--drop: {unknown[0]} is not a model of {directory}: {", ".join(models)}.')
+    if is_running(directory) is False:
+        return fail(f'{directory}: no run is under way here.')
+    control = Control.read(directory)
+    changes = {
+        'paused': arguments.paused,
+        'concurrency': arguments.concurrency,
+        'dropped': tuple(dict.fromkeys((*control.dropped, *arguments.drop))) if arguments.drop else None,
+    }
+    control = change_control(directory, **{name: value for name, value in changes.items() if value is not None})
+    print(control)
+    return 0

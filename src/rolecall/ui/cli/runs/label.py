@@ -1,0 +1,123 @@
+"""`rolecall runs label`: labels from people joined with a run, and its scores corrected by them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.options import declare_command, positive_number
+
+if TYPE_CHECKING:
+    from rolecall.insight.label_files import LabelColumns
+
+
+def add_label(commands: Any) -> None:
+    """Declare `rolecall runs label`."""
+    parser = declare_command(
+        commands,
+        'label',
+        "add people's labels to a run, and correct its scores by them",
+        'Join ratings and verdicts of people with the rows of a run, by row number or by content, and compare them '
+        "with the run's verdicts: agreement, kappa, precision and recall, and the score corrected for their errors. "
+        'Without FILE, the labels that the run has. Exit code 1 if a line of FILE fits no row.',
+        '  rolecall runs label runs/qa --todo 30 > todo.csv\n'
+        '  rolecall runs label runs/qa ratings.csv\n'
+        '  rolecall runs label runs/qa votes.jsonl --label ann bob --on question,reply\n'
+        '  rolecall runs label runs/qa stars.csv --correct-from 4 --model gpt-4.1\n'
+        '  rolecall runs label runs/new --calibration runs/old\n'
+        '  rolecall web runs/qa                                   label rows in the page',
+    )
+    parser.set_defaults(run=_label)
+    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    parser.add_argument('file', metavar='FILE', nargs='?', help='CSV, JSONL, JSON or Parquet, or a run with labels')
+    parser.add_argument(
+        '--label', metavar='COLUMN', nargs='+', default=[], help='columns with labels, one for each person'
+    )
+    parser.add_argument('--by', metavar='COLUMN', default='', help='the column that names the person')
+    parser.add_argument('--on', metavar='COLUMNS', type=_words, default=[], help='columns that say which row is meant')
+    parser.add_argument('--scale', metavar='LOW:HIGH', type=_scale, help='ratings from LOW to HIGH become 0 to 1')
+    parser.add_argument('--correct-from', metavar='N', type=float, help='ratings from N on are correct, others wrong')
+    parser.add_argument('--map', metavar='X=LABEL', type=_pairs, default={}, help='what X means: 1=win,2=loss,0=tie')
+    parser.add_argument('--dataset', metavar='NAME', default='', help='only this dataset')
+    parser.add_argument('--model', metavar='NAME', default='', help='only this model')
+    parser.add_argument('--todo', metavar='N', type=positive_number, help='print the N rows to label next, as CSV')
+    parser.add_argument('--calibration', metavar='RUN', help='correct by the labels of another run with the same judge')
+    parser.add_argument('--json', action='store_true', help='the calibrations as JSON, one a line')
+
+
+def _label(arguments: argparse.Namespace) -> int:
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.insight.calibration import calibrate, carry_calibration
+    from rolecall.insight.label_files import join_labels
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.strings import printable
+    from rolecall.ui.report.calibration_text import describe_calibration, describe_carried
+
+    if arguments.todo:
+        return _print_rows_to_label(arguments)
+    joined = None
+    if arguments.file is not None:
+        joined = join_labels(arguments.directory, arguments.file, _columns(arguments))
+        for line in joined.lines():
+            print(printable(line), file=sys.stderr if arguments.json else sys.stdout)
+    with RunReader(arguments.directory) as run:
+        calibrations = calibrate(run)
+        for calibration in calibrations:
+            lines = [json_line(calibration.as_dict())] if arguments.json else describe_calibration(calibration)
+            for line in lines:
+                print(printable(line))
+        for carried in carry_calibration(run, arguments.calibration) if arguments.calibration else ():
+            print(printable(describe_carried(carried, arguments.calibration)))
+    if not calibrations and not arguments.calibration:
+        run_name = arguments.directory
+        print(f'No labels yet. Add some: rolecall runs label {run_name} FILE, or rolecall web {run_name}')
+    return 1 if joined is not None and joined.problems else 0
+
+
+def _print_rows_to_label(arguments: argparse.Namespace) -> int:
+    from rolecall.insight.label_files import rows_to_label
+    from rolecall.runs.result_files import csv_lines
+    from rolecall.runs.store.run_reader import RunReader
+
+    with RunReader(arguments.directory) as run:
+        for line in csv_lines(rows_to_label(run, arguments.todo)):
+            print(line)
+    return 0
+
+
+def _columns(arguments: argparse.Namespace) -> LabelColumns:
+    from rolecall.insight.label_files import LabelColumns
+
+    return LabelColumns(
+        label=arguments.label,
+        by=arguments.by,
+        on=arguments.on,
+        scale=arguments.scale,
+        correct_from=arguments.correct_from,
+        words=arguments.map,
+        dataset=arguments.dataset,
+        model=arguments.model,
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(',')]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = [word.partition('=') for word in _words(text)]
+    if not all(sign for _, sign, _ in pairs):
+        raise argparse.ArgumentTypeError(f'expected X=LABEL, several separated by commas, got {text!r}.')
+    return {name: label for name, _, label in pairs}
+
+
+def _scale(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(':')
+    try:
+        ends = float(low), float(high)
+    except ValueError:
+        ends = 0.0, 0.0
+    if ends[0] >= ends[1]:
+        raise argparse.ArgumentTypeError(f'expected LOW:HIGH, such as 1:5, got {text!r}.')
+    return ends

@@ -1,0 +1,111 @@
+"""`rolecall runs scan`: what is wrong with the replies of a run, by rules or by a question to a model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.options import declare_command, fail, positive_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rolecall.insight.kept_counts import ScanCount
+    from rolecall.runs.store.run_reader import RunReader
+
+
+def add_scan(commands: Any) -> None:
+    """Declare `rolecall runs scan`."""
+    parser = declare_command(
+        commands,
+        'scan',
+        'find refusals, loops, cut replies and the like in a run',
+        'Scan the replies of a run by rules, or have a model answer a yes/no question about them. Counts have 95 % '
+        'intervals by model and dataset; reports and the page show them, too.',
+        '  rolecall runs scan runs/first\n'
+        '  rolecall runs scan runs/first --rule refusal loop --json\n'
+        "  rolecall runs scan runs/first --ask 'Does the reply give medical advice?' --judge openai/gpt-4.1 --dry-run",
+    )
+    parser.set_defaults(run=_scan)
+    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    parser.add_argument('--rule', metavar='NAME', nargs='+', help='only these rules, by their first word')
+    parser.add_argument('--ask', metavar='QUESTION', help='a yes/no question about each reply, for --judge to answer')
+    parser.add_argument('--judge', metavar='MODEL', help='the model that answers --ask, e.g. openai/gpt-4.1')
+    parser.add_argument(
+        '--limit',
+        metavar='N',
+        type=positive_number,
+        default=100,
+        help='with --ask: at most N replies of each dataset and model, evenly spread (default: 100)',
+    )
+    parser.add_argument('--dry-run', action='store_true', help='with --ask: print the plan and its price, and stop')
+    parser.add_argument('--json', action='store_true', help='one JSON object per rule, dataset and model')
+
+
+def _scan(arguments: argparse.Namespace) -> int:
+    from rolecall.insight.kept_counts import ScanCount, keep_counts
+    from rolecall.runs.store.run_reader import RunReader
+
+    if bool(arguments.ask) != bool(arguments.judge):
+        return fail("--ask and --judge go together: --ask 'Is the reply rude?' --judge openai/gpt-4.1.")
+    with RunReader(arguments.directory) as run:
+        code, counts = (_ask if arguments.ask else _scan_by_rules)(run, arguments)
+        if counts:
+            keep_counts(run.directory, ScanCount, counts)
+            _show(counts, as_json=arguments.json)
+    return code
+
+
+def _scan_by_rules(run: RunReader, arguments: argparse.Namespace) -> tuple[int, list[ScanCount]]:
+    from rich.progress import track
+
+    from rolecall.errors import did_you_mean
+    from rolecall.insight.reply_scan import scan_run
+    from rolecall.scoring.scanners import SCANNERS
+    from rolecall.ui.views.terminal import make_console
+
+    rules = {name.split()[0]: name for name in SCANNERS}
+    for typed in arguments.rule or ():
+        if typed not in rules:
+            return fail(f'unknown rule {typed!r}. {did_you_mean(typed, rules)}'), []
+    chosen = [rules[typed] for typed in arguments.rule or rules]
+    console = make_console(sys.stderr)
+    counting = scan_run(run, chosen)
+    total = len(run.pairs()) * len(chosen)
+    counts = list(track(counting, 'scanning', total, console=console, disable=not console.is_terminal, transient=True))
+    return (0, counts) if counts else (fail(f'{arguments.directory}: the run has no replies to scan.'), [])
+
+
+def _ask(run: RunReader, arguments: argparse.Namespace) -> tuple[int, list[ScanCount]]:
+    from rolecall.insight.reply_questions import ask_about_replies
+    from rolecall.ui.views.run_progress import progress_for
+
+    summary, counts = ask_about_replies(
+        run,
+        arguments.ask,
+        arguments.judge,
+        limit=arguments.limit,
+        listener=progress_for(quiet=arguments.json),
+        dry_run=arguments.dry_run,
+    )
+    return summary.exit_code, counts
+
+
+def _show(counts: Sequence[ScanCount], *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.strings import printable
+    from rolecall.ui.report.terminal_report import print_counts
+    from rolecall.ui.views.terminal import make_console
+
+    if as_json:
+        print(*(json_line(asdict(count)) for count in counts), sep='\n')
+        return
+    print_counts('replies', counts, make_console(sys.stdout))
+    for count in counts:
+        for hit in count.rows[:1]:
+            note = f' ({hit.note})' if hit.note else ''
+            where = f'{count.scanner}{note}: {count.dataset} × {count.model}, row {hit.row}'
+            print(printable(f'{where}\n  {" ".join(hit.excerpt.split())}'))

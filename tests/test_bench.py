@@ -1,0 +1,300 @@
+"""`rolecall bench`: what is sent, when it arrives, what is counted, and how two results are compared."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import pytest
+
+from rolecall.errors import ConfigError
+from rolecall.experiment.experiment import Experiment
+from rolecall.experiment.opening.source import SourceOptions
+from rolecall.models.http.served_model import StreamAllowance, StreamTimes
+from rolecall.runs import RunOptions, run_config
+from rolecall.runs.serving.bench_files import StoredBench, save_result
+from rolecall.runs.serving.bench_options import BenchOptions
+from rolecall.runs.serving.load_generator import RequestRecord
+from rolecall.runs.serving.load_levels import Level
+from rolecall.runs.serving.serving_benchmark import BenchResult, run_benchmark
+from rolecall.runs.serving.serving_figures import find_steady
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.ui.cli.main import main
+from rolecall.ui.report import StoredRun, report_html
+from servers import serve
+from tables import in_one
+from timed_server import fetch_times, timed_server
+
+ROWS = [{'question': f'what is {number} and {number}?'} for number in range(8)]
+
+
+@pytest.fixture(scope='module')
+def quick_server() -> Iterator[str]:
+    with timed_server(first=0.01, gap=0.002, longest=7) as url:
+        yield url
+
+
+def measure(url: str, source: Any = None, **options: Any) -> BenchResult:
+    source = ROWS if source is None else source
+    experiment = Experiment.open(source, SourceOptions(models=(url,), model_name='timed'))
+    return run_benchmark(experiment, BenchOptions(**{'warmup': 0, 'concurrency': (4,), 'requests': 12, **options}))
+
+
+@pytest.mark.parametrize('concurrency', [1, 64])
+def test_times_are_those_of_the_servers_own_clock(concurrency: int) -> None:
+    with timed_server(first=0.1, gap=0.02, longest=8) as url:
+        [level] = measure(url, concurrency=(concurrency,), requests=4 * concurrency if concurrency > 1 else 6).levels
+        served = fetch_times(url)
+    assert level.figures['completed'] == len(served)
+    ttft = 1e3 * fmean(times['sent'][0] - times['received'] for times in served)
+    e2el = 1e3 * fmean(times['ended'] - times['received'] for times in served)
+    gaps = [
+        1e3 * (later - earlier)
+        for times in served
+        for earlier, later in zip(times['sent'], times['sent'][1:], strict=False)
+    ]
+    assert level.figures['mean_itl_ms'] == pytest.approx(fmean(gaps), rel=0.2)
+    assert ttft <= level.figures['mean_ttft_ms'] <= 1.25 * ttft + 20  # busy machines run these tests
+    assert e2el * 0.99 <= level.figures['mean_e2el_ms'] <= 1.15 * e2el + 20
+
+
+def test_requests_queue_at_the_capacity_of_the_server() -> None:
+    with timed_server(first=0.05, gap=0.001, longest=2, capacity=1) as url:
+        [level] = measure(url, concurrency=(4,), requests=8).levels
+    waits = sorted(record.times.first_token or 0.0 for record in level.records)
+    assert waits[0] < 0.1 < 0.15 < median(waits), 'each waits for the three before it'
+
+
+def test_failures_cuts_and_stalls_are_counted_and_not_averaged() -> None:
+    with timed_server(first=0.01, gap=0.005, longest=6, fail_every=5, cut_every=7, stall_every=11, stall=0.6) as url:
+        [level] = measure(url, requests=40, stall=0.3).levels
+    assert level.figures['errors_by_kind'] == {'failed': 8, 'cut': 4, 'stalled': 3}
+    assert (level.figures['completed'], level.figures['failed']) == (25, 15)
+    assert level.figures['max_e2el_ms'] < 600, 'a stall is in no average'
+    reasons = {record.outcome: record.reason for record in level.records}
+    assert 'out of memory' in reasons['failed']
+    assert 'more than 0.3 s' in reasons['stalled']
+
+
+def test_prompts_of_exact_lengths_share_a_beginning_only_with_the_prefix_cache_on(quick_server: str) -> None:
+    for cache in ('on', 'off'):
+        result = measure(quick_server, input_len=64, output_len=7, prefix_cache=cache)
+        records = result.levels[0].records
+        assert {(record.input_tokens, record.output_tokens) for record in records} == {(64, 7)}
+        assert result.settings['prefix_cache'] == cache
+
+
+def test_what_is_sent_begins_differently_with_the_prefix_cache_off_and_carries_replies_to_the_next_turn() -> None:
+    dialogue = {
+        'abbr': 'talk',
+        'test': [{'q': ['first', 'second'], 'a': ['', '']}],
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {
+            'prompt_template': {
+                'type': 'MultiTurnPromptTemplate',
+                'template': {'round': [{'role': 'HUMAN', 'prompt': '{q}'}, {'role': 'BOT', 'prompt': '{a}'}]},
+            },
+            'inferencer': {'type': 'MultiTurnGenInferencer', 'infer_mode': 'every'},
+        },
+    }
+    with serve(lambda body: f'reply to {len(body["messages"])}') as server:
+        entry = {'abbr': 'm', 'type': 'OpenAI', 'path': 'toy', 'openai_api_base': server.url, 'key': 'k'}
+        source = {'models': [entry], 'datasets': [dialogue]}
+        for cache in (None, 'off'):
+            run_benchmark(
+                Experiment.open(source), BenchOptions(warmup=0, concurrency=(1,), requests=2, prefix_cache=cache)
+            )
+        bodies = [call.body['messages'] for call in server.calls]
+    assert [message['content'] for message in bodies[1]] == ['first', 'reply to 1', 'second']
+    beginnings = {messages[0]['content'] for messages in bodies[4:]}
+    assert len(beginnings) == 2, 'one for each conversation'
+    assert all(text.endswith('] first') for text in beginnings)
+    assert bodies[5][1]['content'] == 'reply to 1'
+
+
+def test_the_files_have_the_names_of_vllm_and_aisbench(quick_server: str, tmp_path: Path) -> None:
+    result = measure(quick_server, requests=30, goodput=['ttft:500', 'e2el:1'])
+    stored = save_result(result, tmp_path / 'result')
+    again = StoredBench.load(tmp_path / 'result')
+    [level] = again.levels
+    assert again.settings == json.loads(json.dumps(stored.settings))
+    assert {'request_throughput', 'output_throughput', 'mean_ttft_ms', 'p99_itl_ms', 'median_tpot_ms'} <= set(level)
+    assert level['request_goodput'] == 0, 'no reply is there within a millisecond'
+    low, high = level['p50_e2el_ms_interval']
+    assert low <= level['median_e2el_ms'] <= high
+    with (tmp_path / 'result' / 'measures.csv').open(encoding='utf-8') as lines:
+        measures = list(csv.DictReader(lines))
+    assert {line['Performance Parameters'] for line in measures} == {'E2EL', 'TTFT', 'TPOT', 'ITL'}
+    assert list(measures[0])[1:5] == ['Performance Parameters', 'Stage', 'Average', 'Min']
+    [requests] = again.requests
+    assert sum(request['output_tokens'] for request in requests) == level['total_output_tokens']
+    assert len(requests[0]['itl']) == requests[0]['output_tokens'] - 1
+
+
+def test_a_rate_is_kept_by_chance_evenly_or_as_recorded(quick_server: str, tmp_path: Path) -> None:
+    trace = tmp_path / 'trace.jsonl'
+    recorded = [(0, 9, 3), (1, 40, 4), (9, 12, 2)]
+    trace.write_text(
+        ''.join(
+            json.dumps(dict(timestamp=at, input_length=sent, output_length=got)) + '\n' for at, sent, got in recorded
+        )
+    )
+    result = measure(quick_server, arrivals=str(trace), rate=[20], requests=None, concurrency=())
+    [level] = result.levels
+    starts = [record.due - level.records[0].due for record in level.records]
+    assert starts == pytest.approx([0, 1 / 90, 0.1])
+    assert [(record.input_tokens, record.output_tokens) for record in level.records] == [(9, 3), (40, 4), (12, 2)]
+    [level] = measure(quick_server, arrivals='constant', rate=[50], requests=10, concurrency=()).levels
+    assert level.figures['client']['p99_late_ms'] < 100
+    gaps = Level(None, 100.0).starts(2001, 'poisson', seed=1)
+    assert gaps is not None
+    assert gaps[-1] == pytest.approx(20, rel=0.1)
+
+
+def test_whole_replies_have_end_to_end_times_only(quick_server: str) -> None:
+    [level] = measure(quick_server, no_stream=True).levels
+    assert level.figures['mean_e2el_ms'] > 15
+    assert 'mean_ttft_ms' not in level.figures
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('seconds', 'steady_from'),
+    [
+        ([1.0] * 40, 0),
+        ([9.0] * 10 + [1.0, 1.2] * 30, 10),
+        ([0.1 * number for number in range(60)], None),
+        ([1.0] * 10, None),
+    ],
+)
+def test_the_steady_state_begins_where_latencies_stop_changing(seconds: list[float], steady_from: int | None) -> None:
+    records = [
+        RequestRecord(number, 0, None, StreamTimes(float(number), [], number + latency), output_tokens=1)
+        for number, latency in enumerate(seconds)
+    ]
+    window, why = find_steady(records)
+    assert (window[0] if window else None) == steady_from
+    assert bool(why) == (window is None)
+
+
+def test_two_processes_send_what_one_would(quick_server: str) -> None:
+    fetch_times(quick_server)
+    [level] = measure(quick_server, processes=2, requests=20).levels
+    assert level.figures['completed'] == len(fetch_times(quick_server)) == 20
+    assert level.figures['client']['processes'] == 2
+    assert level.figures['max_concurrent_requests'] <= 4
+
+
+def test_the_command_prints_a_table_and_says_where_the_result_is(
+    quick_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [
+        'bench',
+        '--model',
+        quick_server,
+        '--input-len',
+        '20',
+        '--output-len',
+        '4',
+        '--concurrency',
+        '1',
+        '2',
+        '--requests',
+        '20',
+    ]
+    assert main(words) == 0
+    printed = capsys.readouterr()
+    for line in (
+        'concurrency 2',
+        'Mean TTFT (ms)',
+        'P99 ITL (ms)',
+        'Output token throughput',
+        'Client: share of a core',
+    ):
+        assert line in printed.out
+    assert 'wrote bench/synthetic' in printed.err
+    assert main([*words, '--json']) == 0
+    assert len(json.loads(capsys.readouterr().out)['levels']) == 2
+    assert (tmp_path / 'bench' / 'synthetic-2').is_dir()
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'goodput': ['tftt:200']}, "Did you mean 'ttft'?"),
+        ({'goodput': ['ttft=200']}, 'unknown measure'),
+        ({'goodput': ['ttft:soon']}, 'Write ttft:200.'),
+        ({'arrivals': 'poison'}, "Did you mean 'poisson'?"),
+        ({'concurrency': [0]}, 'expected numbers above 0, got 0.'),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace('?', '[?]')):
+        measure('http://127.0.0.1:9', **options)
+
+
+def test_a_model_in_this_process_is_refused() -> None:
+    experiment = Experiment.open(ROWS, SourceOptions(models=(lambda prompt: 'yes',)))
+    with pytest.raises(ConfigError, match='Give the URL of a server'):
+        run_benchmark(experiment, BenchOptions())
+
+
+def test_two_benchmarks_are_compared_and_gated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, first in (('quick', 0.02), ('again', 0.02), ('slow', 0.04)):
+        with timed_server(first=first, gap=0.002, longest=5) as url:
+            save_result(measure(url, requests=40, concurrency=(4,)), tmp_path / name)
+    quick, again, slow = (str(tmp_path / name) for name in ('quick', 'again', 'slow'))
+    assert main(['compare', quick, slow, '--gate', '--margin', '20']) == 1
+    printed = capsys.readouterr().out
+    assert 'concurrency 4 × TTFT (ms): worse, +' in printed
+    assert printed.rstrip().endswith('WORSE')
+    assert main(['compare', quick, again, '--gate', '--margin', '60']) == 0
+    assert main(['compare', quick, slow]) == 0, 'without --gate, only told'
+    assert main(['report', slow]) == 0
+    assert main(['report', slow, '--html', str(tmp_path / 'page.html')]) == 0
+    page = (tmp_path / 'page.html').read_text(encoding='utf-8')
+    assert page.count('<figure>') == 6 + 4, 'curves and histograms'
+    other = json.loads((tmp_path / 'slow' / 'bench.json').read_text(encoding='utf-8'))
+    other['levels'][0]['level'] = 'concurrency 3'
+    (tmp_path / 'slow' / 'bench.json').write_text(json.dumps(other), encoding='utf-8')
+    assert main(['compare', quick, slow, '--gate']) == 3, 'levels that only one has are not measured'
+
+
+def test_a_run_keeps_the_times_of_streams_and_draws_scores_against_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def entry(name: str, url: str, price: float) -> dict[str, Any]:
+        price_of = {'input': price, 'output': price}
+        return {'abbr': name, 'type': 'OpenAI', 'path': 'toy', 'openai_api_base': url, 'key': 'k', 'price': price_of}
+
+    dataset = {
+        'abbr': 'sums',
+        'test': [{'q': f'{number} and {number}', 'a': 'yes indeed'} for number in range(8)],
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'}},
+        'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+    }
+    with serve('yes indeed') as right, serve('not at all', latency=0.02) as wrong:
+        config = {'models': [entry('cheap', right.url, 1.0), entry('dear', wrong.url, 9.0)], 'datasets': [dataset]}
+        run_config(config, RunOptions(out=tmp_path / 'run', times=True, force=True))
+        streamed = [body.get('stream') for body in (*right.bodies, *wrong.bodies)]
+    assert streamed == [True] * 16
+    with RunReader(tmp_path / 'run') as reader:
+        results = list(reader.results())
+        assert all(0 < result.first_token_seconds <= result.seconds for result in results)
+        run = StoredRun(reader)
+        page = report_html(run, prices=run.prices({}))
+    assert all(title in page for title in ('seconds to first token', 'milliseconds per output token'))
+    assert 'Mean score against seconds for a row (median)' in page
+    assert 'cheap: 100.0, US$' in page
+    monkeypatch.setattr(StreamAllowance, 'allows', lambda self: False)
+    with serve('yes indeed') as server:
+        config = {'models': [entry('cheap', server.url, 1.0)], 'datasets': [dataset]}
+        run_config(config, RunOptions(out=tmp_path / 'busy', times=True, force=True))
+        assert [body.get('stream') for body in server.bodies] == [None] * 8, 'too many pieces a second: whole replies'

@@ -1,0 +1,254 @@
+"""A run asks enough and no more: samples, goals, caps, and a person who tells it what to do."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolecall
+from rolecall.errors import ConfigError, RunError
+from rolecall.runs import RunReader
+from rolecall.runs.brake import Control, change_control
+from rolecall.runs.row_draw import RowDraw
+from rolecall.scoring.confidence_sequence import MEASURING, ConfidenceSequence
+from rolecall.ui.cli.main import main
+from servers import Server, serve
+from tables import in_one
+
+ROWS = [{'q': f'{number}', 'a': 'yes', 'kind': f'{number % 3}'} for number in range(1500)]
+
+
+def answers(share: float, salt: str = '') -> Any:
+    """A model that knows this share of the answers."""
+
+    def answer(prompt: str) -> str:
+        number = prompt.partition('Q')[2].partition('?')[0]
+        return 'yes' if zlib.crc32(f'{salt} {number}'.encode()) % 1000 < 1000 * share else 'no'
+
+    answer.__name__ = f'knows{share:.0%}'.replace('%', '') + salt
+    return answer
+
+
+def run(*models: Any, out: Path, rows: Any = ROWS, metric: Any = 'exact', **options: Any) -> Any:
+    return rolecall.run(
+        rows, template='Q{q}?', answer='a', metric=metric, model=list(models), out=out, quiet=True, **options
+    )
+
+
+def rows_in(directory: Path) -> dict[str, list[int]]:
+    with RunReader(directory) as reader:
+        return {model: [row.row for row in reader.results(model=model)] for _, model in reader.pairs()}
+
+
+def test_a_run_stops_when_models_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(answers(0.9), answers(0.6), out=tmp_path, until='decided')
+    asked = rows_in(tmp_path)
+    assert {len(numbers) for numbers in asked.values()} == {len(next(iter(asked.values())))}
+    assert len(asked['knows90']) < 200
+    assert asked['knows90'] == asked['knows60'] != list(range(len(asked['knows90'])))
+    assert main(['report', str(tmp_path), '--markdown']) == 0
+    report = capsys.readouterr().out
+    assert 'knows90 beats knows60 by' in report
+    assert f'After {len(asked["knows90"])} of 1,500 rows, in random order.' in report
+
+
+def test_models_that_are_alike_are_asked_everything_and_called_undecided(tmp_path: Path) -> None:
+    done = run(answers(0.7, 'a'), answers(0.7, 'b'), out=tmp_path, until='decided', rows=ROWS[:200])
+    assert {len(numbers) for numbers in rows_in(tmp_path).values()} == {200}
+    with RunReader(done.out) as reader:
+        assert 'are not told apart' in reader.scorecards()[0].stopped
+
+
+def test_a_run_stops_when_a_score_is_known_closely_enough(tmp_path: Path) -> None:
+    done = run(answers(0.9), out=tmp_path, until='±6')
+    [card] = done.summary.scorecards
+    assert card.scored < 600
+    assert card.low is not None
+    assert card.high is not None
+    assert card.high - card.low <= 12
+    assert card.interval is not None
+    assert card.interval.method == 'confidence sequence'
+
+
+def test_a_goal_that_is_reached_asks_nothing_more_when_it_is_run_again(tmp_path: Path) -> None:
+    first = run(answers(0.9), answers(0.6), out=tmp_path, until='decided')
+    before = rows_in(tmp_path)
+    again = run(answers(0.9), answers(0.6), out=tmp_path, until='decided')
+    assert rows_in(tmp_path) == before
+    assert [card.value for card in again.summary.scorecards] == [card.value for card in first.summary.scorecards]
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'until': 'decided'}, 'there is nothing to decide between: the run has 1 model.'),
+        ({'until': 'soon'}, "expected decided, or a width in points as ±2, got 'soon'."),
+        ({'until': '±0'}, "expected decided, or a width in points as ±2, got '±0'."),
+        ({'until': '±2', 'limit': 5}, 'each says which rows are asked about.'),
+        ({'sample': 0}, 'sample must be at least 1, got 0.'),
+        ({'max_minutes': 0}, 'max_minutes must be more than 0, got 0.'),
+    ],
+)
+def test_goals_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match='.*') as refusal:
+        run(answers(0.9), out=Path('never'), rows=ROWS[:3], **options)
+    assert message in str(refusal.value)
+
+
+def test_a_score_that_is_no_mean_of_its_rows_has_no_goal(tmp_path: Path) -> None:
+    rows = [{'q': f'{n}', 'a': f'the cat sat on the mat {n % 7} times before {n}'} for n in range(40)]
+    with pytest.raises(RunError, match='is no mean of rows between 0 and 100 %'):
+        run(
+            lambda prompt: f'the cat sat on the mat {len(prompt)} times',
+            out=tmp_path,
+            rows=rows,
+            metric={'type': 'BleuEvaluator'},
+            until='±2',
+        )
+
+
+def test_a_sample_is_drawn_at_random_and_a_larger_one_holds_it(tmp_path: Path) -> None:
+    few = run(answers(0.8), out=tmp_path, sample=50)
+    drawn = set(rows_in(tmp_path)['knows80'])
+    assert len(drawn) == 50
+    assert drawn != set(range(50))
+    [card] = few.summary.scorecards
+    assert card.rows_note.startswith('50 of 1,500 rows, drawn at random (seed 0); on all rows knows80 would score')
+    run(answers(0.8), out=tmp_path, sample=80)
+    assert drawn < set(rows_in(tmp_path)['knows80'])
+    with pytest.raises(ConfigError, match='no part of 60 rows, drawn with seed 1'):
+        run(answers(0.8), out=tmp_path, sample=60, sample_seed=1)
+
+
+def test_datasets_of_a_group_share_a_sample_in_proportion(tmp_path: Path) -> None:
+    config = {
+        'datasets': [
+            {
+                'abbr': name,
+                'test': ROWS[:count],
+                'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+                'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': 'Q{q}?'}},
+                'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+            }
+            for name, count in (('large', 90), ('small', 30), ('alone', 60))
+        ],
+        'groups': {'both': ['large', 'small']},
+    }
+    done = rolecall.run(config, model=answers(0.8), out=tmp_path, sample=20, quiet=True)
+    scored = {card.dataset: card.scored for card in done.summary.scorecards if not card.members}
+    assert scored == {'large': 15, 'small': 5, 'alone': 20}
+
+
+def test_draws_hold_smaller_draws_and_every_row_once() -> None:
+    pools = [{'a': 100, 'b': 37, 'c': 3}]
+    draws = [RowDraw(pools, end=end, seed=3) for end in (10, 20, 140)]
+    for dataset, total in pools[0].items():
+        first, second, everything = (set(draw.numbers(dataset)) for draw in draws)
+        assert first <= second <= everything == set(range(total))
+
+
+def test_an_interval_that_is_watched_after_every_row_holds_the_truth() -> None:
+    chance = random.Random(5)
+    for truth, stakes in ((0.7, MEASURING), (0.05, MEASURING)):
+        missed = 0
+        for _ in range(40):
+            watched = ConfidenceSequence(0, 1, stakes=stakes)
+            for _ in range(15):
+                watched.add(float(chance.random() < truth) for _ in range(20))
+                if watched.excludes(truth):
+                    missed += 1
+                    break
+        assert missed <= 6, truth
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serve() as server:
+        yield server
+
+
+def entry(server: Server, **options: Any) -> dict[str, Any]:
+    return {
+        'type': 'OpenAI',
+        'abbr': 'served',
+        'path': 'toy',
+        'key': 'k',
+        'openai_api_base': f'{server.url}/v1/chat/completions',
+        **options,
+    }
+
+
+def test_a_cap_on_cost_ends_a_run_between_rows_and_a_higher_one_goes_on(tmp_path: Path, server: Server) -> None:
+    priced = entry(server, price={'input': 1000.0, 'output': 1000.0}, concurrency=2)
+    done = run(priced, out=tmp_path, rows=ROWS[:60], max_cost=0.1)
+    asked = len(rows_in(tmp_path)['served'])
+    assert 0 < asked < 60
+    assert done.summary.exit_code == 1
+    assert f'{asked / 0.6:.3g} % measured: --max-cost 0.1 is reached' in done.summary.ended
+    again = run(priced, out=tmp_path, rows=ROWS[:60])
+    assert len(rows_in(tmp_path)['served']) == 60
+    assert again.summary.ended == ''
+
+
+def test_a_cap_on_cost_is_refused_where_the_price_is_not_known(tmp_path: Path, server: Server) -> None:
+    with pytest.raises(ConfigError, match='the price of served is not known'):
+        run(entry(server), out=tmp_path, rows=ROWS[:3], max_cost=1)
+    run(entry(server), out=tmp_path, rows=ROWS[:3], max_total_tokens=10_000)
+
+
+def test_a_cap_on_tokens_ends_a_run(tmp_path: Path, server: Server) -> None:
+    done = run(entry(server, concurrency=1), out=tmp_path, rows=ROWS[:60], max_total_tokens=100)
+    assert '--max-total-tokens 100 is reached' in done.summary.ended
+    assert len(rows_in(tmp_path)['served']) < 60
+
+
+def wait_for(condition: Any) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_person_pauses_a_run_changes_its_concurrency_and_lets_go_of_a_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve(latency=0.05) as server:
+        model = entry(server, concurrency=4)
+        running = threading.Thread(target=run, args=(model,), kwargs={'out': tmp_path, 'rows': ROWS[:400]})
+        running.start()
+        wait_for(lambda: len(server.calls) > 8)
+        assert main(['runs', 'control', str(tmp_path), '--pause']) == 0
+        assert capsys.readouterr().out == 'paused\n'
+        wait_for(lambda: _is_still(server))
+        paused_at = len(server.calls)
+        assert main(['runs', 'control', str(tmp_path), '--resume', '--concurrency', '1']) == 0
+        wait_for(lambda: len(server.calls) > paused_at + 4)
+        assert main(['runs', 'control', str(tmp_path), '--drop', 'nobody']) == 2
+        assert 'nobody is not a model of' in capsys.readouterr().err
+        assert main(['runs', 'control', str(tmp_path), '--drop', 'served']) == 0
+        running.join(20)
+        assert not running.is_alive()
+    assert paused_at < len(rows_in(tmp_path)['served']) < 400
+    assert main(['runs', 'control', str(tmp_path), '--pause']) == 2
+    assert 'no run is under way here' in capsys.readouterr().err
+
+
+def _is_still(server: Server) -> bool:
+    before = len(server.calls)
+    time.sleep(0.4)
+    return len(server.calls) == before
+
+
+def test_what_a_stranger_writes_into_the_control_file_is_ignored(tmp_path: Path) -> None:
+    for text in ('[]', '{"paused": "yes", "concurrency": -3, "dropped": 5}', 'nonsense', '{"concurrency": true}'):
+        (tmp_path / 'control.json').write_text(text)
+        assert not Control.read(tmp_path).paused
+    assert change_control(tmp_path, paused=True) == Control.read(tmp_path)

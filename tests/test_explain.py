@@ -1,0 +1,216 @@
+"""Why two numbers differ: the true cause is named, with its share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explained_cases import CASES, FIRST_NUMBER, ROWS, config, dataset, number_in, reasons, right
+from helpers import template
+from rolecall.insight.cause_shares import explain
+from rolecall.insight.explanation import Explanation
+from rolecall.runs import run_config
+from rolecall.ui.cli.main import main
+
+LOGS = Path(__file__).parent / 'data' / 'logs'
+FREE = {'metric': 'metric', 'reader': 'reader', 'length': 'length'}
+"""Cases whose cause shows in stored replies; of the others, all is left for the prompt."""
+
+
+def run_sides(folder: Path, *configs: dict[str, Any]) -> tuple[Path, Path]:
+    for side, own in zip('ab', configs, strict=True):
+        run_config(own, out=folder / side, lint=False)
+    return folder / 'a', folder / 'b'
+
+
+def shares(explanation: Explanation) -> dict[str, float]:
+    return {step.cause: round(step.points, 1) for step in explanation.steps}
+
+
+@pytest.mark.parametrize('cause', sorted(CASES))
+def test_stored_replies_say_what_is_not_the_prompt(cause: str, tmp_path: Path) -> None:
+    [explanation] = explain(*run_sides(tmp_path, *CASES[cause]))
+    assert explanation.difference is not None
+    assert shares(explanation) == {FREE.get(cause, 'prompt'): round(explanation.difference, 1)}
+    assert cause in [edit.cause for edit in explanation.edits]
+    assert (f'{cause} and sampling differ: --ladder' in str(explanation.unknown)) is (cause not in FREE)
+
+
+@pytest.mark.parametrize('cause', sorted({*CASES} - {*FREE}))
+def test_a_single_difference_needs_no_model(cause: str, tmp_path: Path) -> None:
+    left, right_side = CASES[cause]
+    same = {**left['datasets'][0]['infer_cfg'], 'inferencer': right_side['datasets'][0]['infer_cfg']['inferencer']}
+    alike = {**left, 'datasets': [{**left['datasets'][0], 'infer_cfg': same}]}
+    [explanation] = explain(*run_sides(tmp_path, alike, right_side))
+    assert list(shares(explanation)) == [cause]
+    assert not explanation.unknown
+    assert explanation.steps[0].changes, 'the requests are compared by origin'
+
+
+def sometimes(prompt: str) -> str:
+    """Fails on every tenth row, and answers every seventh without a number."""
+    number = number_in(prompt)
+    if number % 10 == 3:
+        raise ValueError('down')
+    return 'I do not know.' if number % 7 == 0 else reasons(prompt)
+
+
+def test_shares_of_several_causes_add_up(tmp_path: Path) -> None:
+    strict = {**dataset()['eval_cfg'], 'unparsed': 'exclude'}
+    sides = run_sides(
+        tmp_path,
+        config({**dataset(), 'eval_cfg': strict}, sometimes),
+        config({**dataset(), 'eval_cfg': FIRST_NUMBER}, reasons),
+    )
+    [explanation] = explain(*sides)
+    assert {*shares(explanation)} == {'reader', 'denominator', 'failures', 'engine'}
+    assert sum(step.points for step in explanation.steps) == pytest.approx(explanation.difference)
+    assert explanation.sentence.startswith('Of -100.0 points, ')
+    assert 'is reading' in explanation.sentence
+
+
+def test_rows_that_one_side_lacks_are_a_cause(tmp_path: Path) -> None:
+    few = {**dataset(), 'test': ROWS[:20]}
+    [explanation] = explain(*run_sides(tmp_path, config(dataset(), below(20)), config(few, below(20))))
+    assert shares(explanation) == {'rows': 53.3}
+    assert explanation.rows == 20
+
+
+def below(number: int) -> Callable[[str], str]:
+    return lambda prompt: right(prompt, number_in(prompt) < number).replace('-1', 'x')
+
+
+def test_option_order_in_rows_is_told_from_other_rows(tmp_path: Path) -> None:
+    def pick_first(prompt: str) -> str:
+        return 'A' if prompt.index('one') < prompt.index('two') else 'C'
+
+    def rows(first: str, second: str) -> list[dict[str, Any]]:
+        return [
+            {'q': f'A question of some length, number {n}', 'A': f'{first} {n}', 'B': f'{second} {n}', 'gold': 'A'}
+            for n in range(12)
+        ]
+
+    def choices(test: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            **dataset(prompt_template=template('{q}\n{A}\n{B}')),
+            'test': test,
+            'reader_cfg': {'input_columns': ['q', 'A', 'B'], 'output_column': 'gold'},
+            'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+        }
+
+    sides = config(choices(rows('one', 'two')), pick_first), config(choices(rows('two', 'one')), pick_first)
+    [explanation] = explain(*run_sides(tmp_path, *sides))
+    assert shares(explanation) == {'option order': -100.0}
+
+
+def write_log(root: Path, replies: dict[int, str], evaluator: str = 'AccEvaluator') -> Path:
+    """A working directory as OpenCompass writes it."""
+    entries = {
+        str(n): {
+            'origin_prompt': f'##user\n{ROWS[n]["question"]}\n##assistant\n',
+            'prediction': reply,
+            'gold': ROWS[n]['answer'],
+        }
+        for n, reply in replies.items()
+    }
+    details = {
+        str(at): {'pred': str(number_read(reply)), 'correct': str(number_read(reply)) == ROWS[n]['answer']}
+        for at, (n, reply) in enumerate(replies.items())
+    }
+    right_rows = sum(detail['correct'] for detail in details.values())
+    for name, content in (
+        ('predictions/theirs/their_sums.json', entries),
+        ('results/theirs/their_sums.json', {'accuracy': 100 * right_rows / len(details), 'details': details}),
+    ):
+        file = root / '20260101_120000' / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content))
+    text = f"datasets = [dict(abbr='their_sums', eval_cfg=dict(evaluator=dict(type='{evaluator}'), pred_postprocessor=dict(type='first_number_postprocess')))]\n"
+    (root / '20260101_120000' / 'configs').mkdir()
+    (root / '20260101_120000' / 'configs' / 'eval.py').write_text(text)
+    return root
+
+
+def number_read(reply: str) -> int:
+    return next(int(word.strip('.,')) for word in reply.split() if word.strip('.,').isdigit())
+
+
+@pytest.mark.parametrize('evaluator', ['AccEvaluator', 'acme.Evaluator'])
+def test_a_log_of_another_harness_is_explained_by_its_reading(evaluator: str, tmp_path: Path) -> None:
+    log = write_log(tmp_path / 'log', {n: reasons(ROWS[n]['question']) for n in range(60)}, evaluator)
+    run_config(config(dataset(), reasons), out=tmp_path / 'ours', lint=False)
+    [explanation] = explain(log, tmp_path / 'ours')
+    assert (explanation.left_value, explanation.right_value, explanation.rows) == (0.0, 100.0, 60)
+    assert shares(explanation) == {'reader': 100.0}
+    assert ('its marks stand' in str(explanation.unknown)) is (evaluator != 'AccEvaluator')
+    [backwards] = explain(tmp_path / 'ours', log)
+    assert shares(backwards) == {'reader': -100.0}
+
+
+def test_a_config_reads_a_log_without_being_run(tmp_path: Path) -> None:
+    log = write_log(tmp_path / 'log', {n: reasons(ROWS[n]['question']) for n in range(60)})
+    [explanation] = explain(config(dataset(), reasons), log)
+    assert (explanation.left_value, explanation.right_value) == (100.0, 0.0)
+    assert shares(explanation) == {'reader': -100.0}
+    assert 'prompts: 60 of 60 rows equal' in str(explanation.unknown)
+
+
+def test_a_published_number_is_compared_with_other_readings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_config(config({**dataset(), 'eval_cfg': FIRST_NUMBER}, reasons), out=tmp_path / 'a', lint=False)
+    [explanation] = explain(tmp_path / 'a', 99.0)
+    name, value = explanation.alternatives[0]
+    assert (name, value) == ('read by stated_number_postprocess', 100.0)
+    assert main(['explain', str(tmp_path / 'a'), '99']) == 0
+    assert 'read by stated_number_postprocess' in capsys.readouterr().out
+
+
+def test_the_command_prints_a_waterfall_and_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left, other = map(str, run_sides(tmp_path, *CASES['reader']))
+    assert main(['explain', left, other, '--html', str(tmp_path / 'why.html')]) == 0
+    output = capsys.readouterr().out
+    assert 'Of -100.0 points, -100.0 is reading (60 rows).' in output
+    assert '█' in output
+    assert "read '2' → 1.0, gold '2'" in output
+    page = (tmp_path / 'why.html').read_text()
+    assert '-100.0 is reading' in page
+    assert 'class="bar loss"' in page
+    assert main(['explain', left, other, '--json']) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record['steps'][0]['cause'] == 'reader'
+    assert main(['compare', left, other]) == 0
+    assert f'Why they differ: rolecall explain {left} {other}' in capsys.readouterr().out.replace('\n', ' ')
+
+
+def test_sides_that_cannot_be_explained_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['explain', '1', '2']) == 2
+    assert 'both sides are numbers' in capsys.readouterr().err
+    left, _ = run_sides(tmp_path, *CASES['reader'])
+    assert main(['explain', str(left), str(left), '--dataset', 'none']) == 2
+    assert 'They have: sums × m' in capsys.readouterr().err
+
+
+def read_loudly(reply: str) -> str:
+    return reply.split()[-1].strip('.')
+
+
+def test_code_of_a_stored_config_is_taken_from_the_config_alone(tmp_path: Path) -> None:
+    own = {**dataset()['eval_cfg'], 'pred_postprocessor': {'type': read_loudly}}
+    configs = config({**dataset(), 'eval_cfg': own}, reasons), config({**dataset(), 'eval_cfg': FIRST_NUMBER}, reasons)
+    sides = run_sides(tmp_path, *configs)
+    [explanation] = explain(*sides)
+    assert '--config names the config' in str(explanation.unknown)
+    assert shares(explanation) == {'reader': -100.0}
+    [explanation] = explain(*sides, configs=configs)
+    assert not explanation.unknown
+    assert shares(explanation) == {'reader': -100.0}
+
+
+@pytest.mark.parametrize('harness', ['lm-eval', 'lm-eval-chat', 'opencompass', 'aisbench', 'inspect/sums.eval'])
+def test_logs_as_harnesses_write_them_can_be_explained(harness: str) -> None:
+    explanations = explain(LOGS / harness, LOGS / harness)
+    assert explanations
+    assert all(explanation.rows and not explanation.steps for explanation in explanations)

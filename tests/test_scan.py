@@ -1,0 +1,203 @@
+"""Scanners of replies: what each reports and leaves alone, and a scan of a run in terminal, JSON, report and page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rolecall import run_config
+from rolecall.insight.kept_counts import ScanCount, keep_counts, read_counts
+from rolecall.insight.reply_questions import ask_about_replies
+from rolecall.insight.reply_scan import count_hits, last_text, scan_run
+from rolecall.insight.run_source import StoredRun
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.scanners import SCANNERS, ScannedReply, scan_reply
+from rolecall.ui.cli.main import main
+from rolecall.ui.report.page import report_html
+from rolecall.ui.report.text_reports import report_markdown
+from tables import in_one
+
+PROSE = 'The first train leaves at nine. The second train leaves at ten. They meet in the middle of the valley. '
+LONG = PROSE * 3
+QUESTION = (
+    'A baker sells forty loaves on Monday and twice as many on Tuesday. '
+    'How many loaves does the baker sell on both days together?'
+)
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('scanner', 'reply'),
+    [
+        ('refusal', ScannedReply('I cannot assist with that request.')),
+        ('refusal', ScannedReply('As an AI language model, I am not able to predict elections.')),
+        ('refusal', ScannedReply('I must decline. This could hurt people.')),
+        ('refusal', ScannedReply('抱歉，我无法回答这个问题。')),
+        ('refusal', ScannedReply('Es tut mir leid, dabei kann ich Ihnen nicht helfen.')),
+        ('loop', ScannedReply('So the area is four. ' * 9)),
+        ('loop', ScannedReply('We check.\n' + ''.join(f'{n}. Look at the triangle again.\n' for n in range(9)))),
+        ('loop', ScannedReply('答案是四。我们再检查一遍。' * 12)),
+        ('language', ScannedReply('Ответ: сорок два, потому что так написано в книге.', QUESTION)),
+        ('language', ScannedReply('La réponse est que les pains sont pour le boulanger et les clients, dans une '
+                                  'ville que nous avons avec des rues.', QUESTION + ' That is what the list is for.')),
+        ('format', ScannedReply('The answer is 120.', 'How many? Reply as JSON.')),
+        ('format', ScannedReply('It is the second one, B.', 'Which? Answer with only the letter.')),
+        ('format', ScannedReply('Yes, it is.', 'Is 7 prime? Answer "[Yes]" or "[No]".')),
+        ('copied', ScannedReply(QUESTION, QUESTION)),
+        ('cut', ScannedReply('Fine.', ended='length')),
+        ('cut', ScannedReply(LONG + 'Then we add the')),
+        ('cut', ScannedReply(LONG + 'So the answer is \\boxed{12')),
+        ('no answer', ScannedReply(LONG, answered=False)),
+        ('no answer', ScannedReply('<think>First, let me')),
+        ('gold in prompt', ScannedReply('7', 'Seven as a digit?\nAnswer: 7', gold='7')),
+        ('gold in prompt', ScannedReply('b', 'Which? The correct answer is (B). Say it.', gold=['A', 'B'])),
+    ],
+)  # fmt: skip
+def test_a_scanner_reports_its_trouble(scanner: str, reply: ScannedReply) -> None:
+    assert scanner in scan_reply(reply)
+
+
+@in_one
+@pytest.mark.parametrize(
+    'reply',
+    [
+        ScannedReply('', QUESTION, gold='120'),
+        ScannedReply('120', QUESTION, gold='120'),
+        ScannedReply('The lock cannot help him. He is sorry. I think the answer is C.', QUESTION),
+        ScannedReply("As an AI language model, I cannot see the news. However, the cup was won by Chile.", QUESTION),
+        ScannedReply('I cannot determine the price from the data, so the answer is E.', QUESTION),
+        ScannedReply('\n'.join(f'{n} does not divide 6311.' for n in (3, 5, 7, 11, 13, 17, 19, 23)), QUESTION),
+        ScannedReply(LONG + 'The answer is 12.', QUESTION, ended='stop'),
+        ScannedReply(LONG + '**Rating: [[8]]**', QUESTION),
+        ScannedReply('```json\n{"reasoning": "' + PROSE + '", "answer": "12"}\n```', 'How many? Reply as JSON.'),
+        ScannedReply('我认为是十二个。', '请问：篮子里有多少个苹果？请用中文回答，并写出理由。'),
+        ScannedReply('我认为答案是选项二，因为它最符合题意要求，其他的都不对。', 'Translate this into Chinese: I think so.'),
+        ScannedReply('Seven', 'Which is it: 3, 5, or 7?\nAnswer: ', gold='7'),
+        ScannedReply('A', 'Choose the right answer: A, B or C.', gold='A'),
+        ScannedReply('C', 'Q: one\nAnswer: B\n\nQ: two\nAnswer:', gold='B'),
+        ScannedReply(QUESTION + ' Forty and eighty make one hundred and twenty loaves.', QUESTION, answered=True),
+    ],
+)  # fmt: skip
+def test_a_sound_reply_is_left_alone(reply: ScannedReply) -> None:
+    assert not scan_reply(reply)
+
+
+@in_one
+@pytest.mark.parametrize(
+    'unit', ['a', 'ab ', 'I cannot ', '\\boxed{', '[[', 'answer is ', '{"', '我', '\n', '# ' * 50 + '\n']
+)
+def test_huge_replies_are_scanned(unit: str) -> None:
+    text = unit * (60_000 // len(unit))
+    scan_reply(ScannedReply(text, text, gold=unit))
+
+
+def test_the_last_thing_asked_is_the_last_message_of_a_user() -> None:
+    parts = [{'type': 'text', 'text': 'Look.'}, {'type': 'text', 'text': 'What is it?'}]
+    messages = [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': parts}]
+    assert last_text(messages) == 'Look.\nWhat is it?'
+    assert last_text([*messages, {'role': 'assistant', 'content': 'A cat'}]) == 'Look.\nWhat is it?'
+    assert last_text('Q: x\nA:') == 'Q: x\nA:'
+    assert not last_text([{'role': 'system', 'content': 'Be brief.'}])
+
+
+def answer(prompt: str) -> str:
+    return 'I cannot assist with that.' if '1?' in prompt else 'Four.'
+
+
+def says_whether_it_assists(prompt: str) -> str:
+    return 'Yes' if 'assist' in prompt.partition('<reply>')[2] else 'No'
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    rows = [{'question': f'{n}?', 'answer': 'Four'} for n in range(4)]
+    dataset = {
+        'abbr': 'sums',
+        'type': 'Rows',
+        'test': rows,
+        'reader_cfg': {'input_columns': ['question'], 'output_column': 'answer'},
+        'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{question}'}},
+        'eval_cfg': {'evaluator': 'TriviaQAEvaluator'},
+    }
+    models = [{'abbr': name, 'type': answer} for name in ('a', 'b')]
+    run_config({'models': models, 'datasets': [dataset]}, out=tmp_path / 'run')
+    return tmp_path / 'run'
+
+
+def test_a_scan_counts_by_model_and_dataset_and_is_shown_wherever_the_run_is(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['runs', 'scan', str(run), '--json']) == 0
+    counts = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(counts) == 2 * len(SCANNERS)
+    [refusal] = [count for count in counts if (count['scanner'], count['model']) == ('refusal', 'b')]
+    assert (refusal['hits'], refusal['replies'], [hit['row'] for hit in refusal['rows']]) == (1, 4, [1])
+    assert 0 < refusal['low'] < 0.25 < refusal['high'] < 1
+    with RunReader(run) as reader:
+        source = StoredRun(reader)
+        assert '| refusal | sums | a | 1 of 4 |' in report_markdown(source)
+        page = report_html(source)
+    assert page.index('<h3>Replies</h3>') < page.index('1 of 4')
+    assert main(['report', str(run)]) == 0
+    assert 'refusal' in capsys.readouterr().out
+
+
+def test_a_question_is_planned_then_answered_by_a_model_and_resumes(run: Path) -> None:
+    asked: list[str] = []
+
+    def judge(prompt: str) -> str:
+        asked.append(prompt)
+        return says_whether_it_assists(prompt)
+
+    with RunReader(run) as reader:
+        summary, counts = ask_about_replies(reader, 'Does it refuse?', judge, limit=2, dry_run=True)
+        assert (summary.plan.pairs[0].rows, asked, counts) == (4, [], [])
+        summary, counts = ask_about_replies(reader, 'Does it refuse?', judge, limit=4)
+        assert [(count.scanner, count.model, count.hits, count.replies) for count in counts] == [
+            ('Does it refuse?', 'a', 1, 4),
+            ('Does it refuse?', 'b', 1, 4),
+        ]
+        sent = len(asked)
+        ask_about_replies(reader, 'Does it refuse?', judge, limit=4)
+    assert len(asked) == sent
+
+
+def test_a_second_scan_replaces_its_own_counts_and_keeps_the_others(run: Path) -> None:
+    with RunReader(run) as reader:
+        keep_counts(run, ScanCount, list(scan_run(reader)))
+    keep_counts(run, ScanCount, [count_hits('Is it rude?', 'sums', 'a', [], 4), count_hits('loop', 'sums', 'a', [], 9)])
+    counts = {(count.scanner, count.model): count for count in read_counts(run, ScanCount)}
+    assert len(counts) == 2 * len(SCANNERS) + 1
+    assert counts['loop', 'a'].replies == 9
+    assert counts['refusal', 'a'].hits == 1
+
+
+@in_one
+@pytest.mark.parametrize('text', ['', '{', '[1]', '[{"scanner": 1}]', '[' * 100_000, 'null'])
+def test_a_damaged_scan_is_no_scan(text: str) -> None:
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp())
+    (folder / 'scan.json').write_text(text)
+    assert read_counts(folder, ScanCount) == []
+
+
+def test_an_unknown_rule_and_half_a_question_are_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['runs', 'scan', str(run), '--rule', 'refusals']) == 2
+    assert "Did you mean 'refusal'?" in capsys.readouterr().err
+    assert main(['runs', 'scan', str(run), '--ask', 'Is it rude?']) == 2
+    assert '--judge' in capsys.readouterr().err
+
+
+def test_the_page_shows_the_scan(run: Path) -> None:
+    pytest.importorskip('aiohttp')
+    from rolecall.ui.web.run_documents import RunDocument
+
+    assert RunDocument(run).overview()['scan'] == []
+    keep_counts(
+        run, ScanCount, [ScanCount('loop', 'sums', 'a', 1, 4, 0.1, 0.6), ScanCount('cut', 'sums', 'a', 0, 4, 0.0, 0.4)]
+    )
+    [count] = RunDocument(run).overview()['scan']
+    assert (count['scanner'], count['share']) == ('loop', '25.0 [10.0, 60.0]')

@@ -1,0 +1,123 @@
+"""Scores of parts of a dataset: by column, length, place of the answer and class, alone and compared."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolecall
+from rolecall.errors import ConfigError
+from rolecall.runs import RunReader
+from rolecall.ui.cli.main import main
+from rolecall.ui.report.slice_tables import RunSlices
+
+ROWS = [
+    {
+        'q': f'{number}',
+        'label': 'pos' if number % 3 else 'neg',
+        'language': 'de' if number % 2 else 'en',
+        'hardness': number,
+        'options': ['pos', 'neg'],
+    }
+    for number in range(120)
+]
+
+
+def knows(*languages: str) -> Any:
+    """A model that answers right in these languages and says pos in others."""
+
+    def answer(prompt: str) -> str:
+        row = ROWS[int(re.findall(r'Q(\d+)', prompt)[0])]
+        return str(row['label']) if row['language'] in languages else 'pos'
+
+    answer.__name__ = 'm'
+    return answer
+
+
+def run(folder: Path, model: Any) -> Path:
+    rolecall.run(ROWS, template='Q{q} {options}', answer='label', metric='exact', model=model, out=folder, quiet=True)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp('runs')
+    return run(folder / 'all', knows('de', 'en')), run(folder / 'english', knows('en'))
+
+
+def test_a_run_is_scored_by_any_column_of_its_rows(both: tuple[Path, Path]) -> None:
+    slices = {part.name: part for part in rolecall.open_run(both[1]).slices('language', 'hardness', 'answer_position')}
+    assert {name: (part.rows, part.score) for name, part in slices.items() if part.column == 'language'} == {
+        'language=de': (60, 40 / 60),
+        'language=en': (60, 1.0),
+    }
+    parts = [part.value for part in slices.values() if part.column == 'hardness']
+    assert parts == ['0 to 29', '30 to 59', '60 to 89', '90 to 119']
+    assert (slices['answer_position=1'].score, slices['answer_position=2'].score) == (1.0, 0.5)
+    low, high = slices['language=de'].low or 0, slices['language=de'].high or 0
+    assert 0.5 < low < 40 / 60 < high < 0.8
+
+
+def test_classes_have_precision_recall_and_a_confusion(both: tuple[Path, Path]) -> None:
+    with RunReader(both[1]) as reader:
+        [confusion] = RunSlices.of(reader, ['class']).confusions
+    assert dict(confusion.counts) == {('neg', 'neg'): 20, ('neg', 'pos'): 20, ('pos', 'pos'): 80}
+    negative, positive = confusion.classes
+    assert (negative.precision, negative.recall) == (1.0, 0.5)
+    assert (positive.precision, positive.recall) == (0.8, 1.0)
+    assert confusion.macro_f1 == pytest.approx((2 / 3 + 8 / 9) / 2)
+
+
+def test_the_report_shows_slices_in_every_form(
+    both: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = ['report', str(both[1]), '--by', 'language,class']
+    assert main(report) == 0
+    table = capsys.readouterr().out
+    assert 'rows by language' in table
+    assert re.search(r'de +66\.7 \[5\d\.\d, 7\d\.\d\] +60 rows', table)
+    assert 'confusion' in table
+    assert main([*report, '--markdown']) == 0
+    assert '| en | 100.0' in capsys.readouterr().out
+    assert main([*report, '--csv']) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [line['value'] for line in lines] == ['de', 'en', 'neg', 'pos']
+    assert lines[2]['recall'] == '0.5'
+    assert main([*report, '--json']) == 0
+    assert {*json.loads(capsys.readouterr().out)} == {'scores', 'slices', 'classes'}
+    page = tmp_path / 'report.html'
+    assert main([*report, '--html', str(page)]) == 0
+    assert '<caption>rows by language</caption>' in page.read_text()
+
+
+def test_compare_names_the_slices_that_got_worse(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['compare', *map(str, both), '--by', 'language']) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        'rows × m: worse in language=de, -33.3 on 60 rows, p <0.001',
+        '1 of 2 slices without a difference beyond chance (p corrected by Holm).',
+    ]
+    assert main(['compare', *map(str, both), '--by', 'language', '--json']) == 0
+    by_value = {part['value']: part for part in json.loads(capsys.readouterr().out)['slices']}
+    assert by_value['en']['p'] == 1.0
+    assert by_value['de']['paired']['difference'] == pytest.approx(-1 / 3)
+
+
+def test_a_column_that_is_not_there_or_has_too_many_values_is_refused(both: tuple[Path, Path]) -> None:
+    opened = rolecall.open_run(both[0])
+    with pytest.raises(ConfigError, match="no row has 'langauge'") as refusal:
+        opened.slices('langauge')
+    assert "Did you mean 'language'?" in str(refusal.value)
+    with pytest.raises(ConfigError, match="'q' has 120 values, too many to compare"):
+        opened.slices('q')
+
+
+def test_frames_have_the_columns_of_the_rows(both: tuple[Path, Path]) -> None:
+    pytest.importorskip('pandas')
+    frame = rolecall.open_run(both[1]).to_pandas()
+    assert frame.groupby('language')['score'].mean().to_dict() == {'de': 40 / 60, 'en': 1.0}
