@@ -136,6 +136,22 @@ def test_a_row_is_labelled_by_a_person(browser, run_page):
     )
 
 
+def test_the_queue_is_worked_through_by_keyboard_and_undone(browser, run_page):
+    run_page('#runs')
+    browser.run('location.hash = "#runs?show=label"')
+    browser.wait_for('return document.querySelector(".queue h2.title")')
+    first = browser.run('return document.querySelector(".queue h2.title").innerText')
+    is_first = f'document.querySelector(".queue h2.title")?.innerText === {json.dumps(first)}'
+    browser.press('y')
+    browser.wait_for(f'return document.querySelector(".queue h2.title") && !({is_first})')
+    browser.wait_for('return document.querySelector(".queue .inspector")?.innerText.includes("labelled row")')
+    assert 'Gold' in browser.run('return document.querySelector(".queue").innerText')
+    assert not browser.run('return document.querySelector(".queue .badge")')  # the verdict would sway a person
+    browser.press('u')
+    browser.wait_for(f'return {is_first}')
+    assert not browser.complaints()
+
+
 # -- several runs ------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from rolecall.experiment.lint.finding import SEVERITIES
 from rolecall.experiment.previews.blocks import _HAPPENED
+from rolecall.runs.store.labels import LABELS
 from rolecall.ui.report.counts import VERDICTS
 from rolecall.ui.report.score_text import OUTCOMES
 from rolecall.ui.views.looks import LOOKS
@@ -28,6 +29,7 @@ SERVED = [
     *VERDICTS,
     *_OTHER_VERDICTS,
     *SEVERITIES,
+    *LABELS,
     *_HAPPENED.values(),
     'not asked',
     *('shots', 'skipped', 'hidden', 'context', 'size', 'fingerprint', 'tokens', 'boundaries', 'tokenizer', 'budget'),

@@ -60,6 +60,7 @@ VIEWS = {
     'web-compare': ('#compare', {}),
     'web-runs': ('#runs', {'height': 420}),
     'web-row': ('#runs?run=0&model=hasty-1b&verdict=wrong&fold=1', {'height': 1000}),
+    'web-label': ('#runs?run=0&show=label', {'height': 640}),
     'web-flips': ('#runs?run=0&show=compare&right_run=0', {'dark': True}),
     'web-narrow': ('#explore?row=1&fold=1', {'width': 390, 'height': 860}),
 }

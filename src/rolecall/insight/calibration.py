@@ -165,7 +165,7 @@ def _calibrate_pair(run: RunReader, rows: StratifiedRows, labelled: LabelledPair
         rows.model,
         card.metric if card else 'score',
         identify_judge(run, rows.dataset),
-        raw=_raw_score(card, rows),
+        raw=raw_score(run, rows),
         corrected=Corrected(rows.mean, rows.mean, rows.mean, 0),
         people=labelled.people,
         alpha=krippendorff_alpha((entry.votes for entry in labelled.rows.values()), ordered=rows.is_graded),
@@ -192,8 +192,9 @@ def _find_card(run: RunReader, rows: StratifiedRows) -> Scorecard | None:
     return next((card for card in cards if (card.dataset, card.model) == (rows.dataset, rows.model)), None)
 
 
-def _raw_score(card: Scorecard | None, rows: StratifiedRows) -> Estimate:
+def raw_score(run: RunReader, rows: StratifiedRows) -> Estimate:
     """The mean of the run's marks, with the run's own interval where that is its score."""
+    card = _find_card(run, rows)
     factor = 100.0 if card is None or card.is_percent else 1.0
     own = card and card.value is not None and math.isclose(card.value, rows.mean * factor, rel_tol=1e-3, abs_tol=1e-3)
     if card and own and card.low is not None and card.high is not None:
@@ -233,20 +234,20 @@ def _measure_classes(calibration: Calibration, rows: StratifiedRows, settled: Se
     low, high = bootstrap(units, kappa_of, resamples=_RESAMPLES)
     return replace(
         calibration,
-        agreement=_share([(verdict == label, weight) for verdict, label, weight in units]),
+        agreement=weighted_share([(verdict == label, weight) for verdict, label, weight in units]),
         kappa=None if kappa is None else Estimate(kappa, min(low, kappa), max(high, kappa), len(units)),
         classes=tuple(
             ClassQuality(
                 names.get(mark, f'{mark:g}'),
-                _share([(label == mark, weight) for verdict, label, weight in units if verdict == mark]),
-                _share([(verdict == mark, weight) for verdict, label, weight in units if label == mark]),
+                weighted_share([(label == mark, weight) for verdict, label, weight in units if verdict == mark]),
+                weighted_share([(verdict == mark, weight) for verdict, label, weight in units if label == mark]),
             )
             for mark in marks
         ),
     )
 
 
-def _share(entries: Sequence[tuple[bool, float]]) -> Estimate | None:
+def weighted_share(entries: Sequence[tuple[bool, float]]) -> Estimate | None:
     """The weighted share of hits, with Wilson's interval for as many rows as the weights are worth."""
     total = sum(weight for _, weight in entries)
     if not total:
@@ -298,7 +299,7 @@ def carry_calibration(run: RunReader, source: str | Path) -> Iterator[CarriedCal
         judges = {dataset: identify_judge(other, dataset) for dataset, _ in known}
     for (dataset, model), rows in stratify(run).items():
         judge = identify_judge(run, dataset)
-        raw = _raw_score(_find_card(run, rows), rows)
+        raw = raw_score(run, rows)
         alike = [name for name in judges if judges[name] == judge]
         named = [name for name in (dataset, *judges) if name in judges][:1]
         changed = (

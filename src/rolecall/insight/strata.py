@@ -102,7 +102,12 @@ class StratifiedRows:
         return [rows for _, rows in sorted(self.rows.items())]
 
     def _place(self, row: int) -> int:
-        return zlib.crc32(f'{self.dataset}\0{self.model}\0{row}'.encode())
+        return place_of(self.dataset, self.model, row)
+
+
+def place_of(dataset: str, model: str, row: int) -> int:
+    """The place of a row in an order that is as good as random, and always the same."""
+    return zlib.crc32(f'{dataset}\0{model}\0{row}'.encode())
 
 
 def stratify(run: RunReader) -> dict[tuple[str, str], StratifiedRows]:

@@ -14,7 +14,7 @@ from typing import IO, Any, Literal
 from rolecall.errors import ConfigError, Problem, RunError, did_you_mean, import_extra
 from rolecall.runs.atomic import write_atomically
 from rolecall.runs.store.codec import UNREADABLE, as_plain, dumps
-from rolecall.runs.store.labels import Labels
+from rolecall.runs.store.labels import KINDS, Labels
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.row_codec import result_as_dict
 from rolecall.runs.store.run_reader import RunReader
@@ -75,7 +75,7 @@ def result_lines(
 ) -> Iterator[str]:
     """The rows of a run as lines: one JSON object each, or CSV with a header."""
     objects = result_objects(run, dataset=dataset, model=model, prompts=prompts, on_damage=on_damage)
-    return csv_lines(objects, formulas=formulas) if format == 'csv' else map(_json_line, objects)
+    return csv_lines(objects, formulas=formulas) if format == 'csv' else json_lines(objects)
 
 
 def result_objects(
@@ -106,6 +106,21 @@ def result_objects(
                     yield values | {'requests': _requests_of(result, archive)} if prompts else values
         if archive.damage and on_damage is not None:
             on_damage(str(archive.damage))
+
+
+def label_objects(run: str | Path) -> Iterator[dict[str, Any]]:
+    """What people decided about the rows of a run, a record for each person and row."""
+    with RunReader(run) as archive:
+        for kind in KINDS:
+            for key, decisions in Labels(archive.directory, kind).by_row().items():
+                result = archive.result(*key) or Result(*key, 'failed')
+                for by, decision in decisions.items():
+                    place = dict(zip(('dataset', 'model', 'row'), key, strict=True))
+                    said = {'by': by, 'label': None, 'answer': None} | {
+                        kind: 'NONE' if decision.value is None else decision.value
+                    }
+                    texts = {'reply': '\n'.join(result.replies), 'gold': result.gold, 'read': result.extracted}
+                    yield place | said | texts | {'score': result.score, 'current': decision.is_about(result)}
 
 
 def _requests_of(result: Result, archive: RunReader) -> list[Any]:
@@ -140,6 +155,11 @@ def describe_place(place: Sequence[Any]) -> dict[str, Any]:
     """
     start, end, rule, certainty, *rivals = place
     return {'start': start, 'end': end, 'rule': rule, 'certainty': certainty, 'rivals': rivals[0] if rivals else []}
+
+
+def json_lines(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Records as lines of JSON."""
+    return map(_json_line, objects)
 
 
 def _json_line(values: Any) -> str:

@@ -99,7 +99,7 @@ def draw_means(
     scale = (units or rows) / rows
     counts = [[(mark, count) for mark, count in stratum.counts(marks).items() if count] for stratum in strata]
     for _ in range(_DRAWS):
-        shares = [stratum.rows if fixed else drawn.gammavariate(stratum.rows * scale, 1) for stratum in strata]
+        shares = [stratum.rows if fixed else drawn.gammavariate(stratum.rows * scale + _PRIOR, 1) for stratum in strata]
         yield sum(share * _draw_mean(drawn, known) for share, known in zip(shares, counts, strict=True)) / sum(shares)
 
 

@@ -24,7 +24,7 @@ from rolecall.scoring.statistics import wilson
 LABELS: Mapping[str, float] = {'correct': 1.0, 'wrong': 0.0, 'win': 1.0, 'tie': 0.5, 'loss': 0.0}
 """The labels that are words, with their marks; others are numbers on the scale of the score."""
 Kind = Literal['label', 'answer']
-_KINDS: tuple[Kind, ...] = ('label', 'answer')
+KINDS: tuple[Kind, ...] = ('label', 'answer')
 _FILE = 'labels.jsonl'
 _LARGEST = 256 << 20
 _LONGEST_NAME = 80
@@ -191,7 +191,7 @@ class Labels:
 
 def copy_decisions(source: Path, target: Path) -> None:
     """Add the labels and answers of one run directory to those of another."""
-    for kind in _KINDS:
+    for kind in KINDS:
         Labels(target, kind)._append(
             {'dataset': key[0], 'model': key[1], 'row': key[2], 'by': by, kind: value, 'reply': reply}
             for key, decisions in Labels(source, kind).by_row().items()

@@ -518,6 +518,28 @@ _SCAN = {
     'one JSON object per rule, dataset and model': '每条规则、数据集与模型一个 JSON 对象',
 }
 _LABELS = {
+    'read the replies of a run with all readers, and count reading errors in': (
+        '用所有读取器重读一次运行的回复，并计入读取误差'
+    ),
+    'Read the stored replies with all readers. About thirty decisions of a person in the page, or of a judge, show how '
+    'often each reader errs: scores get an interval that includes reading error, and orders of models say whether they '
+    'survive it. Decisions are kept with the run.': (
+        '用所有读取器重读已保存的回复。由人在页面中（或由裁判）判断约三十行，即可知道每个读取器出错的频率：'
+        '分数的区间会计入读取误差，并说明模型排名是否仍然成立。判断结果保存在运行目录中。'
+    ),
+    'decide rows in the page': '在页面中判断',
+    'rows to read of each dataset and model, drawn at random (default: 2000)': (
+        '每个数据集与模型随机读取的行数（默认 2000）'
+    ),
+    'have a model decide, e.g. openai/gpt-4.1': '由模型判断，例如 openai/gpt-4.1',
+    'with --judge: rows to decide (default: 30)': '配合 --judge：判断的行数（默认 30）',
+    'one JSON object per dataset and model': '每个数据集与模型一个 JSON 对象',
+    'write what people decided about the rows of a run': '写出人们对一次运行各行的判断',
+    'Write the labels and answers of people, one record for each person and row, with the reply, the gold answer '
+    "and the run's own reading and score.": (
+        '写出人工标注与答案，每人每行一条记录，附回复、标准答案及运行自己的读取和得分。'
+    ),
+    'default: -, which is stdout; .csv for CSV': '默认 -，即标准输出；以 .csv 结尾则为 CSV',
     "add people's labels to a run, and correct its scores by them": '把人工标注加入一次运行，并据此校正分数',
     'Join ratings and verdicts of people with the rows of a run, by row number or by content, and compare them with '
     "the run's verdicts: agreement, kappa, precision and recall, and the score corrected for their errors. Without "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rolecall.insight.calibration import Calibration, CarriedCalibration, Estimate
+from rolecall.insight.reading_errors import ReadingError
 from rolecall.insight.strata import Order
 from rolecall.scoring.corrected_scores import Corrected
 from rolecall.strings import count_noun
@@ -47,9 +48,25 @@ def describe_carried(carried: CarriedCalibration, source: str) -> str:
     return f'{name}; corrected by the labels of {source} (Rogan–Gladen): {_number(carried.corrected, carried.factor)}'
 
 
+def describe_reading(error: ReadingError) -> Iterator[str]:
+    """A score with its reading error, the readers' own scores, and how often they misread."""
+    name = f'{error.dataset} × {error.model}'
+    decided = f'by {count_noun(error.corrected.labels, "decided row")}'
+    yield f'{name}: {_number(error.raw, 100)}; with reading error, {decided}: {_number(error.corrected, 100)}'
+    sample = f' (of {error.total:,})' if error.rows < error.total else ''
+    yield f'  {count_noun(error.rows, "row")}{sample} read by all readers: {error.doubtful:,} doubtful'
+    yield f'  score by reader: {", ".join(f"{reader} {100 * score:.1f}" for reader, score in error.readers.items())}'
+    for misread in error.misread:
+        if misread.share.value or misread.reader == "the run's":
+            decisions = count_noun(int(misread.share.labels), 'decision')
+            kind = f'{misread.rows:,} {misread.kind}'
+            yield f'  misread by {misread.reader}, of {kind}: {_number(misread.share, 100)} % ({decisions})'
+
+
 def describe_order(order: Order) -> str:
     """Whether one model stays ahead of another."""
-    verdict = 'the order stays' if order.survives else 'the order is not decided'
+    turned = 'the order is reversed' if order.high < 0 else 'the order is not decided'
+    verdict = 'the order stays' if order.survives else turned
     points = f'{100 * order.low:+.1f} to {100 * order.high:+.1f} points'
     return f'{order.dataset}: {order.better} before {order.worse}: {verdict} ({points}).'
 

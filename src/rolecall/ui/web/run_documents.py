@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,14 @@ from rolecall.insight.kept_counts import ScanCount, read_counts
 from rolecall.insight.run_source import OneModelRun, RunSource, StoredRun, find_notices, judge_requests, requests_sent
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE, is_running
-from rolecall.runs.store.labels import Labels, RowKey, settle
+from rolecall.runs.store.labels import Kind, Labels, RowKey, Value, settle
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.report.counts import VERDICTS, verdict_of
 from rolecall.ui.report.score_text import OUTCOMES
 from rolecall.ui.web.documents import ConfigDocument
+from rolecall.ui.web.label_queue import LabelQueue
 from rolecall.ui.web.prompts_json import cut_text, preview_as_json, sent_as_json
 from rolecall.ui.web.runs_json import LONGEST_TEXT, as_text, row_cells, row_facts, score_table
 
@@ -197,9 +199,16 @@ class RunDocument:
 
         return ask
 
-    def label(self, dataset: str, model: str, row: int, label: str, by: str) -> None:
+    def decide(self, key: RowKey, kind: Kind, value: Value, by: str) -> None:
         """Keep what a person says about a row."""
-        self.labels.add((dataset, model, row), label, by=by, result=self.find(dataset, model, row))
+        with suppress(ValueError):
+            value = float(value) if kind == 'label' and value else value
+        Labels(self.path, kind).add(key, value, by=by, result=self.find(*key))
+
+    @cached_property
+    def queue(self) -> LabelQueue:
+        """The rows to decide next."""
+        return LabelQueue(self._reader)
 
     def find(self, dataset: str, model: str, row: int) -> Result:
         """One row of the run."""

@@ -19,6 +19,7 @@ from rolecall._version import __version__
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.previews.jsonl import ascii_json
 from rolecall.models.protocol import Model
+from rolecall.runs.store.labels import Kind
 from rolecall.ui.report.page import read_asset
 from rolecall.ui.report.palette import plot_sheet, style_sheet
 from rolecall.ui.views.looks import ALL_STYLES
@@ -44,7 +45,7 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
     for name in (
         *('session', 'rows', 'prompts', 'tokens', 'media', 'lint', 'diff'),
-        *('runs', 'run', 'run_rows', 'run_row', 'run_compare', 'run_explain', 'calls'),
+        *('runs', 'run', 'run_rows', 'run_row', 'run_compare', 'run_explain', 'queue', 'calls'),
     ):
         app.router.add_get(f'/api/{name}', getattr(pages, name))
     for name in ('edit', 'save', 'try', 'keep', 'label', 'again'):
@@ -202,16 +203,27 @@ class _Pages:
 
     async def label_(self, request: web.Request) -> web.Response:
         body = await _read_body(request)
-        values = [body.get('model'), body.get('label'), body.get('by', '')]
-        if not all(isinstance(value, str) for value in values) or not isinstance(body.get('run', 0), int):
-            raise ConfigError(Problem('request', 'expected run, dataset, model, row and label.'))
+        kind: Kind = 'answer' if 'answer' in body else 'label'
+        value = body.get(kind, 0)
+        names = [body.get('model'), body.get('by', ''), value if value is not None or kind == 'label' else '']
+        if not all(isinstance(name, str) for name in names) or not isinstance(body.get('run', 0), int):
+            raise ConfigError(Problem('request', 'expected run, dataset, model, row, and label or answer.'))
 
         def keep() -> dict[str, Any]:
             run = self._workspace.run(body.get('run', 0))
-            run.label(body.get('dataset', ''), body['model'], body.get('row', 0), body['label'], body.get('by', ''))
+            key = (body.get('dataset', ''), body['model'], body.get('row', 0))
+            run.decide(key, kind, value, body.get('by', ''))
             return {'agreement': run.agreement()}
 
         return await self._answer(keep)
+
+    async def queue(self, request: web.Request) -> web.Response:
+        """The rows of a run that a person should decide next."""
+        query, tasks = request.query, {'answer': 'answer', 'second': 'second'}
+        task: Any = tasks.get(query.get('task', ''), 'label')
+        return await self._answer(
+            lambda: self._workspace.run(_number(query, 'run', 0)).queue.next_rows(task, query.get('by', ''))
+        )
 
     async def again_(self, request: web.Request) -> web.Response:
         """Ask a failed row of a run again; the row as it is then."""

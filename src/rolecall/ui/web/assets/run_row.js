@@ -47,14 +47,17 @@ const Again = ({ run, wanted, onasked }) => {
 const Judge = ({ judged, legend }) => html`<h4>${t('Judge')}</h4>${judged.map(({ prompt, reply }) => html`<div class="judged"><${Text} text=${reply} />
   <details><summary>${t("The judge's prompt")}</summary><${Drawn} deps=${[prompt]} make=${() => drawByOrigin(prompt, legend)} /></details></div>`)}`;
 
-export const RowDetail = ({ run, address, wanted, session, change, onasked }) => {
+// `blind` hides what would sway a person who labels: the verdict, the judge and, where replies are read, the gold answer.
+export const RowDetail = ({ run, address, wanted, session, change, onasked, blind = '', aside = null }) => {
   const { found: stored, error, again } = useAsk('run_row', { run, ...wanted });
   const [newer, setNewer] = useState(null);
   if (error) return html`<${Problem} error=${error} again=${again} />`;
   const found = newer || stored;
   if (!found) return html`<${Loading} lines=${10} />`;
   const query = address.q || '';
-  const above = html`<div class="outcome"><div class="bar"><${Badge} one=${found} /><${Label} key=${JSON.stringify(wanted)} run=${run} wanted=${wanted} labels=${found.labels} />
+  const hidden = html`<div class="outcome">${blind === 'answer' || !found.gold ? null : html`<div class="answers"><${Answer} name=${t('Gold')} text=${found.gold} /></div>`}
+    ${found.replies.map((reply) => html`<${Answer} name=${t('Reply')} text=${reply} />`)}<h4>${t('Prompt')}</h4></div>`;
+  const above = blind ? hidden : html`<div class="outcome"><div class="bar"><${Badge} one=${found} /><${Label} key=${JSON.stringify(wanted)} run=${run} wanted=${wanted} labels=${found.labels} />
       ${found.again ? html`<${Again} run=${run} wanted=${wanted} onasked=${(row) => { setNewer(row); onasked(row); }} />` : null}</div>
     ${found.reason && found.outcome !== 'ok' ? html`<p class="why-not">${found.reason}</p>` : null}
     ${found.outcome !== 'ok' && !found.again ? html`<p class="note">${t('To ask this row again, start the page with the config of this run, too.')}</p>` : null}
@@ -63,7 +66,7 @@ export const RowDetail = ({ run, address, wanted, session, change, onasked }) =>
     ${found.judge.length ? html`<${Judge} judged=${found.judge} legend=${session.legend} />` : null}
     ${found.details ? html`<details open=${found.details.length < 400}><summary>${t('Details')}</summary><${Text} text=${found.details} /></details>` : null}
     <h4>${t('Prompt')}</h4></div>`;
-  const beside = html`<h3>${t('About this row')}</h3><${Facts} facts=${found.facts.map(([name, said]) => [t(name), said])} />
+  const beside = blind ? aside : html`<h3>${t('About this row')}</h3><${Facts} facts=${found.facts.map(([name, said]) => [t(name), said])} />
     ${found.others.length ? html`<h3>${t('The same row')}</h3><div class="others">${found.others.map((one) => html`<button type="button" onClick=${() => change({ at: keyOf(one), model: '' })}><bdi>${one.model}</bdi> <${Badge} one=${one} /></button>`)}</div>` : null}`;
   const title = `${found.dataset} × ${found.model} · ${t('row')} ${found.row}`;
   if (!found.prompts.length) return html`<div class="workbench"><section class="main"><h2 class="title"><bdi>${title}</bdi></h2>${above}<p class="note">${t('The request was not kept.')}</p></section><aside class="inspector" aria-label=${t('Details')}>${beside}</aside></div>`;

@@ -3,6 +3,7 @@ import { html, t, ask, useAsk, useKeys, useState, useEffect, useTyped, countOf, 
 import { useEndless, EndlessList, stepIn, Select, Search, focusSearch, Problem, Loading, Empty, Tabs, KeyHints, RowNumber } from './parts.js';
 import { Badge, RowDetail, keyOf } from './run_row.js';
 import { RunCompare } from './run_compare.js';
+import { LabelQueue } from './label.js';
 
 const FILTERS = ['dataset', 'model', 'outcome', 'verdict', 'q', 'first', 'against'];
 const NO_FILTERS = { ...Object.fromEntries(FILTERS.map((name) => [name, ''])), at: '' };
@@ -103,15 +104,15 @@ const Run = ({ session, address, change }) => {
   useEffect(() => { const hear = () => setTurn((old) => old + 1); addEventListener('labelled', hear); return () => removeEventListener('labelled', hear); }, []);
   if (error) return html`<${Problem} error=${error} again=${again} />`;
   if (!run) return html`<${Loading} />`;
-  const show = address.show === 'compare' ? 'compare' : 'rows';
+  const show = ['compare', 'label'].includes(address.show) ? address.show : 'rows';
   const canCompare = session.runs.length > 1 || run.models.length > 1;
   const done = Object.values(run.last).reduce((sum, row) => sum + row + 1, 0);
   return html`<div class="runs"><div class="bar heading">
       ${session.runs.length > 1 ? html`<a href="#runs" onClick=${(event) => { event.preventDefault(); change({ ...NO_FILTERS, run: '', show: '' }); }}>← ${t('All runs')}</a>` : null}
       <h2><bdi>${run.name}</bdi></h2><span class="soft">${tellTime(run.created)}</span>
       ${run.live ? html`<span class="live" role="status">● ${t('live')} · ${t('{n} so far', { n: countOf(done, 'row') })}</span>` : null}<${Agreement} found=${run.agreement} />${run.damage ? html`<span class="note missing" role="status">${run.damage}</span>` : null}
-      ${canCompare ? html`<${Tabs} label=${t('What of the run is shown')} tabs=${[['rows', t('Rows')], ['compare', t('Compare')]]} value=${show} onchange=${(name) => change({ show: name })} />` : null}</div>
+      <${Tabs} label=${t('What of the run is shown')} tabs=${[['rows', t('Rows')], ...(canCompare ? [['compare', t('Compare')]] : []), ['label', t('Label')]]} value=${show} onchange=${(name) => change({ show: name })} /></div>
     ${show === 'rows' ? html`<details class="table" open=${address.table !== '0'} onToggle=${(event) => change({ table: event.target.open ? '' : '0' }, { replace: true })}><summary>${t('Scores')}</summary><${Scores} scores=${run.scores} change=${change} /></details><${Scan} counts=${run.scan} change=${change} />
-      <${RunRows} key=${address.run || 0} session=${session} address=${address} change=${change} run=${run} turn=${turn} />` : html`<${RunCompare} session=${session} address=${address} change=${change} />`}</div>`;
+      <${RunRows} key=${address.run || 0} session=${session} address=${address} change=${change} run=${run} turn=${turn} />` : show === 'label' ? html`<${LabelQueue} session=${session} address=${address} change=${change} run=${run} />` : html`<${RunCompare} session=${session} address=${address} change=${change} />`}</div>`;
 };
 export const Runs = (props) => (props.session.runs.length > 1 && (props.address.run == null || props.address.run === '') ? html`<${RunList} ...${props} />` : html`<${Run} ...${props} />`);

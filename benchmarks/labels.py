@@ -1,0 +1,246 @@
+"""How often corrected scores hold the true one: the tables of design/labels.md, from public judgements of people.
+
+    python benchmarks/labels.py labels      scores corrected by 30, 100 and 300 labels
+    python benchmarks/labels.py readings    scores with reading error, 30 decided rows
+    python benchmarks/labels.py prior       how often readers that agree are wrong, by log
+
+A log (`../shared/logs`) stands for all rows there could be. Runs of 500 rows are drawn from it, rows are labelled in the
+order of the queue, and the corrected interval is compared with the score by the people of the whole log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from real_replies import SHARED, Case, logged_cases, rows_of, scorer_for
+from rolecall.insight.reading_errors import RereadPair, RereadRow, read_rows, sampled_strata
+from rolecall.insight.strata import StratifiedRows
+from rolecall.runs.store.results import Result
+from rolecall.scoring.answers import Scorable
+from rolecall.scoring.corrected_scores import (
+    Corrected,
+    correct_by_strata,
+    correct_graded,
+    measure_error_rates,
+    rogan_gladen,
+)
+from rolecall.scoring.readers.golds import GoldKind
+from rolecall.scoring.statistics import wilson
+
+ROWS = 500
+SIZES = (30, 100, 300)
+KINDS = {
+    'option': GoldKind('letters', 'accuracy'),
+    'yes_no': GoldKind('yes or no', 'accuracy', ('yes', 'no')),
+    'number': GoldKind('numbers', 'number'),
+    'math': GoldKind('formulas', 'math'),
+    'short': GoldKind('short texts', 'exact'),
+}
+
+
+class Judged(NamedTuple):
+    """A row as a judge marks it and as people do."""
+
+    verdict: float
+    people: float
+
+
+def judged_logs() -> Iterator[tuple[str, list[Judged]]]:
+    """Logs in which both a judge and people marked the rows."""
+    sides = {'1': 1.0, '2': 0.0, '0': 0.5, 'Tie': 0.5}
+    preferences = []
+    for row in rows_of('preference_pandalm_human'):
+        (vote, most), *_ = Counter(row['votes']).most_common()
+        if str(row['judge']) in sides:
+            preferences.append(Judged(sides[str(row['judge'])], sides[str(vote)] if most > 1 else 0.5))
+    yield 'PandaLM, gpt-3.5 as judge, three people', preferences
+    scorer = scorer_for('contains', '')
+    answers = []
+    for row in rows_of('openqa_evouna_human'):
+        [verdict] = scorer.start(adds_up=False).add([Scorable(0, 'ok', row['reply'], gold=row['gold'])])
+        answers.append(Judged(float(bool(verdict.correct)), float(row['verdict'])))
+    yield 'EVOUNA, "contains" as judge, a person', answers
+    by_judge = defaultdict(list)
+    for row in rows_of('judge_llmbar'):
+        if row['gold'] is not None:
+            first = row['gold'] == 'a'
+            by_judge[row['source'].split()[-1].split('/')[0]].append(Judged(first, first == bool(row['verdict'])))
+    for judge, rows in by_judge.items():
+        if len(rows) >= 200:
+            yield f'LLMBar, {judge} as judge, human gold', [Judged(float(a), float(b)) for a, b in rows]
+
+
+def measure_labels(draws: int) -> None:
+    print(
+        '| log | raw | true | labels | corrected holds, % | width | Rogan–Gladen holds, % | width | labels alone, % | width | raw holds, % |'
+    )
+    print('|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|')
+    for name, rows in judged_logs():
+        true, raw = (statistics.fmean(row[place] for row in rows) for place in (1, 0))
+        for size in SIZES:
+            results = [_draw_corrections(rows, size, seed) for seed in range(draws)]
+            columns = [_coverage([result[place] for result in results], true) for place in range(4)]
+            cells = ' | '.join((*columns[:3], columns[3].split(' | ')[0]))
+            print(f'| {name} | {100 * raw:.1f} | {100 * true:.1f} | {size} | {cells} |', flush=True)
+
+
+def _draw_corrections(rows: Sequence[Judged], size: int, seed: int) -> list[Corrected | None]:
+    """A run of rows drawn from the log, corrected by the labels of the first rows of its queue."""
+    drawn = random.Random(seed)
+    run = drawn.choices(rows, k=ROWS)
+    stratified = StratifiedRows('log', str(seed))
+    for number, row in enumerate(run):
+        stratified.add(number, row.verdict)
+    labels: dict[int, float] = {}
+    while len(labels) < size:  # the queue is asked again after every fifth label, as a person would
+        labels |= {row: run[row].people for _, row in stratified.queue(labels, 5)}
+    strata = stratified.strata(labels)
+    binary = {mark for row in run for mark in row} <= {0.0, 1.0}
+    rates = measure_error_rates(strata) if binary else None
+    right = sum(row.verdict for row in run)
+    alone = [row.people for row in drawn.sample(run, size)]
+    return [
+        correct_by_strata(strata),
+        rates and rogan_gladen(right, ROWS, rates),
+        Corrected(statistics.fmean(alone), *wilson(sum(alone), size), size),
+        Corrected(right / ROWS, *wilson(right, ROWS), ROWS),
+    ]
+
+
+def _coverage(corrections: Sequence[Corrected | None], true: float) -> str:
+    given = [corrected for corrected in corrections if corrected is not None]
+    if not given:
+        return '– | –'
+    holds = statistics.fmean(corrected.low <= true <= corrected.high for corrected in given)
+    return f'{100 * holds:.1f} | {100 * statistics.fmean(corrected.high - corrected.low for corrected in given):.1f}'
+
+
+def measure_graded(draws: int) -> None:
+    """Ratings: a judge's against another judge's of the same answers, made from MT-Bench's distribution of ratings."""
+    ratings = [float(row['gold']) for row in rows_of('judge_mtbench_ratings') if row['gold'] is not None]
+    print('| ratings of MT-Bench (1 to 10); labels differ by | labels | holds, % | width |')
+    print('|---|---:|---:|---:|')
+    noises: Mapping[str, Callable[[random.Random, float], float]] = {
+        'up to 1 either way': lambda drawn, rating: rating + drawn.choice((-1, 0, 0, 1)),
+        'one less, and half of them 2 either way': lambda drawn, rating: rating - 1 + drawn.choice((-2, 0, 0, 2)),
+        'nothing in common': lambda drawn, rating: drawn.choice(ratings),
+    }
+    for name, noise in noises.items():
+        drawn = random.Random(1)
+        rows = [Judged(rating, min(10.0, max(1.0, noise(drawn, rating)))) for rating in ratings]
+        true = statistics.fmean(row.people for row in rows)
+        for size in SIZES:
+            corrections = []
+            for seed in range(draws):
+                run = random.Random(seed).choices(rows, k=ROWS)
+                mean = statistics.fmean(row.verdict for row in run)
+                corrections.append(correct_graded(mean, ROWS, run[:size], (1.0, 10.0)))
+            holds = statistics.fmean(entry.low <= true <= entry.high for entry in corrections)
+            width = statistics.fmean(entry.high - entry.low for entry in corrections)
+            print(f'| {name} | {size} | {100 * holds:.1f} | {width:.2f} |', flush=True)
+
+
+# -- reading errors ----------------------------------------------------------------------------------------------------
+
+
+class Log(NamedTuple):
+    """A log of replies: each case with what every reader makes of it, whichever of them is the run's own."""
+
+    name: str
+    cases: Sequence[Case]
+    rows: Sequence[RereadRow]
+
+
+def reading_logs(half: str) -> Iterator[Log]:
+    """The logs whose verdicts rest on reading, as all readers read them."""
+    by_log: dict[tuple[str, str, str], list[Case]] = defaultdict(list)
+    for case in logged_cases():
+        if case.kind in KINDS and case.right is not None and half in ('all', case.half):
+            by_log[case.log, case.kind, str(case.values.get('letters', ''))].append(case)
+    for (name, kind, letters), cases in by_log.items():
+        if len(cases) >= 50:
+            golds = KINDS[kind]._replace(choices=tuple(letters)) if kind == 'option' else KINDS[kind]
+            results = [Result('log', 'm', at, 'ok', correct=bool(case.right)) for at, case in enumerate(cases)]
+            scorables = [Scorable(at, 'ok', case.reply, case.gold, case.values) for at, case in enumerate(cases)]
+            rows = read_rows(scorer_for(kind, letters), golds, results, scorables)
+            yield Log(f'{name}{f" {len(letters)} letters" if letters else ""}', cases, list(rows.values()))
+
+
+def run_readings(log: Log) -> Iterator[tuple[str, list[tuple[RereadRow, float]]]]:
+    """The rows of a log as runs that read with each reader have them, with the authors' verdict."""
+    for reader in log.rows[0].views:
+        if reader != "the run's":
+            yield (
+                reader,
+                [
+                    (
+                        RereadRow(row.result, row.scorable, {**row.views, "the run's": row.views[reader]}, row.kind),
+                        float(bool(case.right)),
+                    )
+                    for row, case in zip(log.rows, log.cases, strict=True)
+                ],
+            )
+
+
+def measure_prior() -> None:
+    print('| log | the run reads with | rows alike | misread | doubtful | misread |')
+    print('|---|---|---:|---:|---:|---:|')
+    for log in reading_logs('look'):
+        for reader, rows in run_readings(log):
+            counts = Counter((row.trait, row.mark != true) for row, true in rows)
+            sums = [
+                f'{counts[trait, False] + counts[trait, True]:,} | {counts[trait, True]:,}'
+                for trait in ('alike', 'doubtful')
+            ]
+            print(f'| {log.name} | {reader} | {" | ".join(sums)} |')
+
+
+def measure_readings(draws: int) -> None:
+    print('| log | the run reads with | raw | true | with 30 decided rows holds, % | width | raw holds, % | width |')
+    print('|---|---|---:|---:|---:|---:|---:|---:|')
+    shares = []
+    for log in reading_logs('check'):
+        for reader, rows in run_readings(log):
+            true, raw = statistics.fmean(true for _, true in rows), statistics.fmean(row.mark for row, _ in rows)
+            results = [_draw_reading(rows, seed) for seed in range(draws)]
+            columns = [_coverage([result[place] for result in results], true) for place in range(2)]
+            shares.append(float(columns[0].split(' | ')[0]))
+            print(f'| {log.name} | {reader} | {100 * raw:.1f} | {100 * true:.1f} | {" | ".join(columns)} |', flush=True)
+    print(f'Mean coverage {statistics.fmean(shares):.1f} %, least {min(shares):.1f} %.')
+
+
+def _draw_reading(rows: Sequence[tuple[RereadRow, float]], seed: int) -> list[Corrected]:
+    run = random.Random(seed).choices(rows, k=min(ROWS, len(rows)))
+    pair = RereadPair('log', str(seed), {at: row for at, (row, _) in enumerate(run)}, len(run), None)  # type: ignore[arg-type]
+    decided: dict[int, float] = {}
+    while len(decided) < 30:
+        decided |= {row: run[row][1] for row in pair.queue(decided, 5)}
+    right = sum(row.mark for row, _ in run)
+    return [correct_by_strata(sampled_strata(pair, decided)), Corrected(0.0, *wilson(right, len(run)), 0)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('table', choices=('labels', 'graded', 'readings', 'prior'))
+    parser.add_argument('--draws', type=int, default=400)
+    arguments = parser.parse_args()
+    if not (SHARED / 'logs').is_dir():
+        print(f'{SHARED / "logs"}: not here; nothing is measured.')
+        return 0
+    if arguments.table == 'prior':
+        measure_prior()
+    else:
+        {'labels': measure_labels, 'graded': measure_graded, 'readings': measure_readings}[arguments.table](
+            arguments.draws
+        )
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,331 @@
+"""Reading errors as part of a score: all readers over the stored replies, and what people say the replies answer.
+
+Rows on which readers disagree are decided first. A few rows on which they agree are decided, too, as controls: such
+rows are rarely misread, and how rarely was measured on public logs (design/labels.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+from rolecall.errors import RolecallError
+from rolecall.insight.calibration import Estimate, raw_score, weighted_share
+from rolecall.insight.strata import Order, StratifiedRows, check_orders, place_of
+from rolecall.runs.pair_scoring import scorable_of
+from rolecall.runs.store.labels import Labels, Value
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.answers import AnswerReader, Scorable
+from rolecall.scoring.corrected_scores import Corrected, Stratum, correct_by_strata
+from rolecall.scoring.evaluate import DatasetScorer, build_scorer
+from rolecall.scoring.postprocessors import read_postprocessor
+from rolecall.scoring.readers.golds import GoldKind, kind_of_golds
+from rolecall.scoring.scorecard import Verdict
+
+DECISIONS = 30
+_MOST_ROWS = 2000
+_CONTROLS = 4
+"""Every so many rows of the queue, one on which readers agree."""
+_OURS = 'ours'
+_OWN = "the run's"
+_READERS: Mapping[str, Mapping[str, str]] = {
+    'number': {_OURS: 'stated_number_postprocess', 'last number': 'gsm8k_postprocess'},
+    'math': {_OURS: 'stated_expression_postprocess', 'last number': 'gsm8k_postprocess'},
+    'accuracy': {
+        _OURS: 'choice_postprocess',
+        'first option': 'first_option_postprocess',
+        'last capital': 'last_capital_postprocess',
+    },
+    'exact': {
+        _OURS: 'stated_text_postprocess',
+        'behind "answer is"': 'bbh_freeform_postprocess',
+        'first phrase': 'general_postprocess',
+    },
+}
+"""By the metric for a kind of gold answers: readers by name, with their postprocessors."""
+_MISREAD = {'right': 30.0, 'wrong': 0.5}
+"""Of rows that all readers read alike, how many are read right and wrong: a beta distribution over public logs."""
+_KNOWN = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
+_NAMES_CODE = ('type', 'evaluator', 'pred_postprocessor', 'dataset_postprocessor', 'model_postprocessor')
+
+
+class ReaderView(NamedTuple):
+    """What one reader makes of a reply, and the mark it leads to."""
+
+    value: Any
+    mark: float
+
+
+@dataclass(frozen=True, slots=True)
+class RereadRow:
+    """A row as each reader reads it; the run's own reading is among them."""
+
+    result: Result
+    scorable: Scorable
+    views: Mapping[str, ReaderView]
+    kind: str
+    """How sure our reading is: stated, concluded, inferred, or none."""
+
+    @property
+    def mark(self) -> float:
+        """The run's mark."""
+        return self.views[_OWN].mark
+
+    @property
+    def trait(self) -> str:
+        """`alike` if our reading is sure and leads to the run's mark, otherwise `doubtful`."""
+        sure = self.kind in ('stated', 'concluded') and self.views[_OURS].mark == self.mark
+        return 'alike' if sure else 'doubtful'
+
+    @property
+    def candidates(self) -> list[tuple[str, list[str]]]:
+        """Each answer that a reader found, with the readers that found it."""
+        readers: dict[str, list[str]] = defaultdict(list)
+        for name, view in self.views.items():
+            if view.value not in (None, '', []):
+                readers[str(view.value)].append(name)
+        return sorted(readers.items(), key=lambda entry: -len(entry[1]))
+
+
+@dataclass(frozen=True)
+class RereadPair:
+    """The rows of a dataset × model, or a sample of them, read by all readers."""
+
+    dataset: str
+    model: str
+    rows: Mapping[int, RereadRow]
+    total: int
+    scorer: DatasetScorer = field(repr=False)
+    reader: Any = None
+    """Our reader of this kind of answers, which reads those of people, too."""
+
+    @cached_property
+    def sampled(self) -> StratifiedRows:
+        """The rows by the run's mark, and by whether readers agree."""
+        stratified = StratifiedRows(self.dataset, self.model, priors={'alike': _MISREAD})
+        for number, row in self.rows.items():
+            stratified.add(number, row.mark, trait=row.trait, cluster=row.result.cluster)
+        return stratified
+
+    def mark(self, row: int, answer: Value) -> float:
+        """The mark of an answer that a person reads in a reply; None stands for no answer."""
+        if answer is None:
+            return 0.0
+        answered = replace(self.rows[row].scorable, prediction=str(answer))
+        verdicts = [_read_with(self.scorer, reader, [answered])[0] for reader in (None, self.reader)]
+        return max(map(_mark, verdicts))
+
+    def decided(self, answers: Mapping[int, Sequence[Value]]) -> dict[int, float]:
+        """The marks that people's answers lead to, by row: that of most people, a half where they are divided."""
+        marks = {
+            row: Counter(self.mark(row, answer) for answer in said) for row, said in answers.items() if row in self.rows
+        }
+        return {
+            row: (1 + (counts[1.0] > counts[0.0]) - (counts[0.0] > counts[1.0])) / 2 for row, counts in marks.items()
+        }
+
+    def queue(self, decided: Mapping[int, float], length: int) -> list[int]:
+        """The rows to decide next: doubtful ones, the most helpful first, and every fourth a control."""
+        ranked = [row for _, row in self.sampled.queue(decided, len(self.rows))]
+        by_trait = {trait: [row for row in ranked if self.rows[row].trait == trait] for trait in ('doubtful', 'alike')}
+        queue: list[int] = []
+        while any(by_trait.values()) and len(queue) < length:
+            control = (len(decided) + len(queue)) % _CONTROLS == _CONTROLS - 1
+            queue.append(
+                by_trait['alike' if (control and by_trait['alike']) or not by_trait['doubtful'] else 'doubtful'].pop(0)
+            )
+        return queue
+
+
+class Misreading(NamedTuple):
+    """How often a reader misreads replies of one kind."""
+
+    reader: str
+    kind: str
+    rows: int
+    share: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingError:
+    """The score of a dataset × model with its reading error."""
+
+    dataset: str
+    model: str
+    raw: Estimate
+    corrected: Corrected
+    rows: int
+    total: int
+    doubtful: int
+    readers: Mapping[str, float]
+    """The score that each reader would give."""
+    misread: tuple[Misreading, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same in plain values, ready for JSON."""
+        misread = [{**entry._asdict(), 'share': entry.share._asdict()} for entry in self.misread]
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | {'raw': self.raw._asdict(), 'corrected': self.corrected._asdict(), 'misread': misread}
+
+
+def reread_pair(run: RunReader, dataset: str, model: str, *, most: int = _MOST_ROWS) -> RereadPair | None:
+    """The rows of a dataset × model read by all readers; None where verdicts do not rest on reading one answer."""
+    numbers = [row for row, outcome in run.outcomes(dataset, model).items() if outcome in ('ok', 'unparsed')]
+    chosen = nsmallest(most, numbers, key=lambda row: place_of(dataset, model, row))
+    results = [result for row in sorted(chosen) if (result := run.whole_result(dataset, model, row)) is not None]
+    results = [result for result in results if isinstance(result.prediction, str) and result.correct is not None]
+    kind = kind_of_golds([result.gold for result in results if result.gold not in (None, '')])
+    scorer = _build_scorer(run, dataset, kind)
+    if not results or scorer is None or kind.metric not in _READERS:
+        return None
+    scorables = [scorable_of(result, run.fields(dataset, result.row)) for result in results]
+    rows = read_rows(scorer, kind, results, scorables)
+    return RereadPair(dataset, model, rows, len(numbers), scorer, _list_readers(kind)[_OURS])
+
+
+def read_rows(
+    scorer: DatasetScorer, kind: GoldKind, results: Sequence[Result], scorables: Sequence[Scorable]
+) -> dict[int, RereadRow]:
+    """Rows as all readers of this kind of gold answers read them, by number."""
+    verdicts = {name: _read_with(scorer, entry, scorables) for name, entry in _list_readers(kind).items()}
+    rows = {}
+    for place, (result, scorable) in enumerate(zip(results, scorables, strict=True)):
+        views = {name: ReaderView(marked[place].extracted, _mark(marked[place])) for name, marked in verdicts.items()}
+        views[_OWN] = ReaderView(result.extracted, float(result.correct or False))
+        places = verdicts[_OURS][place].read_from
+        rows[result.row] = RereadRow(result, scorable, views, places[0][3] if places and places[0] else 'none')
+    return rows
+
+
+def _list_readers(kind: GoldKind) -> dict[str, Any]:
+    options: dict[str, dict[str, Any]] = {
+        'choice_postprocess': {'choices': list(kind.choices)},
+        'first_option_postprocess': {'options': ''.join(kind.choices)},
+    }
+    return {
+        name: {'type': entry, **options.get(entry, {})}
+        for name, entry in _READERS[kind.metric].items()
+        if entry not in ('first_option_postprocess', 'last_capital_postprocess') or kind.name == 'letters'
+    }
+
+
+def _read_with(scorer: DatasetScorer, entry: Any, rows: Sequence[Scorable]) -> list[Verdict]:
+    """The verdicts on rows whose answers are read by another reader; without one, the predictions are the answers."""
+    base = next(iter(scorer.readers.values()), AnswerReader())
+    reader = replace(base, extract=(read_postprocessor(entry),) if entry else ())
+    return replace(scorer, readers={'': reader}).start(adds_up=False).add(rows)
+
+
+def _mark(verdict: Verdict) -> float:
+    return float(verdict.correct or False)
+
+
+def _build_scorer(run: RunReader, dataset: str, kind: GoldKind) -> DatasetScorer | None:
+    """The scorer of the stored config, or one for this kind of gold answers; None for judges and code of others."""
+    entries = [entry for entry in run.config().get('datasets') or () if isinstance(entry, Mapping)]
+    entry = next((entry for entry in entries if entry.get('abbr') == dataset), {})
+    scoring = entry.get('eval_cfg') or {'evaluator': kind.metric}
+    columns = entry.get('reader_cfg') or {}
+    try:
+        named = _use_own_names(scoring)
+        return None if named is None else build_scorer(named, output_column=columns.get('output_column'))
+    except RolecallError:
+        return None
+
+
+def _use_own_names(value: Any, key: str = '') -> Any:
+    """A stored `eval_cfg` with bare names for paths into systems that rolecall knows; None if it names other code."""
+    if isinstance(value, Mapping):
+        inner = {name: _use_own_names(item, str(name)) for name, item in value.items()}
+        return None if any(item is None and value[name] is not None for name, item in inner.items()) else inner
+    if not isinstance(value, str) or key not in _NAMES_CODE or value.isidentifier() or '-' in value:
+        return value
+    package, _, name = value.partition('.')
+    return name.rpartition('.')[2] if package in _KNOWN and name else None
+
+
+def measure_reading_error(run: RunReader, pair: RereadPair, decided: Mapping[int, float]) -> ReadingError:
+    """The score with its reading error, and how often each reader misreads each kind of reply."""
+    rows = pair.sampled
+    return ReadingError(
+        pair.dataset,
+        pair.model,
+        raw_score(run, rows),
+        correct_by_strata(sampled_strata(pair, decided), units=rows.units),
+        rows.count,
+        pair.total,
+        sum(row.trait == 'doubtful' for row in pair.rows.values()),
+        {
+            name: sum(row.views[name].mark for row in pair.rows.values()) / rows.count
+            for name in next(iter(pair.rows.values())).views
+        },
+        tuple(_measure_misreading(pair, decided)),
+    )
+
+
+def sampled_strata(pair: RereadPair, decided: Mapping[int, float]) -> list[Stratum]:
+    """The strata with what was decided. What is known beforehand is dropped where a decision contradicts it."""
+    return [
+        replace(stratum, prior={}) if any(label != stratum.verdict for label in stratum.labels) else stratum
+        for stratum in pair.sampled.strata(decided)
+    ]
+
+
+def _measure_misreading(pair: RereadPair, decided: Mapping[int, float]) -> Iterator[Misreading]:
+    sizes = Counter((row.mark, row.trait) for row in pair.rows.values())
+    counts = Counter((pair.rows[number].mark, pair.rows[number].trait) for number in decided)
+    kinds = Counter(row.kind for row in pair.rows.values())
+    for name in next(iter(pair.rows.values())).views:
+        for kind, size in kinds.most_common():
+            entries = [
+                (row.views[name].mark != label, sizes[row.mark, row.trait] / counts[row.mark, row.trait])
+                for row, label in ((pair.rows[number], label) for number, label in decided.items())
+                if row.kind == kind
+            ]
+            share = weighted_share(entries)
+            if share is not None:
+                yield Misreading(name, kind, size, share)
+
+
+class Rereading:
+    """The rows of a run read by all readers, with what people decided so far."""
+
+    def __init__(self, run: RunReader, names: Iterable[tuple[str, str]], *, most: int = _MOST_ROWS) -> None:
+        self._run = run
+        self._labels = Labels(run.directory, 'answer')
+        pairs = {pair: reread_pair(run, *pair, most=most) for pair in names}
+        self.pairs = {names: pair for names, pair in pairs.items() if pair is not None}
+
+    def decided(self) -> dict[tuple[str, str], dict[int, float]]:
+        """The marks that people's answers about the present replies lead to, by dataset × model and row."""
+        answers: dict[tuple[str, str], dict[int, list[Value]]] = {names: {} for names in self.pairs}
+        for (*names, row), decisions in self._labels.by_row().items():
+            pair = self.pairs.get((names[0], names[1]))
+            if pair is not None and row in pair.rows:
+                result = pair.rows[row].result
+                answers[pair.dataset, pair.model][row] = [
+                    decision.value for decision in decisions.values() if decision.is_about(result)
+                ]
+        return {names: self.pairs[names].decided(rows) for names, rows in answers.items()}
+
+    def queue(self, length: int) -> list[RereadRow]:
+        """The rows to decide next, of each dataset × model in turn."""
+        decided = self.decided()
+        queues = [[pair.rows[row] for row in pair.queue(decided[names], length)] for names, pair in self.pairs.items()]
+        return [queue[place] for place in range(length) for queue in queues if place < len(queue)][:length]
+
+    def errors(self) -> list[ReadingError]:
+        """Each score with its reading error."""
+        decided = self.decided()
+        return [measure_reading_error(self._run, pair, decided[names]) for names, pair in self.pairs.items()]
+
+    def orders(self) -> list[Order]:
+        """Whether the order of every two models of a dataset survives the reading errors of both."""
+        decided = self.decided()
+        sampled = {names: (pair.sampled, sampled_strata(pair, decided[names])) for names, pair in self.pairs.items()}
+        return check_orders(self._run, sampled)

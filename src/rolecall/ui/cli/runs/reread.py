@@ -1,0 +1,62 @@
+"""`rolecall runs reread`: how much of a score is reading."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command, fail, positive_number
+
+
+def add_reread(commands: Any) -> None:
+    """Declare `rolecall runs reread`."""
+    parser = declare_command(
+        commands,
+        'reread',
+        'read the replies of a run with all readers, and count reading errors in',
+        'Read the stored replies with all readers. About thirty decisions of a person in the page, or of a judge, show '
+        'how often each reader errs: scores get an interval that includes reading error, and orders of models say '
+        'whether they survive it. Decisions are kept with the run.',
+        '  rolecall runs reread runs/gsm8k\n'
+        '  rolecall web runs/gsm8k                                 decide rows in the page\n'
+        '  rolecall runs reread runs/gsm8k --judge openai/gpt-4.1\n'
+        '  rolecall export labels runs/gsm8k -o decisions.csv',
+    )
+    parser.set_defaults(run=_reread)
+    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    drawn = 'rows to read of each dataset and model, drawn at random (default: 2000)'
+    parser.add_argument('--rows', metavar='N', type=positive_number, default=2000, help=drawn)
+    parser.add_argument('--judge', metavar='MODEL', help='have a model decide, e.g. openai/gpt-4.1')
+    many = 'with --judge: rows to decide (default: 30)'
+    parser.add_argument('--decide', metavar='N', type=positive_number, default=30, help=many)
+    parser.add_argument('--json', action='store_true', help='one JSON object per dataset and model')
+
+
+def _reread(arguments: argparse.Namespace) -> int:
+    from rich.progress import track
+
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.insight.reading_errors import Rereading
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.strings import printable
+    from rolecall.ui.report.calibration_text import describe_order, describe_reading
+    from rolecall.ui.views.run_progress import progress_for
+    from rolecall.ui.views.terminal import make_console
+
+    console = make_console(sys.stderr)
+    with RunReader(arguments.directory) as run:
+        names = track(run.pairs(), 'reading', console=console, disable=not console.is_terminal, transient=True)
+        rereading = Rereading(run, names, most=arguments.rows)
+        if not rereading.pairs:
+            return fail(f'{arguments.directory}: no verdict of this run rests on an answer read from a reply.')
+        if arguments.judge:
+            from rolecall.insight.reply_questions import ask_for_answers
+
+            ask_for_answers(run, rereading.queue(arguments.decide), arguments.judge, progress_for(quiet=arguments.json))
+        for error in rereading.errors():
+            lines = [json_line(error.as_dict())] if arguments.json else describe_reading(error)
+            print(*map(printable, lines), sep='\n')
+        for order in () if arguments.json else rereading.orders():
+            print(printable(describe_order(order)))
+    return 0

@@ -1,0 +1,84 @@
+"""The queue of the page: rows to label or to read, the most helpful first, and what the decisions so far come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from rolecall.insight.calibration import calibrate, collect_labels
+from rolecall.insight.label_files import key_of
+from rolecall.insight.reading_errors import DECISIONS, Rereading
+from rolecall.insight.strata import queue_rows, stratify
+from rolecall.runs.store.labels import Decision, Labels, RowKey, settle
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.ui.report.calibration_text import describe_calibration, describe_order, describe_reading
+
+Task = Literal['label', 'answer', 'second']
+"""Label rows, say which answer replies give, or label rows that others have labelled."""
+_LENGTH = 20
+
+
+class LabelQueue:
+    """The rows of one run to decide about. What is slow to read is read again only if the run has grown."""
+
+    def __init__(self, run: RunReader) -> None:
+        self._run = run
+        self._labels = Labels(run.directory)
+        self._answers = Labels(run.directory, 'answer')
+        self._state: object = None
+        self._pairs = stratify(run)
+        self._rereading: Rereading | None = None
+
+    def next_rows(self, task: Task, by: str) -> dict[str, Any]:
+        """The rows that a person should decide next, how far everybody has come, and the scores so far."""
+        self._refresh()
+        decisions = (self._answers if task == 'answer' else self._labels).by_row()
+        people = Counter(person for said in decisions.values() for person in said)
+        divided = [key for key, said in decisions.items() if len(said) > 1 and _is_divided(said)]
+        described = self._describe_answers() if task == 'answer' else self._describe_labels(task, by, divided)
+        return described | {
+            'done': len(decisions),
+            'wanted': DECISIONS,
+            'people': list(people.items()),
+            'divided': [list(key) for key in divided],
+        }
+
+    def _describe_labels(self, task: Task, by: str, divided: list[RowKey]) -> dict[str, Any]:
+        decisions = self._labels.by_row()
+        if task == 'second':
+            keys = [key for key in dict.fromkeys([*divided, *decisions]) if by not in decisions[key]][:_LENGTH]
+        else:
+            labelled = collect_labels(self._run, self._labels)
+            labels = {(*pair, row): mark for pair, rows in labelled.items() for row, mark in rows.labels.items()}
+            keys = queue_rows(self._pairs, dict.fromkeys(decisions, 0.0) | labels, _LENGTH)
+        games = {pair for pair, rows in self._pairs.items() if any(key.mark == 0.5 for key in rows.rows)}
+        choices = {True: ('win', 'tie', 'loss'), False: ('correct', 'wrong')}
+        calibrations = calibrate(self._run, self._labels)
+        return {
+            'rows': [{**_place(key), 'choices': choices[key[:2] in games]} for key in keys],
+            'lines': [line for calibration in calibrations for line in describe_calibration(calibration)],
+        }
+
+    def _describe_answers(self) -> dict[str, Any]:
+        self._rereading = self._rereading or Rereading(self._run, self._run.pairs())
+        rows = [
+            {**_place(key_of(row.result)), 'choices': [value for value, _ in row.candidates]}
+            for row in self._rereading.queue(_LENGTH)
+        ]
+        lines = [line for error in self._rereading.errors() for line in describe_reading(error)]
+        return {'rows': rows, 'lines': [*lines, *map(describe_order, self._rereading.orders())]}
+
+    def _refresh(self) -> None:
+        state = [(pair, self._run.last_row(*pair)) for pair in self._run.pairs()]
+        if state != self._state:
+            self._state, self._pairs, self._rereading = state, stratify(self._run), None
+
+
+def _place(key: RowKey) -> dict[str, Any]:
+    return {'dataset': key[0], 'model': key[1], 'row': key[2]}
+
+
+def _is_divided(decisions: Mapping[str, Decision]) -> bool:
+    values = [decision.value for decision in decisions.values()]
+    return len(set(values)) > 1 and settle(values) is None
