@@ -307,6 +307,7 @@ _RESULTS = {
     'scores by columns of the rows, by length, answer_position or class: language,difficulty': (
         '按数据行的列、长度（length）、答案位置（answer_position）或类别（class）给出分数：language,difficulty'
     ),
+    'also write a JUnit file, for continuous integration': '同时写出 JUnit 文件，用于持续集成',
     'print Markdown tables': '输出 Markdown 表格',
     'print one line per score': '每个分数输出一行',
     'open the page in a browser (default file: RUN/report.html)': '在浏览器中打开页面（默认文件：RUN/report.html）',

@@ -51,6 +51,7 @@ def add_compare(commands: Any) -> None:
         default=2.0,
         help='a loss up to this is accepted; of benchmarks, in percent (default: 2)',
     )
+    gate.add_argument('--junit', metavar='FILE', help='also write a JUnit file, for continuous integration')
     gate.add_argument('--markdown', action='store_true', help='print the verdicts as Markdown, for a pull request')
 
 
@@ -73,8 +74,9 @@ def _compare(arguments: argparse.Namespace) -> int:
     from rolecall.ui.report.comparison_view import print_comparison
     from rolecall.ui.views.terminal import make_console
 
-    if arguments.markdown and not arguments.gate:
-        raise ConfigError(Problem('--markdown', 'applies to --gate.'))
+    for option in ('markdown', 'junit'):
+        if getattr(arguments, option) and not arguments.gate:
+            raise ConfigError(Problem(f'--{option}', 'applies to --gate.'))
     if arguments.right is None and arguments.models is None:
         raise ConfigError(Problem('RUN_B', 'give a second run, or two models of the first with --models.'))
     if is_bench(arguments.left):
@@ -162,6 +164,10 @@ def _print_verdicts(result: GateResult, arguments: argparse.Namespace) -> int:
     from rolecall.insight.gate import gate_markdown
     from rolecall.strings import printable, wrap_for
 
+    if arguments.junit:
+        from rolecall.ui.report.junit import write_gate
+
+        write_gate(result, arguments.junit)
     if arguments.json:
         print(json_line(result.as_json()))
     elif arguments.markdown:

@@ -40,6 +40,7 @@ def add_report(commands: Any) -> None:
     parser.add_argument(
         '--open', action='store_true', help='open the page in a browser (default file: RUN/report.html)'
     )
+    parser.add_argument('--junit', metavar='FILE', help='also write a JUnit file, for continuous integration')
     parser.add_argument('--all', action='store_true', help='show the members of groups in the terminal, too')
     add_slices_option(parser, 'difficulty,length,class')
     parser.add_argument('--prices', metavar='FILE', help='JSON of prices: {"model*": {"input": 2.5, "output": 10}}')
@@ -55,6 +56,11 @@ def _report(arguments: argparse.Namespace) -> int:
         return fail('--open shows the page: leave out --markdown, --csv and --json.')
     if is_bench(arguments.directory):
         return _report_bench(arguments)
+    if arguments.junit:
+        from rolecall.ui.report.junit import write_run
+
+        with RunReader(arguments.directory) as archive:
+            write_run(archive, arguments.junit)
     if (arguments.by or arguments.json) and not (arguments.html or arguments.open):
         return _report_slices(arguments)
     if arguments.html or arguments.open:
