@@ -59,11 +59,6 @@ def insert_shots(script: Script, shots: Sequence[Script], joints: Joints, *, lab
     return _with_speeches(script, tuple(_joined_speeches(shots, joints, labelled)))
 
 
-def without_shots(script: Script) -> Script:
-    """Remove the place for examples."""
-    return place_text(script, ())
-
-
 def _joined_text(shots: Sequence[Script], joints: Joints) -> Pieces:
     pieces: list[Piece] = []
     for k, shot in enumerate(shots):

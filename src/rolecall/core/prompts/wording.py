@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from rolecall.core.prompts.mixed import limit_stand_ins
 from rolecall.core.prompts.pieces import Field, Origin, Piece, Row, Text
 from rolecall.core.prompts.script import Expand, Item, Script
-from rolecall.core.prompts.shots import Joints, check_place, insert_shots, without_shots
+from rolecall.core.prompts.shots import Joints, check_place, insert_shots, place_text
 from rolecall.core.prompts.template import Template
 from rolecall.core.prompts.values import describe_value, text_of
 from rolecall.errors import ConfigError, Problem, TemplateError, did_you_mean
@@ -122,7 +122,7 @@ class Wording:
         if shots:
             self.check_place(script)
         if self.ice_template is None and not shots:
-            return without_shots(script)
+            return place_text(script, ())
         worded = [self.shot(row, k) for k, row in enumerate(shots)]
         return insert_shots(script, worded, self.shot_joints, labelled=self.shots_have_labels)
 

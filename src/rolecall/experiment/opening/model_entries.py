@@ -87,8 +87,10 @@ class ModelEntry:
     @cached_property
     def max_seq_len(self) -> int | None:
         """The context limit in tokens, where it is known: stated in the entry, or found in the model's files."""
-        stated = self.entry.get('max_seq_len')
-        if self._has_files:
+        stated, path = self.entry.get('max_seq_len'), self.entry.get('path')
+        if isinstance(path, str) and (
+            path in PACKAGED or cached_path(path) is not None or model_folder(path) is not None
+        ):
             try:
                 return self.model.max_seq_len
             except _NOT_BUILT:
@@ -118,13 +120,6 @@ class ModelEntry:
             return self.model.count
         except _NOT_BUILT:  # a model that cannot be run here can still be previewed
             return TokenCounter(self.entry).count
-
-    @property
-    def _has_files(self) -> bool:
-        path = self.entry.get('path')
-        return isinstance(path, str) and (
-            path in PACKAGED or cached_path(path) is not None or model_folder(path) is not None
-        )
 
 
 _NOT_BUILT = (ConfigError, MissingExtraError, DataError)

@@ -79,9 +79,30 @@ class ShotPicker:
 
     def rows(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
         """The rows being asked about, each with its examples."""
+        task, data = self._task, self.data
         if limit in self._kept:
-            return zip(first(self.data.test, limit), self._kept[limit], strict=True)
-        return self._pick(limit)
+            yield from zip(first(data.test, limit), self._kept[limit], strict=True)
+            return
+        test_rows, rows_again = tee(first(data.test, limit))
+        # A row that lacks an input column fails when it is asked about, but stops no retriever.
+        blank = dict.fromkeys(task.reader.input_columns, '')
+        rows = (row if blank.keys() <= row.keys() else {**blank, **row} for row in rows_again)
+        options: dict[str, Any] = {}
+        tell = self.on_indexing
+        if tell is not None and not task.retriever.fixed and type(task.retriever).__module__.startswith('rolecall.'):
+            size = len(data.train)
+            options['progress'] = lambda done, total: tell(done, size) if done <= size else None
+        with locate_problems(f'{task.where}.infer_cfg.retriever'):
+            picks = task.retriever.retrieve(
+                data.train, rows, reader=task.reader, same_split=data.train is data.test, **options
+            )
+        picked_rows: list[Picked] = []
+        for row, picked in zip(test_rows, picks, strict=True):
+            if self._keeps:
+                picked_rows.append(picked)
+            yield row, picked
+        if self._keeps:
+            self._kept[limit] = picked_rows
 
     def rows_at(self, numbers: Sequence[int], limit: int | None) -> Iterator[tuple[int, Row, Picked]]:
         """Some of the rows, by ascending numbers, each with the examples that it has among all rows."""
@@ -95,28 +116,6 @@ class ShotPicker:
         with locate_problems(f'{task.where}.infer_cfg.retriever'):
             picks = task.retriever.retrieve(data.train, rows_again, reader=task.reader)
         yield from zip(numbers, rows, picks, strict=False)
-
-    def _pick(self, limit: int | None) -> Iterator[tuple[Row, Picked]]:
-        task, data = self._task, self.data
-        test_rows, rows_again = tee(first(data.test, limit))
-        # A row that lacks an input column fails when it is asked about, but stops no retriever.
-        blank = dict.fromkeys(task.reader.input_columns, '')
-        rows = (row if blank.keys() <= row.keys() else {**blank, **row} for row in rows_again)
-        options: dict[str, Any] = {}
-        tell, size = self.on_indexing, len(data.train)
-        if tell is not None and not task.retriever.fixed and type(task.retriever).__module__.startswith('rolecall.'):
-            options['progress'] = lambda done, total: tell(done, size) if done <= size else None
-        with locate_problems(f'{task.where}.infer_cfg.retriever'):
-            picks = task.retriever.retrieve(
-                data.train, rows, reader=task.reader, same_split=data.train is data.test, **options
-            )
-        picked_rows: list[Picked] = []
-        for row, picked in zip(test_rows, picks, strict=True):
-            if self._keeps:
-                picked_rows.append(picked)
-            yield row, picked
-        if self._keeps:
-            self._kept[limit] = picked_rows
 
 
 class _Ascending:

@@ -158,7 +158,10 @@ def facts_of(preview: Preview) -> Iterator[tuple[str, str]]:
         yield 'hidden', ', '.join(name or 'the answer' for name in hidden)
     if (at := _end_of_context(preview)) is not None:
         yield 'context', f'ends after character {at:,}'
-    yield 'size', _size(preview)
+    size = count_noun(sum(map(len, join_spans(preview.spans).values())), 'character')
+    if isinstance(preview.request, list) and preview.spans and preview.spans[0].message is not None:
+        size = f'{size} in {count_noun(len(preview.request), "message")}'
+    yield 'size', size
     if preview.request is not None:
         yield 'fingerprint', fingerprint(preview.request)
 
@@ -176,11 +179,3 @@ def _end_of_context(preview: Preview) -> int | None:
             return at
         at += len(span.text)
     return None
-
-
-def _size(preview: Preview) -> str:
-    places = join_spans(preview.spans)
-    characters = count_noun(sum(map(len, places.values())), 'character')
-    if isinstance(preview.request, list) and preview.spans and preview.spans[0].message is not None:
-        return f'{characters} in {count_noun(len(preview.request), "message")}'
-    return characters

@@ -100,7 +100,11 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
     if test_rows is None or (train_rows is None and train_is_needed):
         key = 'test_split' if test_rows is None else 'train_split'
         raise DataError(_describe_missing_split(name, key, getattr(reader, key), splits))
-    return _with_ranges(EMPTY if train_rows is None else train_rows, test_rows, reader, name)
+    test = _apply_range(test_rows, reader.test_range, 'test_range')
+    if train_rows is test_rows and reader.train_range == reader.test_range:
+        return Dataset(test, test, reader, name)
+    train = _apply_range(EMPTY if train_rows is None else train_rows, reader.train_range, 'train_range')
+    return Dataset(train, test, reader, name)
 
 
 def _convert_rows(splits: Splits, entry: Entry, reader: Reader) -> Splits:
@@ -127,17 +131,6 @@ def _map_splits(splits: Splits, convert: RowFunction, where: str) -> Splits:
 def dataset_types() -> tuple[str, ...]:
     """The names that `type` accepts, besides classes and functions."""
     return tuple(DATASETS)
-
-
-def _with_ranges(train: Rows, test: Rows, reader: Reader, name: str) -> Dataset:
-    ranged_test = _apply_range(test, reader.test_range, 'test_range')
-    shared = train is test and reader.train_range == reader.test_range
-    return Dataset(
-        train=ranged_test if shared else _apply_range(train, reader.train_range, 'train_range'),
-        test=ranged_test,
-        reader=reader,
-        name=name,
-    )
 
 
 def _apply_range(rows: Rows, range_: Range, key: str) -> Rows:

@@ -49,13 +49,10 @@ class Reader:
                 problems.append(Problem(key, wrong))
         if problems:
             raise ConfigError(problems)
-        values['input_columns'] = _names(values.get('input_columns') or ())
+        columns = values.get('input_columns') or ()
+        values['input_columns'] = tuple(columns.split() if isinstance(columns, str) else columns)
         values['output_column'] = values.get('output_column') or None
         return cls(**values)
-
-
-def _names(columns: Any) -> tuple[str, ...]:
-    return tuple(columns.split() if isinstance(columns, str) else columns)
 
 
 def _describe_problem(key: str, value: Any) -> str:
