@@ -207,3 +207,71 @@ def test_a_rubric_that_cannot_be_used_is_refused(evaluator: dict[str, Any], reme
     del config['datasets'][0]['reader_cfg']['output_column']
     with pytest.raises(ConfigError, match=re.escape(remedy)):
         Experiment.open(config)
+
+
+def cascade(answers: dict[str, str], **options: Any) -> tuple[dict[str, Any], list[str]]:
+    """A config whose rule reads a letter, and the answers that its judge was asked about."""
+    asked: list[str] = []
+
+    def judge(prompt: str) -> str:
+        [answer] = answers_in(prompt)
+        asked.append(answer)
+        return 'A' if 'second' in answer else 'B'
+
+    config = config_with({}, judge)
+    rule = {'type': 'AccEvaluator', 'pred_postprocessor': {'type': 'choice_postprocess', 'choices': ['A', 'B']}}
+    evaluator = {
+        'type': 'CascadeEvaluator',
+        'rule_evaluator': rule,
+        'llm_evaluator': {'rubric': 'correctness', 'judge_cfg': {'abbr': 'judge', 'type': judge}},
+        'asks_about': 'undecided',
+        **options,
+    }
+    config['datasets'][0]['test'] = [{'question': question, 'answer': 'B'} for question in answers]
+    config['datasets'][0]['eval_cfg'] = {'evaluator': evaluator}
+    config['models'] = [{'abbr': 'm', 'type': lambda prompt: answers[prompt]}]
+    return config, asked
+
+
+ANSWERS = {
+    'one': 'The answer is B.',
+    'two': 'The answer is A.',
+    'three': 'It is the second of the two, I would say.',
+    'four': 'Hard to say.',
+}
+
+
+def test_a_cascade_asks_the_judge_only_where_the_reader_cannot_decide(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, asked = cascade(ANSWERS, check=0)
+    [card] = run_config(config, out=tmp_path / 'run').scorecards
+    assert sorted(asked) == sorted([ANSWERS['three'], ANSWERS['four']])
+    assert (card.value, card.scored) == (50.0, 4)
+    assert main(['report', str(tmp_path / 'run')]) == 0
+    report = ' '.join(capsys.readouterr().out.split())
+    assert 'the rule decided 2 of 4 answers. The judge checked 0 of them (2 requests saved).' in report
+
+
+def test_a_cascade_has_the_judge_check_the_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, asked = cascade(ANSWERS, check=1)
+    [card] = run_config(config, out=tmp_path / 'run').scorecards
+    assert len(asked) == 4
+    assert card.value == 50.0  # what the judge says of a decided answer does not change its verdict
+    assert main(['report', str(tmp_path / 'run')]) == 0
+    report = ' '.join(capsys.readouterr().out.split())
+    assert 'The judge checked 2 of them (0 requests saved) and contradicts 1: 50.0 % [9.5, 90.5].' in report
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('options', 'remedy'),
+    [
+        ({'rule_evaluator': {'type': 'AccEvaluator'}}, 'rule_evaluator=dict('),
+        ({'asks_about': 'everything'}, "'wrong' or 'undecided'"),
+    ],
+)
+def test_a_cascade_that_cannot_decide_is_refused(options: dict[str, Any], remedy: str) -> None:
+    config, _ = cascade(ANSWERS, **options)
+    with pytest.raises(ConfigError, match=re.escape(remedy)):
+        run_config(config, out='nowhere', dry_run=True)

@@ -24,7 +24,7 @@ from rolecall.registry import (
 )
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, make_mark, mark_by
-from rolecall.scoring.postprocessors import Extractor, read_postprocessor
+from rolecall.scoring.postprocessors import Extractor, is_empty, read_postprocessor
 from rolecall.usercode import printing_to_stderr
 
 _NAMES = 'rolecall.compat.opencompass.evaluator_names'
@@ -104,14 +104,16 @@ def _refuse_unsupported(kind: Any, where: str) -> None:
 
 
 def _extract_then_mark(extract: Extractor, metric: Metric) -> Metric:
-    def mark(answer: Answer) -> Mark | None:
+    def read(answer: Answer) -> Any:
         try:
-            extracted = extract(answer.prediction)
+            return extract(answer.prediction)
         except ScoringError:
-            extracted = ''
-        return metric.mark(replace(answer, prediction=extracted))
+            return ''
 
-    return replace(metric, mark=mark)
+    def mark(answer: Answer) -> Mark | None:
+        return metric.mark(replace(answer, prediction=read(answer)))
+
+    return replace(metric, mark=mark, reads=lambda answer: not is_empty(read(answer)))
 
 
 def _read_user_evaluator(part: Part[Any]) -> Metric:

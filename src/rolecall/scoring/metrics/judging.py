@@ -7,12 +7,16 @@ from the values of a row to the judge's reply.
 from __future__ import annotations
 
 import inspect
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+from rolecall.errors import ConfigError, Problem
 from rolecall.registry import REFERENCE_SYSTEMS, load_object
+from rolecall.scoring.blame import NoVerdictError
 from rolecall.scoring.metrics.judge_replies import READINGS, read_dict_postprocessor
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, WinRate
 
@@ -20,6 +24,9 @@ Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
 """From the values that fill a judge's prompt to the judge's reply."""
 
 
+JUDGE_ASKED, JUDGE_CHECKED, RULE_WRONG = 'asked_judge', 'checked_by_judge', 'contradicted_by_judge'
+"""What a cascade reports beside its score: the shares of answers that the judge decided, of those that it checked, and
+of those checked on which it contradicts the rule."""
 _PACKAGE_JUDGING = 'rolecall.compat.opencompass.package_judging:package_judge_metric'
 _FOR_THE_RUN = (
     'prompt_template',
@@ -67,8 +74,23 @@ def judge_preference(dict_postprocessor: Any = None, *, against: Any = None, ord
     return replace(metric, aggregation=WinRate(derive=how.derive, breakdown=how.breakdown))
 
 
-def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, parallel: bool = True) -> Metric:
-    """A rule first, a judge for what the rule marks wrong: right if either accepts it."""
+def cascade(
+    llm_evaluator: Metric,
+    rule_evaluator: Metric | None = None,
+    parallel: bool = True,
+    *,
+    asks_about: str = 'wrong',
+    check: float = 0.05,
+) -> Metric:
+    """A rule first, a judge for what the rule marks wrong: right if either accepts it.
+
+    With `asks_about='undecided'`, the judge is asked only where the rule's postprocessor reads no answer, and about a
+    share of the other answers (`check`), which says how far the rule can be trusted.
+    """
+    if asks_about == 'undecided':
+        return _undecided_cascade(llm_evaluator, rule_evaluator, check)
+    if asks_about != 'wrong':
+        raise ConfigError(Problem('asks_about', f'got {asks_about!r}.', "Write 'wrong' or 'undecided'."))
 
     def rule(answer: Answer) -> bool:
         mark = rule_evaluator.mark(answer) if rule_evaluator else None
@@ -78,6 +100,32 @@ def cascade(llm_evaluator: Metric, rule_evaluator: Metric | None = None, paralle
         return Mark(1.0, correct=True) if rule(answer) else llm_evaluator.mark(answer)
 
     return Metric('accuracy', mark, needs_judge=lambda answer: not rule(answer))
+
+
+def _undecided_cascade(judge: Metric, rule: Metric | None, check: float) -> Metric:
+    if rule is None or rule.reads is None:
+        what = 'the rule has no pred_postprocessor that could leave an answer undecided.'
+        remedy = "Write rule_evaluator=dict(type='…', pred_postprocessor='…'), and none in eval_cfg."
+        raise ConfigError(Problem('rule_evaluator', what, remedy))
+    decide, read = rule.mark, rule.reads
+
+    def is_checked(answer: Answer) -> bool:
+        drawn = zlib.crc32(f'{answer.prediction!r}{answer.values!r}'.encode('utf-8', 'surrogatepass'))
+        return drawn < check * 2**32
+
+    def mark(answer: Answer) -> Mark | None:
+        if not read(answer):
+            verdict = judge.mark(answer)
+            return verdict and replace(verdict, parts={JUDGE_ASKED: 1.0, JUDGE_CHECKED: 0.0})
+        verdict = None
+        if answer.judge_reply is not None:
+            with suppress(NoVerdictError):
+                verdict = judge.mark(answer)
+        decided = decide(answer)
+        checked = {} if verdict is None or decided is None else {RULE_WRONG: float(verdict.correct != decided.correct)}
+        return decided and replace(decided, parts={JUDGE_ASKED: 0.0, JUDGE_CHECKED: float(bool(checked)), **checked})
+
+    return Metric('accuracy', mark, needs_judge=lambda answer: not read(answer) or is_checked(answer))
 
 
 def judge_values(answer: Answer) -> dict[str, Any]:

@@ -142,6 +142,8 @@ class Metric:
     lower_is_better: bool = False
     needs_judge: Callable[[Answer], bool] | None = None
     """Which answers need a judge's verdict."""
+    reads: Callable[[Answer], bool] | None = None
+    """Whether its own postprocessor reads an answer in a reply; None if it has none."""
     prepare: Callable[[Sequence[Answer]], None] | None = None
     """Called once with all answers before they are marked, where work can be done side by side."""
 

@@ -493,6 +493,11 @@ _TOOLS = {
     'the shell': 'shell 的名称',
 }
 _SCAN = {
+    'only rows where these models (default: the better half) agree on another answer than the gold answer': (
+        '只显示这些模型（默认：较好的一半）一致给出与标准答案不同的答案的样本'
+    ),
+    'with --doubted: write the rows as JSON lines': '配合 --doubted：把这些样本写成 JSON 行',
+    'with --doubted: one JSON object per row, then per score': '配合 --doubted：每个样本、然后每个分数一个 JSON 对象',
     'what sways the judges of the config': '探测配置中的评审模型会被什么左右',
     'a model that judges answers, instead of a metric: correctness:openai/NAME (rolecall config list judges)': (
         '用模型评判答案，代替指标：correctness:openai/NAME（见 rolecall config list judges）'

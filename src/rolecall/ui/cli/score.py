@@ -23,12 +23,21 @@ def add_score(commands: Any) -> None:
         'show what the verdicts of a run were read from',
         'Show the rows of a run with the characters of the reply that the answer was read from, the rule, how sure the '
         'reading is, and what else was possible.',
-        '  rolecall score runs/mmlu --row 17\n  rolecall score runs/mmlu --inferred',
+        '  rolecall score runs/mmlu --row 17\n  rolecall score runs/mmlu --inferred\n'
+        '  rolecall score runs/mmlu --doubted --patch gold_patch.jsonl',
     )
     parser.set_defaults(run=_show_readings)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--row', metavar='N', type=int, help='only this row')
     parser.add_argument('--inferred', action='store_true', help='only rows whose answer was merely inferred')
+    parser.add_argument(
+        '--doubted',
+        metavar='MODEL',
+        nargs='*',
+        help='only rows where these models (default: the better half) agree on another answer than the gold answer',
+    )
+    parser.add_argument('--json', action='store_true', help='with --doubted: one JSON object per row, then per score')
+    parser.add_argument('--patch', metavar='FILE', help='with --doubted: write the rows as JSON lines')
     parser.add_argument('--dataset', metavar='NAME', help='only this dataset')
     parser.add_argument('--model', metavar='NAME', help='only this model')
 
@@ -37,6 +46,8 @@ def _show_readings(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.strings import printable
 
+    if arguments.doubted is not None:
+        return _show_doubted(arguments)
     count = 0
     with RunReader(arguments.directory) as run:
         for dataset, model in run.pairs():
@@ -47,6 +58,36 @@ def _show_readings(arguments: argparse.Namespace) -> int:
                         for line in _describe(result):
                             print(printable(line))
     return 0 if count else fail(f'{arguments.directory}: no such row.')
+
+
+def _show_doubted(arguments: argparse.Namespace) -> int:
+    """The rows whose gold answer is in doubt, and what they do to the scores."""
+    from dataclasses import asdict
+    from pathlib import Path
+
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.insight.doubted_gold import doubt_gold, write_patch
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.strings import count_noun, printable
+    from rolecall.ui.cli.options import print_note
+
+    with RunReader(arguments.directory) as run:
+        rows, scores = doubt_gold(run, arguments.doubted)
+    if arguments.json:
+        print(
+            *(json_line(asdict(record)) for record in rows), *(json_line(asdict(score)) for score in scores), sep='\n'
+        )
+    for row in () if arguments.json else rows:
+        votes = f'{count_noun(len(row.votes), "model")}: {", ".join(row.votes)}'
+        print(printable(f'{row.dataset}, row {row.row}: gold {row.gold!r}, but {row.proposed!r} by {votes}'))
+    for score in () if arguments.json else scores:
+        without = f'{score.without:.1f} [{score.low:.1f}, {score.high:.1f}] without them'
+        names = f'{score.dataset} × {score.model}'
+        print(printable(f'{names}: {score.score:.1f}; {without}; {score.patched:.1f} with the other answer as gold'))
+    if arguments.patch:
+        write_patch(Path(arguments.patch), rows)
+        print_note(f'wrote {count_noun(len(rows), "row")} to {arguments.patch}: check each before you trust it.')
+    return 0
 
 
 def _is_wanted(result: Result, arguments: argparse.Namespace) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from rolecall.scoring.metrics.judging import JUDGE_ASKED, JUDGE_CHECKED, RULE_WRONG
 from rolecall.scoring.scorecard import JudgeAgreement, Scorecard
+from rolecall.scoring.statistics import wilson
 from rolecall.strings import count_noun
 
 OUTCOMES = {
@@ -167,11 +169,36 @@ def describe_judges(cards: Iterable[Scorecard]) -> list[str]:
     >>> describe_judges([Scorecard('d', 'm', 'accuracy (gpt)', 60.0, extractor='gpt', judging=judging)])
     ["d × m: gpt and claude agree on 80.0 % of 90 rows (Krippendorff's alpha 0.52)."]
     """
+    cards = list(cards)
     judged = [card for card in cards if card.judge]
     agreements = [
         _describe_agreement(card, card.judging.agreement) for card in judged if card.judging and card.judging.agreement
     ]
-    return [*agreements, *_describe_readings(judged)]
+    return [*filter(None, map(describe_cascade, cards)), *agreements, *_describe_readings(judged)]
+
+
+def describe_cascade(card: Scorecard) -> str:
+    """What a cascade saved, and what that risks; empty if the score has none.
+
+    >>> further = {'asked_judge': 20.0, 'checked_by_judge': 10.0, 'contradicted_by_judge': 10.0}
+    >>> describe_cascade(Scorecard('d', 'm', 'accuracy', 60.0, scored=100, further=further)).partition(' (')[0]
+    'd × m: the rule decided 80 of 100 answers. The judge checked 10 of them'
+    """
+    further = card.further or {}
+    if JUDGE_ASKED not in further:
+        return ''
+    spared = round(card.scored * (1 - further[JUDGE_ASKED] / 100))
+    checked = round(card.scored * further[JUDGE_CHECKED] / 100)
+    decided = (
+        f'{card.dataset} × {card.model}: the rule decided {spared:,} of {card.scored:,} answers. '
+        f'The judge checked {checked:,} of them ({count_noun(spared - checked, "request")} saved)'
+    )
+    if not checked:
+        return f'{decided}.'
+    wrong = round(checked * further[RULE_WRONG] / 100)
+    low, high = wilson(wrong, checked)
+    share = f'{100 * wrong / checked:.1f} % [{100 * low:.1f}, {100 * high:.1f}]'
+    return f'{decided} and contradicts {wrong:,}: {share}.'
 
 
 def _describe_agreement(card: Scorecard, agreement: JudgeAgreement) -> str:
@@ -309,7 +336,7 @@ def further_numbers(card: Scorecard, digits: int, *, most: int | None = None) ->
     further = card.further or {}
     if card.value is None or card.compared is not None:
         return []
-    elsewhere = {card.metric, *(card.further_intervals or ())}
+    elsewhere = {card.metric, JUDGE_ASKED, JUDGE_CHECKED, RULE_WRONG, *(card.further_intervals or ())}
     errors = {name: error for name, error in further.items() if '_stderr' in name}
     texts = []
     for name, value in {card.metric: card.value, **further}.items():
