@@ -99,6 +99,9 @@ class Server:
     max_requests: int = 100_000
     url: str = ''
     calls: list[Call] = field(default_factory=list)
+    lookups: list[Call] = field(default_factory=list)
+    card: Mapping[str, Any] = field(default_factory=dict)
+    pages: Mapping[str, Answer] = field(default_factory=dict)
     keep_calls: bool = True
     _count: int = 0
 
@@ -114,12 +117,13 @@ class Server:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.json() if request.can_read_body else None
-        number, self._count = self._count, self._count + 1
+        number, self._count = self._count, self._count + (body is not None)
         fault = self.faults(number, body or {}) if self.faults is not None and body is not None else None
         if number >= self.max_requests:
             return web.json_response({'error': {'message': 'the test server has had enough'}}, status=503)
         if self.keep_calls:
-            self.calls.append(Call(request.path, dict(request.headers), body, fault, request.query_string))
+            calls = self.lookups if body is None else self.calls
+            calls.append(Call(request.path, dict(request.headers), body, fault, request.query_string))
         if self.latency:
             await asyncio.sleep(self.latency)
         if self.key is not None and self.key not in ' '.join(request.headers.values()):
@@ -128,7 +132,10 @@ class Server:
         if fault is not None and fault != 'cut_stream':
             return await self._fail(request, fault)
         if request.path.endswith('/models'):
-            return web.json_response({'object': 'list', 'data': [{'id': name} for name in self.models]})
+            return web.json_response({'object': 'list', 'data': [{'id': name, **self.card} for name in self.models]})
+        if request.path in self.pages or body is None:
+            page = self.pages.get(request.path)
+            return _error(404, 'Not found', 'not_found') if page is None else _json(page(body or {}))
         if body['model'] not in self.models:
             return _error(404, f'The model `{body["model"]}` does not exist', 'model_not_found')
         return await self._answer(request, body, cut=fault == 'cut_stream')

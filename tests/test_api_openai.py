@@ -260,8 +260,8 @@ def test_a_refusal_that_concerns_the_row_is_its_outcome(error: dict[str, str], o
 def test_a_served_model_is_found_where_the_entry_leaves_it_open() -> None:
     with serve(models=('served',)) as server:
         ask({'type': 'VLLMCustomAPIChat', 'path': '', 'model': '', 'url': server.url, 'api_key': ''})
-        assert [call.path for call in server.calls] == ['/v1/models', '/v1/chat/completions']
-        assert server.bodies[1]['model'] == 'served'
+        assert [call.path for call in (*server.lookups, *server.calls)] == ['/v1/models', '/v1/chat/completions']
+        assert server.bodies[0]['model'] == 'served'
     with serve(models=('a', 'b')) as server:
         error = failure({'type': 'VLLMCustomAPIChat', 'path': '', 'url': server.url})
         assert 'offers 2 models (a, b)' in str(error)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
 
+from rolecall import lint_config
+from rolecall.models.http.server_facts import ServerFacts, remember_facts
+from rolecall.models.model_names import resolve_model
 from rolecall.runs import run_config
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.receipt import TokenCount, compare_counts
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.cli.main import main
 from servers import Server, serve
 from small_models import make_tokenizer
 from tables import in_one
@@ -23,6 +28,12 @@ CHAT = (
     '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
 )
 Messages = list[Mapping[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found out about servers is remembered for their address, and ports are used again."""
+    monkeypatch.setenv('ROLECALL_CACHE', str(tmp_path / 'cache'))
 
 
 @pytest.fixture(scope='module')
@@ -202,3 +213,132 @@ def test_counts_are_told_apart(pairs: Any, kind: str, truncated: tuple[int, ...]
 
 def test_a_known_window_decides_where_one_row_alone_cannot() -> None:
     assert compare_counts([TokenCount(0, 5_812, 4_090), TokenCount(1, 9_000, 3_000)], window=4_096).truncated == (0, 1)
+
+
+def engine(folder: Path, *, bos: int = 1, window: int | None = None, obeys: bool = True) -> dict[str, Any]:
+    """An inference engine like vLLM. `obeys`: it keeps system messages and takes seeds, stop words and logprobs."""
+    tokenizer = Tokenizer.from_file(str(folder / 'tokenizer.json'))
+    count = iter(range(10**6))
+
+    def answer(body: Mapping[str, Any]) -> dict[str, Any]:
+        messages = [message for message in body['messages'] if obeys or message['role'] != 'system']
+        ids = [0] * (bos - 1) + tokenizer.encode(as_chatml(messages), add_special_tokens=False).ids
+        text = f'{body["seed"] if obeys and "seed" in body else next(count)} one two three four five six seven'
+        for stop in body.get('stop', ()) if obeys else ():
+            text = text.partition(stop)[0]
+        choice = {'message': {'role': 'assistant', 'content': text}, 'finish_reason': 'stop', 'index': 0}
+        if obeys and body.get('logprobs'):
+            choice['logprobs'] = {'content': [{'token': text, 'logprob': -0.5}]}
+        usage = {'prompt_tokens': min(len(ids), window or len(ids)), 'completion_tokens': 1}
+        shown = {'prompt_token_ids': ids} if body.get('return_token_ids') else {}
+        return {'choices': [choice], 'usage': usage, 'model': 'toy', 'system_fingerprint': 'vllm-9', **shown}
+
+    card = {'owned_by': 'vllm', 'root': str(folder)}
+    return {'answer': answer, 'card': card, 'pages': {'/version': lambda _body: {'version': '9.1'}}}
+
+
+def read_facts(out: Path) -> dict[str, Any]:
+    with RunReader(out) as reader:
+        return dict(reader.manifest()['servers']['toy'])
+
+
+def test_an_engine_of_ones_own_is_recognised_and_probed_once_for_its_address(folder: Path, tmp_path: Path) -> None:
+    with serve(**engine(folder)) as server:
+        card = run(server, None, [1, 2], tmp_path / 'run')
+        sent = len(server.calls)
+        run(server, None, [1, 2], tmp_path / 'again')
+        again = len(server.calls) - sent
+    facts = read_facts(tmp_path / 'run')
+    assert (facts['engine'], facts['version'], facts['bos'], facts['probes']) == ('vLLM', '9.1', 1, sent - 3)
+    assert all(facts[name] for name in ('keeps_system', 'logprobs', 'seed', 'stop'))
+    assert again == 3  # two rows, and the ids of the first
+    assert card.receipt is not None
+    assert card.receipt.checked == 2  # by the tokenizer where the engine has its files
+
+
+def test_probes_show_what_an_engine_ignores_and_the_window_it_hides(folder: Path, tmp_path: Path) -> None:
+    with serve(**engine(folder, obeys=False, window=500)) as server:
+        card = run(server, folder, [1, 2, 3, 400], tmp_path / 'run')
+    facts = read_facts(tmp_path / 'run')
+    assert {'keeps_system', 'logprobs', 'stop', 'seed'}.isdisjoint(facts)  # all false
+    assert (facts['window'], facts['truncates']) == (500, True)
+    assert card.outcomes == {'ok': 3, 'too_long': 1}
+
+
+def test_the_first_token_that_differs_is_named_with_its_origin(folder: Path, tmp_path: Path) -> None:
+    with serve(**engine(folder, bos=2)) as server:
+        card = run(server, None, [1, 2], tmp_path / 'run')
+    assert read_facts(tmp_path / 'run')['bos'] == 2
+    warnings = ' '.join(card.warnings())
+    assert (
+        "token 1 of the first prompt should be '<|im_start|>' (2) of chat template, the server has '<s>' (0)"
+        in warnings
+    )
+    assert 'the server adds a second BOS token' in warnings
+
+
+@pytest.mark.parametrize(('probe', 'card', 'probes'), [(False, 'vllm', 0), (None, 'acme', 0), (True, 'acme', 8)])
+def test_servers_that_do_not_say_what_they_are_are_probed_only_if_asked(
+    probe: bool | None, card: str, probes: int, folder: Path, tmp_path: Path
+) -> None:
+    options = engine(folder) | {'card': {'owned_by': card, 'max_model_len': 9000}}
+    with serve(**options) as server:
+        written = config(server, folder, [1])
+        plan = run_config(written, out=tmp_path / 'run', probe=probe, dry_run=True).plan
+        assert server.calls == []
+        summary = run_config(written, out=tmp_path / 'run', probe=probe)
+        assert (len(server.calls) - 1, summary.plan.probes) == (probes, probes)
+    assert plan.probes >= probes
+
+
+def test_vllm_scores_prompts_without_being_told_how(tmp_path: Path) -> None:
+    template = {'yes': '{q} yes', 'no': '{q} no'}
+    dataset = {
+        'abbr': 'qa',
+        'test': [{'q': 'Is it?', 'a': 'yes'}],
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {
+            'prompt_template': {'type': 'PromptTemplate', 'template': template},
+            'inferencer': {'type': 'PPLInferencer'},
+        },
+        'eval_cfg': {'evaluator': 'AccEvaluator'},
+    }
+    with serve(card={'owned_by': 'vllm'}) as server:
+        model = {'abbr': 'toy', 'type': 'VLLMCustomAPI', 'model': 'toy', 'url': server.url}
+        assert run_config({'models': [model], 'datasets': [dataset]}, out=tmp_path, probe=False).outcomes == {'ok': 1}
+
+
+def test_a_model_behind_a_url_is_called_what_the_server_calls_it() -> None:
+    with serve(models=('org/tiny-1b',)) as server:
+        entry = resolve_model(f'{server.url}/v1')
+        assert (entry['abbr'], entry['path']) == ('tiny-1b', 'org/tiny-1b')
+    assert resolve_model('http://127.0.0.1:9/v1')['abbr'] == '127.0.0.1'
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('facts', 'messages'),
+    [
+        ({'window': 4096}, ['max_seq_len is 8,192, but the server reads 4,096 tokens.']),
+        ({'window': 8192, 'bos': 1, 'keeps_system': True}, []),
+        ({'keeps_system': False}, ['the server drops system messages, as a probe showed.']),
+        ({'bos': 2}, ['the server puts 2 BOS tokens before a prompt, as a probe showed.']),
+    ],
+)
+def test_the_linter_knows_what_a_server_showed_and_does_not_connect(facts: Any, messages: list[str]) -> None:
+    with TemporaryDirectory() as cache, pytest.MonkeyPatch.context() as patch:
+        patch.setenv('ROLECALL_CACHE', cache)
+        remember_facts('http://gpu-7/v1', 'toy', ServerFacts('vLLM', **facts))
+        findings = lint_config(config(Server(str, url='http://gpu-7'), None, [1], max_seq_len=8192))
+    assert [finding.message for finding in findings if finding.rule == 'server-limits'] == messages
+
+
+def test_doctor_explains_the_receipts_of_a_run(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve(counting(folder, window=200)) as server:
+        run(server, folder, LENGTHS, tmp_path / 'run')
+    assert main(['doctor', str(tmp_path / 'run')]) == 0
+    said = ' '.join(capsys.readouterr().out.split())
+    assert 'receipts: 8 rows compared' in said
+    assert 'qa × toy: the server silently cut 2 rows to 200 tokens' in said

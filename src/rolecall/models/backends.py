@@ -31,6 +31,11 @@ EXPERIMENTAL = (
 )
 
 
+def speaks_openai(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry names a model behind an OpenAI-compatible server."""
+    return MODELS.declared(MODELS.builtin_name(entry.get('type')) or '') == 'rolecall.models.openai.model:build'
+
+
 def is_experimental(entry: Mapping[str, Any]) -> bool:
     """Whether an entry names a backend that is untested on its target hardware."""
     return MODELS.declared(MODELS.builtin_name(entry.get('type')) or '') == 'rolecall.models.vllm:build'

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 
+from rolecall.models.http.address import read_address
 from rolecall.models.services import SOURCES, ChatSource
 from rolecall.strings import count_noun
 
@@ -61,6 +62,19 @@ def check_service(service: ChatSource, *, timeout: float = 5.0) -> EndpointCheck
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, 'reason', None) or error
         return EndpointCheck(service.name, url, False, f'not reachable: {reason}')
+
+
+def name_served_model(url: str, *, timeout: float = 3.0) -> str | None:
+    """What the server at a URL calls its only model; None if it offers several, or cannot be asked."""
+    try:
+        address = read_address(url, endpoints=('chat/completions', 'completions', 'models', 'responses'))
+        request = urllib.request.Request(address.endpoint('models'), headers={'User-Agent': 'rolecall'})
+        opener = urllib.request.build_opener(_NoRedirects, *([urllib.request.ProxyHandler({})] * address.is_own))
+        with opener.open(request, timeout=timeout) as answer:
+            [card] = json.loads(answer.read(_MOST_BYTES))['data']
+            return card['id'] if isinstance(card['id'], str) else None
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
+        return None
 
 
 def _describe_status(error: urllib.error.HTTPError) -> str:

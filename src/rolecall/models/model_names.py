@@ -9,7 +9,7 @@
 | `http://localhost:8000/v1` | an OpenAI-compatible server |
 | `module:function`, `file.py:function` | a Python function |
 
-Nothing is imported, read or connected to here: a name is only understood.
+Nothing is imported or read here: a name is only understood. A server is asked what it calls its model.
 """
 
 from __future__ import annotations
@@ -133,7 +133,11 @@ def _at_url(name: str, model_name: str | None, where: str) -> Entry | None:
         (source for source in SOURCES.values() if source.base_url and urlsplit(source.base_url).hostname == host), None
     )
     entry = {'openai_api_base': name, **_key(service if service is not None and service.keys else None)}
-    if model_name is None:  # the backend asks the server, which works where it offers one model
+    if model_name is None and (service is None or not service.keys):
+        from rolecall.models.endpoint_check import name_served_model
+
+        model_name = name_served_model(name)
+    if model_name is None:  # the backend asks again, and says which models the server offers
         return {'abbr': host, 'type': 'VLLMCustomAPIChat', **entry}
     return {'abbr': _last(model_name), 'type': 'OpenAI', 'path': model_name, **entry}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rolecall._version import __version__
@@ -59,7 +60,16 @@ def describe_run(prepared: Prepared) -> dict[str, Any]:
         'platform': platform.platform(),
         'models': {name: hide_secrets(dict(model.identity)) for name, model in prepared.models.items()},
         'pairs': pairs,
+        **({'servers': servers} if (servers := _describe_servers(prepared)) else {}),
         **({'overrides': hide_secrets(dict(overrides))} if overrides else {}),
+    }
+
+
+def _describe_servers(prepared: Prepared) -> dict[str, Any]:
+    """What is known of the servers of models, by the models' names."""
+    facts = {name: getattr(model, 'facts', None) for name, model in prepared.models.items()}
+    return {
+        name: {key: fact for key, fact in asdict(server).items() if fact} for name, server in facts.items() if server
     }
 
 
@@ -67,7 +77,16 @@ def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
     """What a person should know who starts a run again: other rows than before, or a new model beside old ones."""
     entries = before.get('pairs')
     pairs = [pair for pair in entries if isinstance(pair, dict)] if isinstance(entries, list) else []
-    return [*_describe_changed_rows(pairs, now['pairs']), *_describe_other_models(pairs, now['pairs'])]
+    servers = [
+        f'{name}: the server has changed since this run began, from {_name_server(was)} to {_name_server(facts)}.'
+        for name, facts in now.get('servers', {}).items()
+        if isinstance(was := (before.get('servers') or {}).get(name), dict) and _name_server(was) != _name_server(facts)
+    ]
+    return [*_describe_changed_rows(pairs, now['pairs']), *_describe_other_models(pairs, now['pairs']), *servers]
+
+
+def _name_server(facts: Mapping[str, Any]) -> str:
+    return ' '.join(str(facts[key]) for key in ('engine', 'version', 'model', 'quantization', 'window') if key in facts)
 
 
 def _describe_changed_rows(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:

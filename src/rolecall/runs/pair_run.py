@@ -48,6 +48,8 @@ class PairRun:
     """Whether all its rows have been asked about."""
     pending: int = 0
     """Rows that wait for a batch."""
+    prompt_difference: str = ''
+    """How the server's token ids of the first prompt differ from those expected; empty if they are the same."""
 
     @property
     def dataset(self) -> str:

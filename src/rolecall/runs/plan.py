@@ -40,7 +40,7 @@ def plan_run(config: Experiment | SourceLike, options: RunOptions | None = None,
 
     `out` names the run directory whose replies are known, `rerun` outcomes whose rows are asked again.
     """
-    return make_plan(prepare(config, replace(options or RunOptions(), **changes)))
+    return make_plan(prepare(config, replace(options or RunOptions(), dry_run=True, **changes)))
 
 
 def refuse_unready(prepared: Prepared) -> None:

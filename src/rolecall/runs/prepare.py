@@ -38,6 +38,7 @@ from rolecall.runs.pair_checks import (
 from rolecall.runs.pair_run import ModelContext, PairRun, Prepared
 from rolecall.runs.row_draw import RowDraw, pool_by_groups
 from rolecall.runs.run_options import RunOptions
+from rolecall.runs.server_checks import look_up_servers
 from rolecall.runs.stopping import Goal
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.groups import read_groups
@@ -61,6 +62,8 @@ def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) 
         problems.append(Problem('models', 'the config has no models.', 'Add models=[dict(…)].'))
     experiment = experiment.select(dataset=options.dataset, model=options.model)
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in experiment.models}
+    scores = any(not task.inferencer.name.endswith('GenInferencer') for task in experiment.tasks)
+    look_up_servers(filter(None, models.values()), options, scores=scores)
     problems += [problem.inside(task.where) for task in experiment.tasks for problem in check_repeats(task.entry)]
     opened = {task.abbr: _open(experiment, task, problems) for task in experiment.tasks}
     pairs: list[PairRun] = []

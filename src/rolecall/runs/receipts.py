@@ -55,6 +55,8 @@ def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
     if cut and comparison is None:
         ceiling = next(iter(cut.values())).reported
         findings += describe_counts(CountComparison(len(entries), 'same', 0, ceiling, tuple(cut)), '')
+    if pair.prompt_difference:
+        findings.append(pair.prompt_difference)
     if len(served) > 1:
         parts = [f'{who} ({count_noun(rows, "row")} from row {first})' for who, rows, first in served[:_NAMED]]
         findings.append(f'answered by {len(served)} configurations: {", ".join(parts)}. Their answers are mixed here.')
@@ -99,7 +101,7 @@ def _mark_truncated(pair: PairRun, store: Store, cut: dict[int, TokenCount], mar
     for row in sorted(marked - set(cut)):
         if (result := store.result(*names, row)) is not None:
             changed.append(replace(result, outcome='ok', reason='', **unmarked))
-    for preview in _read_previews(pair, sorted(set(cut) - marked)):
+    for preview in read_previews(pair, sorted(set(cut) - marked)):
         if (result := store.result(*names, preview.row)) is not None:
             reason = _describe_loss(pair, preview, cut[preview.row])
             changed.append(replace(result, outcome='truncated_by_server', reason=reason, **unmarked))
@@ -107,7 +109,7 @@ def _mark_truncated(pair: PairRun, store: Store, cut: dict[int, TokenCount], mar
         store.update_rows(changed)
 
 
-def _read_previews(pair: PairRun, rows: Sequence[int]) -> Iterable[Preview]:
+def read_previews(pair: PairRun, rows: Sequence[int]) -> Iterable[Preview]:
     """The first request of rows, with its origins."""
     for number, row, picked in pair.pair.rows(strict=False, only=rows) if rows else ():
         try:
@@ -117,7 +119,7 @@ def _read_previews(pair: PairRun, rows: Sequence[int]) -> Iterable[Preview]:
 
 
 def _read_requests(pair: PairRun, rows: Sequence[int]) -> Iterable[tuple[int, Request]]:
-    return ((preview.row, preview.request) for preview in _read_previews(pair, rows) if preview.request is not None)
+    return ((preview.row, preview.request) for preview in read_previews(pair, rows) if preview.request is not None)
 
 
 def _describe_loss(pair: PairRun, preview: Preview, count: TokenCount) -> str:

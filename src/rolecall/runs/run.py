@@ -38,6 +38,7 @@ from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.run_scorer import RunScorer, ScoredPair
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.run_times import RunTimes
+from rolecall.runs.server_checks import count_probes, probe_servers
 from rolecall.runs.signals import stop_on_signal
 from rolecall.runs.stopping import Goal, Watch, list_rounds
 from rolecall.runs.store.writer import Store, open_store
@@ -72,14 +73,15 @@ def run_config(
     options = replace(options or RunOptions(force=True), **changes)
     listener = progress or NullListener()
     prepared = prepare(config, options)
+    probes = count_probes(prepared) if options.dry_run else probe_servers(prepared, listener)
     findings = _check(prepared, listener)
     if options.dry_run:
-        plan = make_plan(prepared)
+        plan = replace(make_plan(prepared), probes=probes)
         listener.on_plan(plan, [finding for finding in findings if finding.severity == 'error'])
         listener.on_end()
         return RunSummary.of(prepared, plan, findings, dry=True)
     with open_store(_directory(options), tell=listener.on_message) as store:
-        plan = make_plan(prepared, seconds=_PLANNING_SECONDS)
+        plan = replace(make_plan(prepared, seconds=_PLANNING_SECONDS), probes=probes)
         listener.on_plan(plan, [finding for finding in findings if finding.severity == 'error'])
         manifest = describe_run(prepared)
         refuse_other_rows(before := read_pairs(store.directory), manifest['pairs'])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,6 +125,14 @@ class RunOptions:
     batch: bool = field(
         default=False,
         metadata=on_command_line('submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit'),
+    )
+    probe: bool | None = field(
+        default=None,
+        metadata=on_command_line(
+            'ask servers what they do with prompts, by a few tiny requests: paid ones too, or none (default: inference '
+            'engines of your own)',
+            action=BooleanOptionalAction,
+        ),
     )
     lint: bool = True
     data: Mapping[str, Any] | None = None

@@ -58,6 +58,8 @@ class RunPlan:
     """
 
     pairs: tuple[PlannedPair, ...]
+    probes: int = 0
+    """Tiny requests that show what servers do with prompts, at most; they are sent before the others."""
 
     @property
     def requests(self) -> int:
@@ -86,13 +88,14 @@ class RunPlan:
         about = '' if self.exact else '~'
         judging = sum(pair.to_judge for pair in self.pairs)
         more = f', and up to {judging:,} to judges' if judging else ''
+        probes = f', and {count_noun(self.probes, "probe")}' if self.probes else ''
         some = (
             ' for those whose price is known' if any(line.remote and line.price is None for line in self.pairs) else ''
         )
         without = ' without the judges' if judging else ''
         batch = ' at the batch price' if any(pair.batch for pair in self.pairs) else ''
         price = '' if self.price is None else f', at most {self.price:.2f}{batch}{some}{without}'
-        yield f'{about}{count_noun(self.requests, "request")} to send{more}{price}'
+        yield f'{about}{count_noun(self.requests, "request")} to send{more}{probes}{price}'
 
     def __str__(self) -> str:
         return '\n'.join(self.lines())

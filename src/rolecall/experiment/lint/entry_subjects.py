@@ -89,6 +89,8 @@ def describe_model(model_entry: ModelEntry, model_entries: Sequence[ModelEntry])
         chat_template=model_entry.renderer.template if isinstance(model_entry.renderer, ChatRenderer) else None,
         tokenizer=tokenizer,
         tokenizer_missing=missing,
+        server=model_entry.server,
+        max_seq_len=model_entry.entry.get('max_seq_len'),
     )
 
 

@@ -21,8 +21,8 @@ from rolecall.core.render.spans import Request, Span, join_spans, texts_of
 from rolecall.errors import Problem
 
 if TYPE_CHECKING:
-    from rolecall.models.tokenizers.tokenizer import Tokenizer
-
+    from rolecall.models.http.server_facts import ServerFacts
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 _CONTROL = re.compile(
     r'<[|｜][^<>|｜\s]+[|｜]>'  # <|im_end|>
@@ -88,6 +88,10 @@ class Subject:
     """Whether a control token in a value is carried as the characters it is."""
     tokenizer_missing: str = ''
     """Why there is no tokenizer."""
+    server: ServerFacts | None = None
+    """What was found out about the model's server when it was last asked."""
+    max_seq_len: int | None = None
+    """As the model's entry states it."""
     max_out_len: int | None = None
     sampling_problems: tuple[Problem, ...] = ()
     """Sampling parameters that cannot be used, or are misspelt."""

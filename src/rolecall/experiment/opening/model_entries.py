@@ -26,8 +26,10 @@ from rolecall.models.backends import (
     build_model,
     is_experimental,
     model_kind,
+    speaks_openai,
     with_default_path,
 )
+from rolecall.models.http.server_facts import ServerFacts
 from rolecall.models.protocol import Model, ModelError
 from rolecall.models.pull import PACKAGED, cached_path, model_path
 from rolecall.models.token_counter import TokenCounter
@@ -84,18 +86,28 @@ class ModelEntry:
         """The model itself, without weights or connections until it is asked. Raises what is wrong with the entry."""
         return build_model(self.entry, name=self.abbr)
 
-    @cached_property
+    @property
     def max_seq_len(self) -> int | None:
-        """The context limit in tokens, where it is known: stated in the entry, or found in the model's files."""
+        """The context limit in tokens, where it is known: stated in the entry, in the model's files, by the server."""
         stated, path = self.entry.get('max_seq_len'), self.entry.get('path')
-        if isinstance(path, str) and (
+        has_files = isinstance(path, str) and (
             path in PACKAGED or cached_path(path) is not None or model_folder(path) is not None
-        ):
+        )
+        if has_files or speaks_openai(self.entry):
             try:
                 return self.model.max_seq_len
             except _NOT_BUILT:
                 pass
         return stated if is_whole(stated, least=1) else None
+
+    @property
+    def server(self) -> ServerFacts | None:
+        """What was found out about the model's server when it was last asked; nothing is asked here."""
+        try:
+            facts: ServerFacts | None = getattr(self.model, 'facts', None) if speaks_openai(self.entry) else None
+        except _NOT_BUILT:
+            return None
+        return facts
 
     def count(self, request: Request) -> int | None:
         """The number of input tokens, by the model's own tokenizer and chat template; None if it is not at hand."""

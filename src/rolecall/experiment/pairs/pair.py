@@ -169,6 +169,10 @@ class Pair:
             truncate=truncate if truncate in get_args(CutSide) else None,
         )
 
+    def refit(self) -> None:
+        """Find the budget anew: the model's server has been asked for its window."""
+        self.__dict__.pop('budget', None)
+
     def rows(
         self, limit: int | None = None, *, strict: bool = True, only: Sequence[int] | None = None
     ) -> Iterator[tuple[int, Row, Picked]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
 _VERSION = re.compile(r'v\d+(?:(?:alpha|beta)\d*)?')
+_VERSION_PART = re.compile(rf'/{_VERSION.pattern}$')
 _AZURE = re.compile(r'.*\.(?:openai|services\.ai|cognitiveservices)\.azure\.com', re.IGNORECASE)
 _LOOPBACK = re.compile(r'localhost|127(?:\.\d+){3}|::1|0\.0\.0\.0', re.IGNORECASE)
 
@@ -20,8 +22,9 @@ class Address:
     credentials: tuple[str, str] | None = field(default=None, repr=False)
 
     def endpoint(self, name: str) -> str:
-        """The URL of one endpoint."""
-        return f'{self.root}/{name}?{self.query}' if self.query else f'{self.root}/{name}'
+        """The URL of one endpoint; with a slash before it, one that is not under the version (`/v1`)."""
+        root = _VERSION_PART.sub('', self.root) if name.startswith('/') else f'{self.root}/'
+        return f'{root}{name}?{self.query}' if self.query else f'{root}{name}'
 
     @property
     def host(self) -> str:
@@ -37,6 +40,14 @@ class Address:
     def is_loopback(self) -> bool:
         """Whether the server is on this machine."""
         return _LOOPBACK.fullmatch(self.host) is not None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the server is on this machine or a private network, so that requests cost nothing."""
+        try:
+            return self.is_loopback or ipaddress.ip_address(self.host).is_private
+        except ValueError:
+            return '.' not in self.host
 
 
 def read_address(url: str, *, endpoints: tuple[str, ...]) -> Address:

@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,6 +17,7 @@ from rolecall.models.http.connection import MALFORMED, Collector, HttpClient, Te
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
+from rolecall.models.http.server_facts import ServerFacts, recall_facts
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage, is_messages
 from rolecall.models.reply_redaction import redact_reply
 from rolecall.models.token_counter import TokenCounter
@@ -151,7 +153,6 @@ class ServedModel(ABC, Generic[S]):
     ) -> None:
         self.name = name
         self.capabilities = settings.capabilities
-        self.max_seq_len = settings.max_seq_len
         self._settings = settings
         self._client = client
         self.counter = counter
@@ -162,6 +163,27 @@ class ServedModel(ABC, Generic[S]):
         self._media = MediaReader(limit=settings.max_media_bytes)
         self.batches = batches(client, endpoint, self._read_batched)
         """The server's batch endpoints, for requests as `write_batched` gives them."""
+
+    @cached_property
+    def facts(self) -> ServerFacts | None:
+        """What is known of the server: what it said to this process, or was remembered for its address."""
+        return recall_facts(self._client.address.root, self.served_name)
+
+    @property
+    def served_name(self) -> str:
+        """The server's name for the model; empty for its only one."""
+        return str(self._settings.body(Sampling()).get('model', ''))
+
+    @property
+    def max_seq_len(self) -> int | None:
+        """The context limit in tokens: the shorter of those that the entry and the server state."""
+        limits = (self._settings.max_seq_len, self.facts.window if self.facts else None)
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the server is on this machine or a private network."""
+        return self._client.address.is_own
 
     @property
     def rate_limits(self) -> Mapping[Unit, RateLimit]:

@@ -6,8 +6,10 @@ OpenCompass and AISBench entries work unchanged; docs/models.md lists every opti
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,8 +28,10 @@ from rolecall.models.http.body import parse_json
 from rolecall.models.http.connection import MALFORMED, HttpClient, encode_body, run_together
 from rolecall.models.http.failures import status_error
 from rolecall.models.http.served_model import ServedModel, Streaming
+from rolecall.models.http.server_facts import ServerFacts, look_up, remember_facts, without_probes
 from rolecall.models.openai.entry import OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
+from rolecall.models.openai.probes import probe_server
 from rolecall.models.openai.responses import (
     StreamedResponse,
     read_reasoning_delta,
@@ -58,6 +62,8 @@ _ENDED = frozenset(('completed', 'failed', 'expired', 'cancelled'))
 _OUTCOMES = {'batch_expired': 'expired', 'batch_cancelled': 'cancelled'}
 _TOKEN = 'rolecall'
 """The name under which a batch carries the run's token."""
+_SCORING = {'vLLM': 'prompt_logprobs', 'SGLang': 'echo'}
+"""How engines give the log-probabilities of a prompt."""
 _STREAMING = Streaming(StreamedAnswer, read_delta, read_thinking_delta)
 _STREAMED_RESPONSES = Streaming(StreamedResponse, read_response_delta, read_reasoning_delta)
 
@@ -92,6 +98,48 @@ class OpenAIModel(ServedModel[OpenAISettings]):
             batches=OpenAIBatches,
         )
         self._served: asyncio.Task[str] | None = None
+
+    async def look_up(self) -> None:
+        """Learn what the server says about itself. Probes of the same server are remembered."""
+        fresh, before = await look_up(self._client, self.served_name), self.facts
+        if fresh is None or fresh == without_probes(before):
+            fresh = before
+        if fresh is not None:
+            self._learn(fresh)
+
+    async def probe(self) -> int:
+        """Learn what small requests show; how many were sent for it."""
+        facts = await probe_server(self, self.facts or ServerFacts(model=self.served_name))
+        self._learn(facts)
+        return facts.probes
+
+    def _learn(self, facts: ServerFacts) -> None:
+        if facts.engine or facts.window or facts.probes:
+            remember_facts(self._client.address.root, self.served_name, facts)
+        self.facts = facts
+        if self.counter.tokenizer is None and facts.files and os.path.exists(facts.files):
+            self.counter = TokenCounter({'path': facts.files})
+        score = _SCORING.get(facts.engine) if self._settings.score is None and not self._settings.responses else None
+        if score is not None and not (score == 'echo' and self._settings.chat):
+            self.capabilities = replace(self.capabilities, score=True)
+            self._settings = replace(self._settings, score=score, capabilities=self.capabilities)
+
+    async def read_prompt_ids(self, request: Request) -> list[int] | None:
+        """The token ids that the server makes of a request; None where it does not tell."""
+        engine = self.facts.engine if self.facts else ''
+        body = await self._build_body(request, self._settings.body(Sampling(max_out_len=1)))
+        if engine == 'vLLM':
+            answer = await self._client.post(self._endpoint, {**body, 'return_token_ids': True})
+            ids = answer.get('prompt_token_ids') or answer['choices'][0].get('prompt_token_ids')
+        elif engine == 'llama.cpp':
+            text = body.get('prompt')
+            if text is None:
+                text = (await self._client.post('/apply-template', {'messages': body['messages']}))['prompt']
+            tokenized = {'content': text, 'add_special': True, 'parse_special': True}
+            ids = (await self._client.post('/tokenize', tokenized))['tokens']
+        else:
+            return None
+        return [int(number) for number in ids] if isinstance(ids, list) else None
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
         """The log-probabilities of each request's own tokens."""
@@ -162,6 +210,8 @@ class OpenAIModel(ServedModel[OpenAISettings]):
 
     async def _served_model(self) -> str:
         """The only model the server offers, for entries that do not name one."""
+        if self.facts is not None and self.facts.model:
+            return self.facts.model
         if self._served is None or (self._served.done() and self._served.exception() is not None):
             self._served = asyncio.ensure_future(self._fetch_model_name())
         return await asyncio.shield(self._served)

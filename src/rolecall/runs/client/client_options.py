@@ -7,13 +7,12 @@ address each model is one, because vendors limit requests by model. An entry's o
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from rolecall.checking import OptionReader, is_number, is_whole
 from rolecall.errors import ConfigError, Problem
+from rolecall.models.http.address import Address
 from rolecall.models.prices import read_price
 from rolecall.models.protocol import Model
 from rolecall.runs.client.limiter import Limiter, Limits
@@ -151,14 +150,4 @@ def _find_endpoint(model: Model) -> str | None:
     server = identity.get('server')
     if not isinstance(server, str) or model.batch > 1:
         return None
-    host = urlsplit(server).hostname or ''
-    return server if _is_own(host) else f'{server} {identity.get("model")}'
-
-
-def _is_own(host: str) -> bool:
-    if host == 'localhost':
-        return True
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:
-        return '.' not in host
+    return server if Address(server).is_own else f'{server} {identity.get("model")}'

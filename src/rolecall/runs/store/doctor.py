@@ -50,6 +50,15 @@ def check_run(directory: str | Path) -> Checkup:
         return _check(reader, problems)
 
 
+def describe_receipts(directory: str | Path) -> list[str]:
+    """What the servers of a run did with its requests, by their own reports."""
+    with RunReader(directory) as reader:
+        receipts = [(card, card.receipt) for card in reader.scorecards() if card.receipt]
+    lines = [f'{card.dataset} × {card.model}: {finding}' for card, receipt in receipts for finding in receipt.findings]
+    checked = sum(receipt.checked for _, receipt in receipts)
+    return [f'receipts: {count_noun(checked, "row")} compared', *dict.fromkeys(lines)] if receipts else []
+
+
 def repair_run(directory: str | Path, target: str | Path) -> Checkup:
     """Save what is whole into a new run directory. Running the config there asks for what is missing.
 

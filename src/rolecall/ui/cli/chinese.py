@@ -245,6 +245,8 @@ _RUN = {
     'resend rows with these outcomes: failed, too_long, truncated_by_server, filtered, thinking_exhausted, unparsed': (
         '重新发送具有这些结果的数据行：failed、too_long、truncated_by_server、filtered、thinking_exhausted、unparsed'
     ),
+    'ask servers what they do with prompts, by a few tiny requests: paid ones too, or none (default: inference '
+    'engines of your own)': '用几个极小的请求查明服务器如何处理提示词：包括付费服务，或都不查（默认：自己的推理引擎）',
     'run what can run; report at the end what could not, and exit with 1': (
         '能运行的先运行；最后报告不能运行的，退出码为 1'
     ),

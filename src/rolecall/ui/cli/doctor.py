@@ -30,14 +30,14 @@ def add_doctor(commands: Any) -> None:
 
 def _run_doctor(arguments: argparse.Namespace) -> int:
     from rolecall.runs.batches.ledger_reader import describe_waiting
-    from rolecall.runs.store.doctor import check_run, repair_run
+    from rolecall.runs.store.doctor import check_run, describe_receipts, repair_run
     from rolecall.strings import printable, wrap_for
 
     directory, target = arguments.directory, arguments.repair
     if directory is None:
         return fail('--repair needs a RUN.') if target else _check_machine(arguments)
     checkup = repair_run(directory, target) if target else check_run(directory)
-    for line in (*checkup.lines(), *describe_waiting(directory)):
+    for line in (*checkup.lines(), *describe_receipts(directory), *describe_waiting(directory)):
         print(wrap_for(sys.stdout, printable(line)))
     if target:
         print(printable(f'Saved in {target}. Run the config there to ask for what is missing.'))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from rolecall.checking import is_whole
 from rolecall.core.render.arrange import Note
 from rolecall.experiment.lint.finding import Violation, excerpt
 from rolecall.experiment.lint.subject import CheckedRow, Subject
@@ -42,6 +43,22 @@ def missing_length(subject: Subject) -> Iterator[Violation]:
     """Generation without a limit."""
     if subject.asks in ('gen', 'wordings', 'dialogue') and subject.max_out_len is None:
         yield Violation('neither the inferencer nor the model says how long a reply may be.')
+
+
+def limiting_servers(subject: Subject) -> Iterator[Violation]:
+    """Servers that change prompts, or read less of them than the entry says, as they showed when they were asked."""
+    server = subject.server
+    if server is None:
+        return
+    if server.window and is_whole(subject.max_seq_len, least=server.window + 1):
+        yield Violation(f'max_seq_len is {subject.max_seq_len:,}, but the server reads {server.window:,} tokens.')
+    for is_so, what in (
+        (server.keeps_system is False, 'the server drops system messages'),
+        (server.truncates, 'the server cuts prompts that are longer than its window and answers all the same'),
+        ((server.bos or 0) > 1, f'the server puts {server.bos} BOS tokens before a prompt'),
+    ):
+        if is_so:
+            yield Violation(f'{what}, as a probe showed.')
 
 
 def alike_samples(subject: Subject) -> Iterator[Violation]:

@@ -1,0 +1,180 @@
+"""What a server says about itself: which engine it is, the name, window and files of its model.
+
+Inference engines that people run themselves answer this for nothing. What was found out is remembered for the address,
+so that a linter that never connects knows it, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rolecall.checking import is_number, is_whole
+from rolecall.models.http.connection import HttpClient
+from rolecall.models.protocol import ModelError
+from rolecall.models.pull import cache_directory
+
+_ENGINES = {'vllm': 'vLLM', 'sglang': 'SGLang', 'llamacpp': 'llama.cpp', 'library': 'Ollama'}
+"""Engines by what their list of models gives as the owner."""
+_SECONDS = 5.0
+_MOST_REMEMBERED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What is known of a model's server. The second half is found by probes; None: not probed, or not decided."""
+
+    engine: str = ''
+    """Empty where the server does not say."""
+    version: str = ''
+    model: str = ''
+    """What the server calls the model."""
+    files: str = ''
+    """Where the server has the model's files."""
+    window: int | None = None
+    """The context limit in tokens."""
+    quantization: str = ''
+    temperature: float | None = None
+    """The temperature of requests that state none."""
+    keeps_system: bool | None = None
+    bos: int | None = None
+    """How many BOS tokens a prompt begins with."""
+    truncates: bool | None = None
+    """Whether prompts beyond the window are cut and answered."""
+    logprobs: bool | None = None
+    seed: bool | None = None
+    stop: bool | None = None
+    probes: int = 0
+    """Requests that were sent to find out; 0 if it was not probed."""
+
+    def describe(self) -> str:
+        """The facts in a line.
+
+        >>> ServerFacts('vLLM', '0.32.0', window=512, keeps_system=False, bos=2).describe()
+        'vLLM 0.32.0, window 512 tokens, drops the system message, 2 BOS tokens'
+        """
+        parts = [f'{self.engine} {self.version}'.strip(), self.quantization]
+        parts.append(f'window {self.window:,} tokens' if self.window else '')
+        parts += [phrase for name, phrase in _LACKING.items() if getattr(self, name) is False]
+        parts.append('cuts longer prompts silently' if self.truncates else '')
+        parts.append(f'{self.bos} BOS tokens' if self.bos is not None and self.bos > 1 else '')
+        return ', '.join(filter(None, parts))
+
+
+_LACKING = {
+    'keeps_system': 'drops the system message',
+    'logprobs': 'no log-probabilities',
+    'seed': 'ignores seeds',
+    'stop': 'ignores stop words',
+}
+
+
+def without_probes(facts: ServerFacts | None) -> ServerFacts | None:
+    """What the server itself said."""
+    probed: dict[str, Any] = dict.fromkeys(('keeps_system', 'bos', 'truncates', 'logprobs', 'seed', 'stop'))
+    return facts and replace(facts, probes=0, **probed)
+
+
+async def look_up(client: HttpClient, model: str) -> ServerFacts | None:
+    """What the server says of a model, or of its only one; None if it cannot be reached or says nothing."""
+    try:
+        return await asyncio.wait_for(_look_up(client, model), _SECONDS)
+    except (ModelError, asyncio.TimeoutError):
+        return None
+
+
+async def _look_up(client: HttpClient, model: str) -> ServerFacts | None:
+    listed = _as_mapping(await client.get('models')).get('data')
+    cards = [card for card in listed if isinstance(card, Mapping)] if isinstance(listed, list) else []
+    named = [card for card in cards if card.get('id') == model] or (cards if len(cards) == 1 else [])
+    if not named:
+        return None
+    facts = read_card(named[0])
+    more = await _fetch_more(client, facts)
+    return replace(facts, **{name: value for name, value in more.items() if value})
+
+
+def read_card(card: Mapping[str, Any]) -> ServerFacts:
+    """The facts in an entry of the list of models.
+
+    >>> read_card({'id': 'tiny', 'owned_by': 'vllm', 'root': '/models/tiny', 'max_model_len': 512}).window
+    512
+    """
+    meta = _as_mapping(card.get('meta'))
+    window = card.get('max_model_len') or meta.get('n_ctx')
+    name, root = _as_text(card.get('id')), _as_text(card.get('root'))
+    return ServerFacts(
+        _ENGINES.get(_as_text(card.get('owned_by')), ''),
+        model=name,
+        files=root or name,
+        window=window if is_whole(window, least=1, most=2**31) else None,
+        quantization=_as_text(meta.get('ftype')),
+    )
+
+
+async def _fetch_more(client: HttpClient, facts: ServerFacts) -> dict[str, Any]:
+    """What an engine says at an address of its own."""
+    with suppress(ModelError):
+        if facts.engine == 'vLLM':
+            return {'version': _as_text(_as_mapping(await client.get('/version')).get('version'))}
+        if facts.engine == 'llama.cpp':
+            props = _as_mapping(await client.get('/props'))
+            usual = _as_mapping(props.get('default_generation_settings'))
+            warmth = _as_mapping(usual.get('params')).get('temperature')
+            return {
+                'version': _as_text(props.get('build_info')),
+                'files': _as_text(props.get('model_path')),
+                'window': usual['n_ctx'] if is_whole(usual.get('n_ctx'), least=1) else facts.window,
+                'temperature': round(float(warmth), 4) if is_number(warmth) else None,
+            }
+        if facts.engine == 'Ollama':
+            loaded = _as_mapping(await client.get('/api/ps')).get('models')
+            models = [entry for entry in loaded if isinstance(entry, Mapping)] if isinstance(loaded, list) else []
+            own = next((entry for entry in models if entry.get('name') == facts.model), {})
+            window, level = own.get('context_length'), _as_mapping(own.get('details')).get('quantization_level')
+            return {'window': window if is_whole(window, least=1) else None, 'quantization': _as_text(level)}
+    return {}
+
+
+def _as_mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _as_text(value: Any) -> str:
+    return value[:400] if isinstance(value, str) else ''
+
+
+def _file() -> Path:
+    return cache_directory() / 'servers.json'
+
+
+def recall_facts(address: str, model: str) -> ServerFacts | None:
+    """What was found out before about a model at an address."""
+    try:
+        records = json.loads(_file().read_text('utf-8'))
+        return ServerFacts(**records[f'{address} {model}'])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remember_facts(address: str, model: str, facts: ServerFacts) -> None:
+    """Remember what was found out; where that cannot be written, the next run finds out again."""
+    file = _file()
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            records = dict(json.loads(file.read_text('utf-8')))
+        except (OSError, ValueError, TypeError):
+            records = {}
+        records.pop(key := f'{address} {model}', None)
+        kept_from = max(0, len(records) + 1 - _MOST_REMEMBERED)
+        records = dict([*list(records.items())[kept_from:], (key, asdict(facts))])
+        part = file.with_name(f'.{file.name}.{os.getpid()}')
+        part.write_text(json.dumps(records), encoding='utf-8')
+        os.replace(part, file)
