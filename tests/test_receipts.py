@@ -284,9 +284,9 @@ def test_servers_that_do_not_say_what_they_are_are_probed_only_if_asked(
     options = engine(folder) | {'card': {'owned_by': card, 'max_model_len': 9000}}
     with serve(**options) as server:
         written = config(server, folder, [1])
-        plan = run_config(written, out=tmp_path / 'run', probe=probe, dry_run=True).plan
+        plan = run_config(written, out=tmp_path / 'run', probe_servers=probe, dry_run=True).plan
         assert server.calls == []
-        summary = run_config(written, out=tmp_path / 'run', probe=probe)
+        summary = run_config(written, out=tmp_path / 'run', probe_servers=probe)
         assert (len(server.calls) - 1, summary.plan.probes) == (probes, probes)
     assert plan.probes >= probes
 
@@ -305,7 +305,9 @@ def test_vllm_scores_prompts_without_being_told_how(tmp_path: Path) -> None:
     }
     with serve(card={'owned_by': 'vllm'}) as server:
         model = {'abbr': 'toy', 'type': 'VLLMCustomAPI', 'model': 'toy', 'url': server.url}
-        assert run_config({'models': [model], 'datasets': [dataset]}, out=tmp_path, probe=False).outcomes == {'ok': 1}
+        assert run_config({'models': [model], 'datasets': [dataset]}, out=tmp_path, probe_servers=False).outcomes == {
+            'ok': 1
+        }
 
 
 def test_a_model_behind_a_url_is_called_what_the_server_calls_it() -> None:

@@ -126,7 +126,7 @@ class RunOptions:
         default=False,
         metadata=on_command_line('submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit'),
     )
-    probe: bool | None = field(
+    probe_servers: bool | None = field(
         default=None,
         metadata=on_command_line(
             'ask servers what they do with prompts, by a few tiny requests: paid ones too, or none (default: inference '

@@ -33,8 +33,8 @@ def look_up_servers(models: Iterable[Model], options: RunOptions, *, scores: boo
 
 
 def _is_open(model: Any, options: RunOptions) -> bool:
-    """Whether a server may be asked before the run: one's own unless `probe` is False, others if it is True."""
-    return bool(model.is_own if options.probe is None else options.probe)
+    """Whether a server may be asked before the run: one's own unless `probe_servers` is False, others if it is True."""
+    return bool(model.is_own if options.probe_servers is None else options.probe_servers)
 
 
 def _lacks(model: Any, scores: bool) -> bool:
@@ -58,7 +58,7 @@ def models_to_probe(prepared: Prepared) -> list[Any]:
         for model in models
         if _is_open(model, prepared.options)
         and not (model.facts and model.facts.probes)
-        and (prepared.options.probe or (model.facts and model.facts.engine))
+        and (prepared.options.probe_servers or (model.facts and model.facts.engine))
     ]
 
 
