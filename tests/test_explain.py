@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from explained_cases import CASES, FIRST_NUMBER, ROWS, config, dataset, number_in, reasons, right
-from helpers import template
+from explained_cases import (
+    CASES,
+    FIRST_NUMBER,
+    HOT,
+    ROWS,
+    config,
+    dataset,
+    dialogue,
+    meta,
+    number_in,
+    reasons,
+    right,
+)
+from helpers import system, template
 from rolecall.insight.cause_shares import explain
 from rolecall.insight.explanation import Explanation
+from rolecall.insight.ladder import build_ladders
+from rolecall.models.protocol import Sampling
 from rolecall.runs import run_config
 from rolecall.ui.cli.main import main
 
@@ -49,6 +65,114 @@ def test_a_single_difference_needs_no_model(cause: str, tmp_path: Path) -> None:
     assert list(shares(explanation)) == [cause]
     assert not explanation.unknown
     assert explanation.steps[0].changes, 'the requests are compared by origin'
+
+
+def climb(left: Any, right_side: Any, out: Path, **options: Any) -> Explanation:
+    with ExitStack() as stack:
+        [(ladder, stored)] = build_ladders(left, right_side, stack, out=out, **options)
+        ladder.ask()
+        assert ladder.plan().requests == 0, 'everything is known when it is started again'
+        return ladder.explain(stored)
+
+
+@pytest.mark.parametrize('cause', sorted({*CASES} - {'metric'}))
+def test_the_ladder_gives_the_true_cause_at_least_nine_tenths(cause: str, tmp_path: Path) -> None:
+    left, other = CASES[cause]
+    data = other['datasets'][0]
+    politely = {
+        **data,
+        'infer_cfg': {
+            **data['infer_cfg'],
+            'inferencer': {**HOT, **data['infer_cfg']['inferencer'], 'stopping_criteria': ['\n\n']},
+        },
+    }
+    sides = left, {**other, 'datasets': [politely]}
+    explanation = climb(*run_sides(tmp_path, *sides), tmp_path / 'ladder', configs=sides)
+    assert explanation.difference is not None
+    assert shares(explanation)[cause] / explanation.difference >= 0.9
+    assert sum(step.points for step in explanation.steps) == pytest.approx(explanation.difference, abs=0.1)
+    assert cause in explanation.sentence or cause == 'reader'
+
+
+def needs_both(prompt: str) -> str:
+    return right(prompt, 'Think hard.' in prompt and prompt.startswith('<s>'))
+
+
+def test_what_two_edits_do_only_together_is_shared(tmp_path: Path) -> None:
+    plain = config(dataset(prompt_template=dialogue()), needs_both)
+    both = config(
+        dataset(prompt_template=dialogue(system('Think hard.')), inferencer=HOT), needs_both, meta_template=meta('<s>')
+    )
+    explanation = climb(plain, both, tmp_path / 'ladder')
+    assert (explanation.left_value, explanation.right_value) == (20.0, 100.0)
+    assert shares(explanation) == {'system text': 40.0, 'BOS': 40.0, 'sampling': 0.0}
+    assert not explanation.unknown
+
+
+def test_what_is_left_of_a_moody_model_is_noise(tmp_path: Path) -> None:
+    chance = random.Random(1)
+
+    def moody(prompt: str) -> str:
+        return right(prompt, chance.random() < 0.5)
+
+    greeted = dataset(inferencer=HOT, prompt_template=dialogue(system('Hi.')))
+    noisy = climb(config(dataset(), moody), config(greeted, moody, meta_template=meta('<s>')), tmp_path / 'noise')
+    assert noisy.steps[-1].cause == 'noise'
+    assert all(step.low is not None and step.low < 0 < (step.high or 0) for step in noisy.steps)
+
+
+def test_three_ways_to_the_same_end_are_an_interaction(tmp_path: Path) -> None:
+    def any_of_them(prompt: str, sampling: Sampling) -> str:
+        return right(prompt, 'Think hard.' in prompt or prompt.startswith('<s>') or bool(sampling.temperature))
+
+    plain = config(dataset(prompt_template=dialogue()), any_of_them)
+    all_three = config(
+        dataset(prompt_template=dialogue(system('Think hard.')), inferencer=HOT), any_of_them, meta_template=meta('<s>')
+    )
+    steps = {step.cause: step for step in climb(plain, all_three, tmp_path / 'ladder').steps}
+    assert round(steps['interaction'].points) == -40
+    assert steps['interaction'].high is not None
+    assert steps['interaction'].high < 0
+
+
+def test_a_ladder_of_many_rows_asks_as_many_as_the_paired_test_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [
+        {**row, 'number': n, 'question': f'What is {n} plus {n}?', 'answer': str(2 * n)}
+        for n, row in enumerate(ROWS * 10)
+    ]
+
+    def big(own: dict[str, Any]) -> dict[str, Any]:
+        return {**own, 'datasets': [{**own['datasets'][0], 'test': many}]}
+
+    sides = [big(side) for side in CASES['system text']]
+    with ExitStack() as stack:
+        [(ladder, _)] = build_ladders(*run_sides(tmp_path, *sides), stack, out=tmp_path / 'ladder', configs=sides)
+        assert 30 <= len(ladder.pairs) < 200
+        assert ladder.plan().requests == 2 * len(ladder.pairs)
+    explanation = climb(tmp_path / 'a', tmp_path / 'b', tmp_path / 'ladder', configs=sides, rows=50)
+    assert 'the ladder rests on 50 rows of 600.' in explanation.unknown
+    assert shares(explanation)['system text'] / explanation.difference >= 0.9  # type: ignore[operator]
+
+
+def test_the_command_plans_a_ladder_before_it_asks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    left, other = map(str, run_sides(tmp_path, *CASES['BOS']))
+    assert main(['explain', left, other, '--ladder']) == 2
+    assert 'is code of its own' in (said := capsys.readouterr().err)
+    assert '--config' in said
+    for at, name in enumerate(('a.py', 'b.py')):
+        Path(name).write_text(f'from explained_cases import CASES\nglobals().update(CASES["BOS"][{at}])\n')
+    words = ['explain', left, other, '--ladder', '--config', 'a.py', 'b.py', '--rows', '40']
+    assert main([*words, '--dry-run']) == 0
+    captured = capsys.readouterr()
+    assert '80 requests to send' in captured.err
+    assert not captured.out
+    assert main(words) == 0
+    assert 'is BOS (' in capsys.readouterr().out
 
 
 def sometimes(prompt: str) -> str:

@@ -84,7 +84,8 @@ def explain_claims(left: Claim, right: Claim, pairs: Sequence[RowPair], *, flips
         return replace(explanation, unknown=(*explanation.unknown, 'no row of one side was found on the other.'))
     finder = StepFinder(left, right, pairs, edits, flips=flips)
     steps = finder.find()
-    values = (left.value, right.value) if finder.both_asked else finder.ends
+    reported = (left.value, right.value) if finder.both_asked else (None, None)
+    values = [end if value is None else value for value, end in zip(reported, finder.ends, strict=True)]
     return replace(
         explanation,
         steps=tuple(steps),

@@ -23,6 +23,7 @@ from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.alignment import ContentRow, align_rows, is_imported, rows_by_dataset
 from rolecall.insight.run_source import PairRows, RunSource, StoredRun, find_parts, requests_sent
 from rolecall.insight.scored_mixes import score_results
+from rolecall.runs.batches.snapshot import hide_keys
 from rolecall.runs.logs.readers import find_harness, read_log
 from rolecall.runs.parts import PartDigests, digest_pair
 from rolecall.runs.prepare import read_scoring
@@ -59,6 +60,8 @@ class Claim:
     unknown: tuple[str, ...] = ()
     """What cannot be known, each as a sentence."""
     run: RunSource | None = field(default=None, repr=False)
+    experiment: Experiment | None = field(default=None, repr=False)
+    """Where its config can be opened."""
     pair: Pair | None = field(default=None, repr=False)
 
     @property
@@ -168,19 +171,20 @@ class ClaimSource:
             if pair is None or pair.model_entry is None:
                 raise RunError(f'{self.title}: the config has no {claim.dataset} × {claim.model}.')
             parts = claim.parts if claim.parts != PartDigests() else digest_pair(pair, None, {})
-            return _complete(replace(claim, parts=parts), pair.task, pair.model_entry, pair)
+            own = replace(claim, parts=parts, experiment=self.experiment)
+            return _complete(own, pair.task, pair.model_entry, pair)
         if self.reader is None:
             return claim
         dataset, model = find_entries(self.reader.config(), claim.dataset, claim.model)
         if dataset is None or model is None:
             raise RunError('the run does not spell out its entries')
-        dataset, model = _without_code(restore_rows(dataset, claim.rows), model)
+        dataset, model = _without_code(restore_rows(dataset, claim.rows), hide_keys(model))
         experiment = Experiment.open({'datasets': [dataset], 'models': [model]})
         [task], [entry] = experiment.tasks, experiment.models
         pair = None
         with suppress(RolecallError, OSError):  # the examples may be gone; then prompts have no origins
             pair = experiment.pair(task, entry)
-        return _complete(claim, task, entry, pair)
+        return _complete(replace(claim, experiment=experiment), task, entry, pair)
 
     def _add_log_scorer(self, claim: Claim) -> Claim:
         """The log with a scorer of ours, if one that its settings describe gives the log's own marks."""
@@ -262,6 +266,11 @@ def _without_code(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> tuple
     if named := next(filter(_names_code, code), None):
         raise RunError(f'it names {named}, which is not imported from a run directory; --config names the config')
     return dataset, {**model, 'type': _refuse_call} if _names_code(model.get('type')) else model
+
+
+def is_stand_in(claim: Claim) -> bool:
+    """Whether the model of a claim is code of the user's own, which a run directory only names."""
+    return claim.entries is not None and claim.entries[1].get('type') is _refuse_call
 
 
 def _refuse_call(prompt: str) -> str:

@@ -104,13 +104,13 @@ def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) 
 
 def _draw_rows(experiment: Experiment, pairs: Sequence[PairRun], options: RunOptions) -> RowDraw | None:
     """The rows that are drawn at random. With a goal, those of all datasets are drawn together."""
-    if options.sample is None and options.until is None:
+    if options.sample is None and options.until is None and options.rows is None:
         return None
     if options.until is not None:
         Goal.read(options.until).check_models(len({pair.model.name for pair in pairs}))
     totals = {pair.dataset: len(pair.pair.data.test) for pair in pairs}
     pools = [totals] if options.until is not None else pool_by_groups(totals, read_groups(experiment.config))
-    return RowDraw(pools, end=options.sample, seed=options.sample_seed)
+    return RowDraw(pools, end=options.sample, seed=options.sample_seed, rows=options.rows)
 
 
 def _find_stand_ins(experiment: Experiment) -> Iterator[TaskEntry]:

@@ -26,12 +26,26 @@ class RowDraw:
     True
     """
 
-    def __init__(self, pools: Sequence[Mapping[str, int]], *, end: int | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        pools: Sequence[Mapping[str, int]],
+        *,
+        end: int | None = None,
+        seed: int = 0,
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """With `rows`, those of each dataset that have these numbers, and no others."""
         self.seed = seed
+        self._chosen = rows is not None
         self.begin = 0
         self.end = end
         self._totals = {dataset: total for pool in pools for dataset, total in pool.items()}
-        self._orders = [_deal(pool, seed) for pool in pools]
+        self._orders = [
+            _deal(pool, seed)
+            if rows is None
+            else [(name, row) for name, total in pool.items() for row in rows if row < total]
+            for pool in pools
+        ]
 
     @property
     def size(self) -> int:
@@ -45,7 +59,8 @@ class RowDraw:
 
     def describe(self, dataset: str, rows: int) -> str:
         """What the rows of a dataset are."""
-        return f'{rows:,} of {count_noun(self._totals[dataset], "row")}, drawn at random (seed {self.seed})'
+        how = 'by number' if self._chosen else f'drawn at random (seed {self.seed})'
+        return f'{rows:,} of {count_noun(self._totals[dataset], "row")}, {how}'
 
     def share_left(self, dataset: str, rows: int) -> float:
         """The share of a dataset's rows that is not among these."""

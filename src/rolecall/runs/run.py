@@ -85,7 +85,7 @@ def run_config(
         listener.on_plan(plan, [finding for finding in findings if finding.severity == 'error'])
         manifest = describe_run(prepared)
         refuse_other_rows(before := read_pairs(store.directory), manifest['pairs'])
-        notes = describe_changes(store.last_manifest(), manifest)
+        notes = describe_changes(store.last_manifest(), manifest) if options.rows is None else []
         for line in (*notes, *describe_other_parts(before, manifest['pairs'])):
             listener.on_message(line)
         store.record_start(manifest, format_config(hide_secrets(prepared.experiment.config), style='json'))

@@ -135,6 +135,8 @@ class RunOptions:
         ),
     )
     lint: bool = True
+    rows: Sequence[int] | None = None
+    """Only these rows of each dataset, by number."""
     data: Mapping[str, Any] | None = None
     """Files with the rows of datasets whose loader is not ours, by split, or for each dataset."""
     share: Share | None = None
@@ -163,7 +165,7 @@ class RunOptions:
 
     def _refuse_contradictions(self) -> None:
         """Which rows are asked about can be said in one way."""
-        chosen = [name for name in ('limit', 'sample', 'until') if getattr(self, name) is not None]
+        chosen = [name for name in ('limit', 'sample', 'until', 'rows') if getattr(self, name) is not None]
         if len(chosen) > 1:
             names = ' and '.join(chosen)
             raise ConfigError(Problem(names, 'each says which rows are asked about.', 'Leave all but one out.'))

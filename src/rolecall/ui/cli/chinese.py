@@ -98,6 +98,12 @@ _COMMANDS = {
     ),
     'changed rows shown per cause (default: 3)': '每个原因显示多少条变化的样本（默认 3）',
     'print one JSON object per dataset × model': '每个数据集 × 模型打印一个 JSON 对象',
+    'asking the model': '调用模型',
+    'ask the model with one setting changed at a time, from both ends, on a sample of rows; resumes': (
+        '在一部分样本上调用模型，从两端出发每次只改一项设置；可续跑'
+    ),
+    'rows to ask about (default: by the paired test)': '询问多少条样本（默认由配对检验决定）',
+    'run directory of the ladder (default: runs/explain-A-B)': '阶梯的运行目录（默认 runs/explain-A-B）',
     'write a page with the waterfall and the rows behind it': '写出一个页面，含瀑布图及其背后的样本',
     'put the runs of several processes together': '合并多个进程的运行结果',
     'open a log of another harness as a run': '把其他评测框架的日志作为一次运行打开',

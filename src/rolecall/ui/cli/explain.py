@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from rolecall.ui.cli.languages import console_language, translate_message
-from rolecall.ui.cli.options import declare_command, whole_number
+from rolecall.ui.cli.options import declare_command, positive_number, whole_number
 
 
 def add_explain(commands: Any) -> None:
@@ -22,7 +22,9 @@ def add_explain(commands: Any) -> None:
         '  rolecall explain runs/mine runs/theirs\n'
         '  rolecall explain results/lm-eval-log runs/mine --html why.html\n'
         '  rolecall explain config.py results/lm-eval-log\n'
-        '  rolecall explain runs/mine 62.4',
+        '  rolecall explain runs/mine 62.4\n'
+        '  rolecall explain runs/mine runs/theirs --ladder --dry-run      what asking would cost\n'
+        '  rolecall explain config.py other.py --ladder --rows 200',
     )
     parser.set_defaults(run=_explain)
     parser.add_argument('left', metavar='A', help='a run, a log, a config or a number')
@@ -40,12 +42,25 @@ def add_explain(commands: Any) -> None:
         '--flips', metavar='N', type=whole_number, default=3, help='changed rows shown per cause (default: 3)'
     )
     parser.add_argument('--json', action='store_true', help='print one JSON object per dataset × model')
+    ladder = parser.add_argument_group('asking the model')
+    ladder.add_argument(
+        '--ladder',
+        action='store_true',
+        help='ask the model with one setting changed at a time, from both ends, on a sample of rows; resumes',
+    )
+    ladder.add_argument(
+        '--rows', metavar='N', type=positive_number, help='rows to ask about (default: by the paired test)'
+    )
+    ladder.add_argument('--dry-run', action='store_true', help='print the plan and stop')
+    ladder.add_argument('--out', metavar='DIR', help='run directory of the ladder (default: runs/explain-A-B)')
     parser.add_argument('--html', metavar='FILE', help='write a page with the waterfall and the rows behind it')
 
 
 def _explain(arguments: argparse.Namespace) -> int:
     from rolecall.insight.cause_shares import FLIPS, explain
 
+    if arguments.ladder:
+        return _climb(arguments)
     explanations = explain(
         arguments.left,
         arguments.right,
@@ -55,6 +70,38 @@ def _explain(arguments: argparse.Namespace) -> int:
         flips=max(FLIPS, arguments.flips),
     )
     return _show(explanations, arguments)
+
+
+def _climb(arguments: argparse.Namespace) -> int:
+    """Print what asking takes, ask, and explain."""
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from rolecall.insight.ladder import build_ladders
+    from rolecall.ui.views.run_progress import progress_for
+
+    names = '-'.join(Path(side).stem for side in (arguments.left, arguments.right))
+    with ExitStack() as stack:
+        ladders = list(
+            build_ladders(
+                arguments.left,
+                arguments.right,
+                stack,
+                out=arguments.out or Path('runs') / f'explain-{names}',
+                dataset=arguments.dataset,
+                model=arguments.model,
+                configs=arguments.config,
+                rows=arguments.rows,
+            )
+        )
+        for ladder, _ in ladders:
+            print(ladder.plan(), file=sys.stderr)
+        if arguments.dry_run:
+            return 0
+        progress = progress_for(quiet=True, translate=translate_message)
+        for ladder, _ in ladders:
+            ladder.ask(progress)
+        return _show([ladder.explain(explanation) for ladder, explanation in ladders], arguments)
 
 
 def _show(explanations: Any, arguments: argparse.Namespace) -> int:

@@ -1,0 +1,292 @@
+"""The ladder: a model is asked with one typed edit at a time, from both ends, to tell apart what changes its replies.
+
+Forwards, the left side takes one setting of the right one; backwards, the right side does without it. The share of an
+edit is the mean of the two. What is left over is interaction, or noise where its interval holds 0.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rolecall.errors import ConfigError, Problem
+from rolecall.experiment.experiment import Experiment
+from rolecall.experiment.pairs.pair import Pair
+from rolecall.insight.alignment import ContentRow
+from rolecall.insight.cause_shares import explain_claims
+from rolecall.insight.claims import Claim, ClaimLike, RowPair, is_stand_in, open_claims
+from rolecall.insight.edits import SCORING, Edit, Entries, apply_edits, find_edits
+from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, origin_changes
+from rolecall.insight.run_source import PairRows
+from rolecall.insight.scored_mixes import score_results
+from rolecall.runs.finished_rows import outcome_to_score
+from rolecall.runs.listener import RunListener
+from rolecall.runs.plan import plan_run
+from rolecall.runs.run import run_config
+from rolecall.runs.run_options import RunOptions
+from rolecall.runs.run_plan import RunPlan
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.statistics import compare_paired, paired_difference
+from rolecall.strings import count_noun, join_words
+
+_FEWEST = 30
+"""Rows that a ladder asks about at least, if there are as many."""
+_MARGIN = 0.1
+"""The share of the difference that an interval may reach to either side, and the least in points of 1."""
+_LEAST_MARGIN = 0.02
+_KEPT = (*SCORING, 'rows', 'stored marks', 'failures')
+"""Steps that stored replies decide; the ladder takes the place of the others."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One mix of the two sides that the model is asked with."""
+
+    name: str
+    edits: frozenset[str]
+    """The causes that it has from the right side."""
+    experiment: Experiment = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Two claims, the edits between them, and the rows that the model is asked about."""
+
+    left: Claim
+    right: Claim
+    pairs: Sequence[RowPair] = field(repr=False)
+    edits: tuple[Edit, ...]
+    options: RunOptions
+
+    @classmethod
+    def build(
+        cls, left: Claim, right: Claim, pairs: Sequence[RowPair], *, out: str | Path, rows: int | None = None
+    ) -> Ladder:
+        """A ladder on `rows` of the rows that both sides have answered, or as many as the paired test needs."""
+        entries = [_open_side(claim)[2] for claim in (left, right)]
+        edits = tuple(edit for edit in find_edits(entries[0], entries[1]) if edit.is_sent)
+        unasked = [not claim.has_replies for claim in (left, right)]
+        asked = [pair for pair in pairs if all(map(_is_open_or_answered, pair, unasked))]
+        size = min(len(asked), rows or _find_size(asked))
+        chosen = sorted(random.Random(0).sample(range(len(asked)), size))
+        drawn = [asked[at] for at in chosen]
+        numbers = tuple(sorted(row.result.row for row, _ in drawn))
+        return cls(left, right, drawn, edits, RunOptions(out=out, rows=numbers, lint=False, force=True))
+
+    @cached_property
+    def rungs(self) -> tuple[Rung, ...]:
+        """What has to be asked: each edit alone, all but each, and an end that was not run."""
+        causes = frozenset(edit.cause for edit in self.edits)
+        wanted = {frozenset((cause,)): f'+ {cause}' for cause in sorted(causes)}
+        wanted |= {causes - {cause}: f'− {cause}' for cause in sorted(causes) if len(causes) > 2}
+        ends = {frozenset[str](): self.left, causes: self.right}
+        wanted |= {end: name for (end, claim), name in zip(ends.items(), 'AB', strict=True) if not claim.has_replies}
+        asked = {mix: name for mix, name in wanted.items() if mix not in ends or not ends[mix].has_replies}
+        return tuple(Rung(name, mix, self._mix(mix, name)) for mix, name in asked.items())
+
+    def _mix(self, causes: frozenset[str], name: str) -> Experiment:
+        """The left side's experiment with the settings of these causes from the right one."""
+        experiment, pair, entries = _open_side(self.left)
+        edits = [edit for edit in self.edits if edit.cause in causes]
+        dataset, model = apply_edits(entries, _open_side(self.right)[2], edits)
+        experiment = experiment.edit(
+            pair.task, pair.model_entry, dataset_entry=dataset, model_entry={**model, 'abbr': name}
+        )
+        sections = {path[1] for edit in edits for path in edit.paths if path[0] == 'dataset'}
+        return replace(experiment, _datasets={}) if sections - {'infer_cfg', 'eval_cfg'} else experiment
+
+    def plan(self) -> RunPlan:
+        """Requests, tokens and price of all rungs; what was asked before is known."""
+        return RunPlan(tuple(pair for rung in self.rungs for pair in plan_run(rung.experiment, self.options).pairs))
+
+    def ask(self, progress: RunListener | None = None) -> None:
+        """Ask the model. Started again, it resumes."""
+        for rung in self.rungs:
+            run_config(rung.experiment, self.options, progress=progress)
+
+    def explain(self, explanation: Explanation) -> Explanation:
+        """The explanation with the share of every edit, from what the model replied."""
+        mixes = self._read_replies()
+        answered = [at for at in range(len(self.pairs)) if all(_is_answered(results[at]) for results in mixes.values())]
+        mixes = {mix: [results[at] for at in answered] for mix, results in mixes.items()}
+        ladder = replace(self, pairs=[self.pairs[at] for at in answered])
+        if not (self.left.has_replies and self.right.has_replies):
+            ladder, explanation = ladder._explain_asked(mixes)
+        steps = list(_LadderSteps(ladder, mixes).find(explanation))
+        stored = [step for step in explanation.steps if step.cause in _KEPT]
+        settled = [line for line in explanation.unknown if '--ladder' not in line]
+        if len(ladder.pairs) < explanation.rows:
+            settled.append(f'the ladder rests on {count_noun(len(ladder.pairs), "row")} of {explanation.rows:,}.')
+        return replace(explanation, steps=(*stored, *steps), unknown=tuple(settled))
+
+    def _read_replies(self) -> dict[frozenset[str], list[Result]]:
+        """The replies of both ends and of every rung, by the causes that they have from the right side."""
+        causes = frozenset(edit.cause for edit in self.edits)
+        mixes = {frozenset[str](): [row.result for row, _ in self.pairs], causes: [row.result for _, row in self.pairs]}
+        if not self.rungs:
+            return mixes
+        with RunReader(self.options.out or '') as reader:
+            for rung in self.rungs:
+                by_row = {result.row: result for result in reader.results(self.left.dataset, rung.name)}
+                lost = Result(self.left.dataset, rung.name, -1, 'failed')
+                mixes[rung.edits] = [by_row.get(row.result.row, lost) for row, _ in self.pairs]
+        return mixes
+
+    def _explain_asked(self, mixes: Mapping[frozenset[str], Sequence[Result]]) -> tuple[Ladder, Explanation]:
+        """The ladder of a config that was not run, with its replies, and what they say."""
+        ends = mixes[frozenset()], mixes[frozenset(edit.cause for edit in self.edits)]
+        pairs = [
+            (replace(left, result=first), replace(right, result=second))
+            for (left, right), first, second in zip(self.pairs, *ends, strict=True)
+        ]
+        left, right = (
+            replace(claim, rows=[pair[side] for pair in pairs]) for side, claim in enumerate((self.left, self.right))
+        )
+        explanation = explain_claims(left, right, pairs)
+        return replace(self, left=left, right=right, pairs=pairs), explanation
+
+
+class _LadderSteps:
+    """Scores of every mix on the rows of a ladder, row by row."""
+
+    def __init__(self, ladder: Ladder, mixes: dict[frozenset[str], list[Result]]) -> None:
+        self._ladder = ladder
+        self._results = mixes
+        self._causes = frozenset(edit.cause for edit in ladder.edits)
+        self._factor = ladder.left.factor
+        self._scores = {mix: self._score(results) for mix, results in mixes.items()}
+
+    def _score(self, results: Sequence[Result]) -> list[float]:
+        """Each row's score, the mean of both sides' scoring; a row without one counts as wrong."""
+        pairs = self._ladder.pairs
+        scored = [
+            score_results(
+                claim.scorer,
+                [replace(result, gold=pair[side].result.gold) for result, pair in zip(results, pairs, strict=True)],
+                [pair[side].fields for pair in pairs],
+            ).scores
+            for side, claim in enumerate((self._ladder.left, self._ladder.right))
+            if claim.scorer is not None
+        ]
+        return [sum(score or 0.0 for score in row) / len(row) for row in zip(*scored, strict=True)]
+
+    def find(self, explanation: Explanation) -> Iterator[CauseShare]:
+        nothing, everything = self._scores[frozenset()], self._scores[self._causes]
+        left_over = [after - before for before, after in zip(nothing, everything, strict=True)]
+        total = _mean(left_over) * self._factor
+        for edit in self._ladder.edits:
+            alone, without = frozenset((edit.cause,)), self._causes - {edit.cause}
+            shares = [
+                ((first - start) + (end - last)) / 2
+                for start, first, last, end in zip(
+                    nothing, self._scores[alone], self._scores[without], everything, strict=True
+                )
+            ]
+            left_over = [rest - share for rest, share in zip(left_over, shares, strict=True)]
+            yield self._make_step(edit.cause, shares, self._results[alone])
+        replies = sum(step.points for step in explanation.steps if step.cause not in _KEPT)
+        unsampled = replies - total if len(self._ladder.pairs) < explanation.rows else 0.0
+        rest = self._make_step('noise', left_over, ())
+        certain = rest.low is not None and rest.high is not None and not rest.low <= 0 <= rest.high
+        name = 'interaction' if certain else 'noise'
+        if rest.rows or abs(unsampled) > _LEAST_MARGIN:
+            yield replace(rest, cause=name, points=rest.points + unsampled)
+
+    def _make_step(self, cause: str, shares: Sequence[float], results: Sequence[Result]) -> CauseShare:
+        lost, gained = [max(0.0, -share) for share in shares], [max(0.0, share) for share in shares]
+        clusters = [row.result.cluster for row, _ in self._ladder.pairs]
+        interval = compare_paired(lost, gained, clusters).interval
+        changed = [at for at, share in enumerate(shares) if share]
+        return CauseShare(
+            cause,
+            _mean(shares) * self._factor,
+            len(changed),
+            low=None if interval is None else interval.low * self._factor,
+            high=None if interval is None else interval.high * self._factor,
+            flips=tuple(self._flip(at, results[at]) for at in changed) if results else (),
+            changes=self._compare_requests(cause, changed[0]) if results and changed else (),
+            is_asked=True,
+        )
+
+    def _flip(self, at: int, result: Result) -> FlippedRow:
+        left = self._ladder.pairs[at][0].result
+        reply = result.replies[-1] if result.replies else str(result.prediction)
+        before = left.replies[-1] if left.replies else str(left.prediction)
+        return FlippedRow(
+            left.row, result.row, left.score, result.score, left.gold, left.extracted, result.extracted, before, reply
+        )
+
+    def _compare_requests(self, cause: str, at: int) -> tuple[Any, ...]:
+        """The request of a row on the left side and with one edit, by origin."""
+        rung = next((rung for rung in self._ladder.rungs if rung.edits == {cause}), None)
+        row = self._ladder.pairs[at][0]
+        if rung is None:
+            return ()
+        pair = rung.experiment.pair(rung.experiment.tasks[0], rung.experiment.models[0])
+        previews = PairRows(pair).previews(row.result.row)
+        return origin_changes(self._ladder.left.preview(row), previews[0] if previews else None)
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def _is_answered(result: Result) -> bool:
+    return outcome_to_score(result.outcome, result.prediction) == 'ok'
+
+
+def _is_open_or_answered(row: ContentRow, unasked: bool) -> bool:
+    return unasked or _is_answered(row.result)
+
+
+def _open_side(claim: Claim) -> tuple[Experiment, Pair, Entries]:
+    """What a side is asked with. An error says what it lacks for that, and what to do."""
+    if claim.is_log or claim.entries is None or claim.pair is None or claim.experiment is None or claim.scorer is None:
+        reasons = ' '.join(claim.unknown) or 'it is not a run or a config.'
+        raise ConfigError(Problem('--ladder', f'{claim.title} cannot be asked: {reasons}', 'Give a run or a config.'))
+    if is_stand_in(claim):
+        what = f'the model of {claim.title} is code of its own, which is not imported from a run directory.'
+        raise ConfigError(Problem('--ladder', what, 'Name its config with --config.'))
+    return claim.experiment, claim.pair, claim.entries
+
+
+def _find_size(pairs: Sequence[RowPair]) -> int:
+    """How many rows the paired test needs for an interval of a tenth of the difference to either side."""
+    scores = [(left.result.score or 0.0, right.result.score or 0.0) for left, right in pairs]
+    count = len(scores)
+    gained, lost = (sum(sign * (after - before) > 0 for before, after in scores) / count for sign in (1, -1))
+    margin = max(_LEAST_MARGIN, _MARGIN * abs(gained - lost))
+    size = min(count, _FEWEST)
+    while size < count:
+        low, high = paired_difference(gained * size, lost * size, size)
+        if (high - low) / 2 <= margin:
+            break
+        size = min(count, size * 5 // 4 + 1)
+    return size
+
+
+def build_ladders(
+    left: ClaimLike,
+    right: ClaimLike,
+    stack: ExitStack,
+    *,
+    out: str | Path,
+    dataset: str | None = None,
+    model: str | None = None,
+    configs: Sequence[Any] = (),
+    rows: int | None = None,
+) -> Iterator[tuple[Ladder, Explanation]]:
+    """The ladder of each dataset × model that both sides have, with what stored replies say already."""
+    for first, second, pairs in open_claims(left, right, stack, dataset, model, configs):
+        ladder = Ladder.build(first, second, pairs, out=out, rows=rows)
+        if not ladder.edits:
+            raise ConfigError(
+                Problem('--ladder', f'nothing that is sent differs between {join_words([first.title, second.title])}.')
+            )
+        yield ladder, explain_claims(first, second, pairs)
