@@ -99,6 +99,7 @@ _COMMANDS = {
     'changed rows shown per cause (default: 3)': '每个原因显示多少条变化的样本（默认 3）',
     'print one JSON object per dataset × model': '每个数据集 × 模型打印一个 JSON 对象',
     'asking the model': '调用模型',
+    'what asking would cost': '调用需要多少费用',
     'ask the model with one setting changed at a time, from both ends, on a sample of rows; resumes': (
         '在一部分样本上调用模型，从两端出发每次只改一项设置；可续跑'
     ),
