@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from rolecall.errors import ConfigError, DataError, MissingExtraError
-from rolecall.sources.datasets import Dataset, ListRows, Reader, Rows, dataset_types, open_dataset
+from rolecall.sources.datasets import Dataset, ListRows, Reader, Rows, open_dataset
+from rolecall.sources.datasets.dataset import DATASETS
 
 
 def put(folder: Path, name: str, *rows: dict[str, Any]) -> Path:
@@ -288,7 +289,7 @@ def test_a_range_that_does_not_fit_names_its_key() -> None:
 
 
 def test_known_types_can_be_listed() -> None:
-    assert {'Rows', 'File', 'HFDataset', 'GSM8KDataset', 'MMLUProDataset'} <= set(dataset_types())
+    assert {'Rows', 'File', 'HFDataset', 'GSM8KDataset', 'MMLUProDataset'} <= set(DATASETS)
 
 
 def test_the_room_imports_nothing_heavy() -> None:

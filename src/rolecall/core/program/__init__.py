@@ -4,18 +4,6 @@
 character. `VaryingProgram` picks different examples per row; `DialogueProgram` runs several turns per row.
 """
 
-from rolecall.core.program.compiled import Fingerprinter, Program, Trace, compile, compile_labels, fingerprint
-from rolecall.core.program.dialogue import DialogueProgram, InferMode
-from rolecall.core.program.varying import VaryingProgram
+from rolecall.lazy_names import attach
 
-__all__ = [
-    'DialogueProgram',
-    'Fingerprinter',
-    'InferMode',
-    'Program',
-    'Trace',
-    'VaryingProgram',
-    'compile',
-    'compile_labels',
-    'fingerprint',
-]
+__getattr__, __dir__ = attach(__name__, __file__)

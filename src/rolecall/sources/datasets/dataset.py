@@ -128,11 +128,6 @@ def _map_splits(splits: Splits, convert: RowFunction, where: str) -> Splits:
     return {name: mapped[id(rows)] for name, rows in splits.items()}
 
 
-def dataset_types() -> tuple[str, ...]:
-    """The names that `type` accepts, besides classes and functions."""
-    return tuple(DATASETS)
-
-
 def _apply_range(rows: Rows, range_: Range, key: str) -> Rows:
     try:
         return apply_range(rows, range_)

@@ -1,0 +1,9 @@
+from rolecall.core.program.compiled import Fingerprinter as Fingerprinter
+from rolecall.core.program.compiled import Program as Program
+from rolecall.core.program.compiled import Trace as Trace
+from rolecall.core.program.compiled import compile as compile
+from rolecall.core.program.compiled import compile_labels as compile_labels
+from rolecall.core.program.compiled import fingerprint as fingerprint
+from rolecall.core.program.dialogue import DialogueProgram as DialogueProgram
+from rolecall.core.program.dialogue import InferMode as InferMode
+from rolecall.core.program.varying import VaryingProgram as VaryingProgram
