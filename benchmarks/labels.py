@@ -1,6 +1,8 @@
 """How often corrected scores hold the true one: the tables of design/labels.md, from public judgements of people.
 
     python benchmarks/labels.py labels      scores corrected by 30, 100 and 300 labels
+    python benchmarks/labels.py graded      ratings instead of right and wrong
+    python benchmarks/labels.py carried     scores corrected by the labels of another system's answers
     python benchmarks/labels.py readings    scores with reading error, 30 decided rows
     python benchmarks/labels.py prior       how often readers that agree are wrong, by log
 
@@ -24,7 +26,8 @@ from rolecall.insight.strata import StratifiedRows
 from rolecall.runs.store.results import Result
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.corrected_scores import (
-    Corrected,
+    Estimate,
+    Stratum,
     correct_by_strata,
     correct_graded,
     measure_error_rates,
@@ -90,7 +93,7 @@ def measure_labels(draws: int) -> None:
             print(f'| {name} | {100 * raw:.1f} | {100 * true:.1f} | {size} | {cells} |', flush=True)
 
 
-def _draw_corrections(rows: Sequence[Judged], size: int, seed: int) -> list[Corrected | None]:
+def _draw_corrections(rows: Sequence[Judged], size: int, seed: int) -> list[Estimate | None]:
     """A run of rows drawn from the log, corrected by the labels of the first rows of its queue."""
     drawn = random.Random(seed)
     run = drawn.choices(rows, k=ROWS)
@@ -108,12 +111,43 @@ def _draw_corrections(rows: Sequence[Judged], size: int, seed: int) -> list[Corr
     return [
         correct_by_strata(strata),
         rates and rogan_gladen(right, ROWS, rates),
-        Corrected(statistics.fmean(alone), *wilson(sum(alone), size), size),
-        Corrected(right / ROWS, *wilson(right, ROWS), ROWS),
+        Estimate(statistics.fmean(alone), *wilson(sum(alone), size), size),
+        Estimate(right / ROWS, *wilson(right, ROWS), ROWS),
     ]
 
 
-def _coverage(corrections: Sequence[Corrected | None], true: float) -> str:
+def measure_carried(draws: int) -> None:
+    """Error rates of "contains" measured on one system's answers, and used for another's: EVOUNA has five systems."""
+    scorer = scorer_for('contains', '')
+    systems = defaultdict(list)
+    for row in rows_of('openqa_evouna_human'):
+        [verdict] = scorer.start(adds_up=False).add([Scorable(0, 'ok', row['reply'], gold=row['gold'])])
+        systems[row['note'].partition(';')[0]].append(Judged(float(bool(verdict.correct)), float(row['verdict'])))
+    print('| labels of | score of | raw | true | 100 labels: holds, % | width | 300 labels: holds, % | width |')
+    print('|---|---|---:|---:|---:|---:|---:|---:|')
+    for source, rows in systems.items():
+        for target, others in systems.items():
+            if source != target:
+                true, raw = (statistics.fmean(row[place] for row in others) for place in (1, 0))
+                cells = [
+                    _coverage([_carry(rows, others, size, seed) for seed in range(draws)], true) for size in SIZES[1:]
+                ]
+                print(f'| {source} | {target} | {100 * raw:.1f} | {100 * true:.1f} | {" | ".join(cells)} |', flush=True)
+
+
+def _carry(rows: Sequence[Judged], others: Sequence[Judged], size: int, seed: int) -> Estimate | None:
+    drawn = random.Random(seed)
+    labelled, run = drawn.choices(rows, k=size), drawn.choices(others, k=ROWS)
+    strata = [
+        Stratum(verdict, len(labels), labels)
+        for verdict in (0.0, 1.0)
+        if (labels := [row.people for row in labelled if row.verdict == verdict])
+    ]
+    rates = measure_error_rates(strata)
+    return rates and rogan_gladen(sum(row.verdict for row in run), ROWS, rates)
+
+
+def _coverage(corrections: Sequence[Estimate | None], true: float) -> str:
     given = [corrected for corrected in corrections if corrected is not None]
     if not given:
         return '– | –'
@@ -215,19 +249,19 @@ def measure_readings(draws: int) -> None:
     print(f'Mean coverage {statistics.fmean(shares):.1f} %, least {min(shares):.1f} %.')
 
 
-def _draw_reading(rows: Sequence[tuple[RereadRow, float]], seed: int) -> list[Corrected]:
+def _draw_reading(rows: Sequence[tuple[RereadRow, float]], seed: int) -> list[Estimate]:
     run = random.Random(seed).choices(rows, k=min(ROWS, len(rows)))
     pair = RereadPair('log', str(seed), {at: row for at, (row, _) in enumerate(run)}, len(run), None)  # type: ignore[arg-type]
     decided: dict[int, float] = {}
     while len(decided) < 30:
         decided |= {row: run[row][1] for row in pair.queue(decided, 5)}
     right = sum(row.mark for row, _ in run)
-    return [correct_by_strata(sampled_strata(pair, decided)), Corrected(0.0, *wilson(right, len(run)), 0)]
+    return [correct_by_strata(sampled_strata(pair, decided)), Estimate(0.0, *wilson(right, len(run)), 0)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('table', choices=('labels', 'graded', 'readings', 'prior'))
+    parser.add_argument('table', choices=('labels', 'graded', 'carried', 'readings', 'prior'))
     parser.add_argument('--draws', type=int, default=400)
     arguments = parser.parse_args()
     if not (SHARED / 'logs').is_dir():
@@ -236,9 +270,9 @@ def main() -> int:
     if arguments.table == 'prior':
         measure_prior()
     else:
-        {'labels': measure_labels, 'graded': measure_graded, 'readings': measure_readings}[arguments.table](
-            arguments.draws
-        )
+        {'labels': measure_labels, 'graded': measure_graded, 'carried': measure_carried, 'readings': measure_readings}[
+            arguments.table
+        ](arguments.draws)
     return 0
 
 

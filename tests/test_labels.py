@@ -75,7 +75,12 @@ def store_run(directory, marks, *, model='m', clusters=None, replies='r'):
         for row, mark in enumerate(marks)
     ]
     store.record_scores(
-        [Scorecard('d', model, 'accuracy', 100 * sum(marks) / len(marks), scored=len(marks), total=len(marks))], rows
+        [
+            Scorecard(
+                'd', model, 'accuracy', 100 * sum(marks) / len(marks), scored=len(marks), total=len(marks), unit='%'
+            )
+        ],
+        rows,
     )
     store.close()
     return directory
@@ -89,8 +94,9 @@ def test_kappa_and_alpha_equal_those_of_reference_implementations(case):
     numbers = [[int(rating) for rating in ratings if rating != '.'] for ratings in case['ratings']]
     assert cohen_kappa(both) == pytest.approx(case['kappa'])
     assert cohen_kappa(both, weights) == pytest.approx(case['weighted'])
-    assert krippendorff_alpha(numbers) == pytest.approx(case['nominal'])
-    assert krippendorff_alpha(numbers, ordered=True) == pytest.approx(case['interval'])
+    assert krippendorff_alpha(numbers) == pytest.approx(case['interval'])
+    if not {*''.join(case['ratings'])} - {*'01.'}:  # of two classes, the distance of names is that of numbers
+        assert krippendorff_alpha(numbers) == pytest.approx(case['nominal'])
 
 
 TABLES = [
@@ -203,6 +209,16 @@ def test_rows_of_one_cluster_count_once(tmp_path):
     assert widths[1] > 1.5 * widths[0]
 
 
+def test_reports_show_the_corrected_score(tmp_path, capsys):
+    run = store_run(tmp_path / 'run', [1] * 60 + [0] * 40)
+    label_rows(run, {row: 'correct' if row < 30 else 'wrong' for row in range(100)})
+    corrected = 'd × m: accuracy 60.0 [50.2, 69.1]; corrected by 100 labelled rows (1 person): 30.0 ['
+    for command in (['report'], ['report', '--markdown'], ['report', '--html', str(tmp_path / 'report.html')]):
+        assert main([*command, str(run)]) == 0
+    assert ' '.join(capsys.readouterr().out.replace('\\', '').split()).count(corrected) == 2
+    assert corrected.split(';')[1] in (tmp_path / 'report.html').read_text()
+
+
 def test_several_people_are_settled_by_most_and_divided_ones_named(tmp_path, capsys):
     run = store_run(tmp_path / 'run', [1] * 10 + [0] * 10)
     label_rows(run, dict.fromkeys(range(20), 'correct'), by='ann')
@@ -277,7 +293,7 @@ def test_a_calibration_is_stale_where_the_judge_has_another_model_prompt_or_read
         with RunReader(folder / 'new') as run:
             [carried] = carry_calibration(run, judged)
         assert carried.changed == ((part,) if part else ())
-        assert (carried.corrected is None) == bool(part)
+        assert (carried.rogan_gladen is None) == bool(part)
     capsys.readouterr()
     assert main(['runs', 'label', str(folder / 'new'), '--calibration', str(judged)]) == 0
     assert f'not corrected: the calibration of {judged} is stale (reader changed).' in capsys.readouterr().out

@@ -96,7 +96,7 @@ def test_a_decision_against_readers_that_agree_widens_the_interval(sums):
     with RunReader(sums) as reader:
         row = next(
             row
-            for row in Rereading(reader, [('rows', 'weak')]).pairs['rows', 'weak'].rows.values()
+            for row in Rereading(reader, [('rows', 'weak')]).pairs[0].rows.values()
             if row.mark and row.result.row > 100
         )
         Labels(sums, 'answer').add(('rows', 'weak', row.result.row), None, by='ann', result=row.result)
@@ -116,7 +116,7 @@ def test_the_command_prints_scores_with_reading_error_and_whether_orders_survive
     assert main(['runs', 'reread', str(sums), '--json', '--rows', '50']) == 0
     strong, _ = map(json.loads, capsys.readouterr().out.splitlines())
     assert (strong['rows'], strong['total']) == (50, 120)
-    assert main(['export', 'labels', str(sums)]) == 0
+    assert main(['export', 'results', str(sums), '--labels']) == 0
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert (first['by'], first['read'], first['answer'] != '3', first['current']) == ('ann', '3', True, True)
 
@@ -124,7 +124,7 @@ def test_the_command_prints_scores_with_reading_error_and_whether_orders_survive
 def test_a_model_decides_a_sample(sums, tmp_path):
     (tmp_path / 'judges.py').write_text(MODELS)
     judge = f'{tmp_path}/judges.py:reader'
-    assert main(['runs', 'reread', str(sums), '--judge', judge, '--decide', '12', '--json']) == 0
+    assert main(['runs', 'reread', str(sums), '--judge', judge, '--json']) == 0
     errors, _ = errors_of(sums)
     assert errors['strong'].corrected.value > 0.6
     assert all([*said] == [judge[:80]] for said in Labels(sums, 'answer').by_row().values())

@@ -9,18 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolecall._version import __version__
 from rolecall.insight.strata import StratifiedRows, mark_of_result, stratify
-from rolecall.runs.store.labels import Decision, Labels, mark_of, settle
+from rolecall.runs.store.labels import Labels, RowKey, mark_of, settle
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.corrected_scores import (
-    Corrected,
+    Estimate,
     Stratum,
     correct_by_strata,
     correct_graded,
@@ -37,16 +37,8 @@ _NAMES = {1.0: 'correct', 0.0: 'wrong'}
 _PREFERENCES = {1.0: 'win', 0.5: 'tie', 0.0: 'loss'}
 
 
-class Estimate(NamedTuple):
-    """A share with its 95 % interval, and the labels it rests on."""
-
-    value: float
-    low: float
-    high: float
-    labels: float
-
-
-class ClassQuality(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ClassQuality:
     """One class of verdicts: how many of them people share (precision), and how many of theirs are found (recall)."""
 
     name: str
@@ -64,8 +56,10 @@ class Calibration:
     judge: Mapping[str, str]
     """Digests of what the verdicts depend on: model, prompt and reader."""
     raw: Estimate
-    corrected: Corrected
-    rogan_gladen: Corrected | None = None
+    factor: float = 100.0
+    """From marks to the scale of the report."""
+    corrected: Estimate | None = None
+    rogan_gladen: Estimate | None = None
     agreement: Estimate | None = None
     kappa: Estimate | None = None
     """Cohen's kappa of verdicts and labels; of graded ones Krippendorff's alpha."""
@@ -77,114 +71,77 @@ class Calibration:
     """Rows on which as many people say one thing as another."""
     stale: int = 0
     """Labels of replies that the run no longer has."""
-    factor: float = 1.0
-    """From marks to the scale of the report."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The calibration in plain values, ready for JSON."""
-        values = asdict(self)
-        named = {name: value for name, value in values.items() if name not in ('classes',)}
-        for name in ('raw', 'corrected', 'rogan_gladen', 'agreement', 'kappa'):
-            number = getattr(self, name)
-            named[name] = None if number is None else number._asdict()
-        classes = [
-            {'name': kind.name, 'precision': _as_dict(kind.precision), 'recall': _as_dict(kind.recall)}
-            for kind in self.classes
-        ]
-        return named | {'classes': classes}
-
-
-def _as_dict(share: Estimate | None) -> dict[str, float] | None:
-    return None if share is None else share._asdict()
+    changed: tuple[str, ...] = ()
+    """Parts of the judge that differ from those of the run whose labels were to be used."""
 
 
 class RowLabel(NamedTuple):
-    """A labelled row: the run's mark, and what people say."""
+    """A labelled row: the run's mark, and what people say about its present reply."""
 
     verdict: float
     label: float
-    votes: tuple[float, ...]
+    votes: Mapping[str, float]
     is_settled: bool
 
 
-class LabelledPair(NamedTuple):
-    """The labelled rows of a dataset × model, by number, with what cannot be used."""
-
-    rows: dict[int, RowLabel]
-    people: int = 0
-    stale: int = 0
-
-    @property
-    def labels(self) -> dict[int, float]:
-        """The label of each row, as a mark."""
-        return {row: entry.label for row, entry in self.rows.items()}
-
-
-def collect_labels(run: RunReader, labels: Labels) -> dict[tuple[str, str], LabelledPair]:
-    """The labelled rows of every dataset × model that have a mark of the run."""
-    by_pair: dict[tuple[str, str], dict[int, Mapping[str, Decision]]] = defaultdict(dict)
-    for (dataset, model, row), decisions in labels.by_row().items():
-        by_pair[dataset, model][row] = decisions
-    return {pair: _collect_pair(run, pair, rows) for pair, rows in by_pair.items()}
-
-
-def _collect_pair(run: RunReader, pair: tuple[str, str], rows: Mapping[int, Mapping[str, Decision]]) -> LabelledPair:
-    labelled: dict[int, RowLabel] = {}
-    people: set[str] = set()
-    stale = 0
-    for row, decisions in rows.items():
-        result = run.result(*pair, row)
-        current = {by: decision for by, decision in decisions.items() if decision.is_about(result)}
-        stale += len(decisions) - len(current)
+def collect_labels(run: RunReader, labels: Labels) -> tuple[dict[RowKey, RowLabel], Counter[tuple[str, str]]]:
+    """The labelled rows that have a mark of the run; and how many labels of each dataset × model are stale."""
+    labelled: dict[RowKey, RowLabel] = {}
+    stale: Counter[tuple[str, str]] = Counter()
+    for key, decisions in labels.by_row().items():
+        result = run.result(*key)
+        current = {by: decision.value for by, decision in decisions.items() if decision.is_about(result)}
+        stale[key[:2]] += len(decisions) - len(current)
         verdict = None if result is None else mark_of_result(result)
         if current and verdict is not None:
-            people.update(current)
-            votes = tuple(mark_of(decision.value) for decision in current.values())
-            most = settle([decision.value for decision in current.values()])
-            label = mark_of(most) if most is not None else sum(votes) / len(votes)
-            labelled[row] = RowLabel(verdict, label, votes, most is not None)
-    return LabelledPair(labelled, len(people), stale)
+            votes, most = {by: mark_of(value) for by, value in current.items()}, settle([*current.values()])
+            label = mark_of(most) if most is not None else sum(votes.values()) / len(votes)
+            labelled[key] = RowLabel(verdict, label, votes, most is not None)
+    return labelled, stale
+
+
+def labels_of(labelled: Mapping[RowKey, RowLabel], dataset: str, model: str) -> dict[int, RowLabel]:
+    """The labelled rows of a dataset × model, by number."""
+    return {key[2]: entry for key, entry in labelled.items() if key[:2] == (dataset, model)}
 
 
 def calibrate(run: RunReader, labels: Labels | None = None) -> list[Calibration]:
     """Every dataset × model with labels, calibrated by them."""
-    collected = collect_labels(run, labels or Labels(run.directory))
-    pairs = stratify(run) if collected else {}
-    return [
-        _calibrate_pair(run, pairs[pair], labelled)
-        for pair, labelled in collected.items()
-        if labelled.rows and pair in pairs
-    ]
+    labelled, stale = collect_labels(run, labels or Labels(run.directory))
+    pairs = stratify(run) if labelled else {}
+    own = {pair: labels_of(labelled, *pair) for pair in pairs}
+    return [_calibrate_pair(run, rows, own[pair], stale[pair]) for pair, rows in pairs.items() if own[pair]]
 
 
-def _calibrate_pair(run: RunReader, rows: StratifiedRows, labelled: LabelledPair) -> Calibration:
-    card = _find_card(run, rows)
-    settled = [entry for entry in labelled.rows.values() if entry.is_settled]
-    common = Calibration(
-        rows.dataset,
-        rows.model,
-        card.metric if card else 'score',
-        identify_judge(run, rows.dataset),
-        raw=raw_score(run, rows),
-        corrected=Corrected(rows.mean, rows.mean, rows.mean, 0),
-        people=labelled.people,
-        alpha=krippendorff_alpha((entry.votes for entry in labelled.rows.values()), ordered=rows.is_graded),
-        conflicts=len(labelled.rows) - len(settled),
-        stale=labelled.stale,
-        factor=100.0 if card is None or card.is_percent else 1.0,
+def _calibrate_pair(run: RunReader, rows: StratifiedRows, labelled: Mapping[int, RowLabel], stale: int) -> Calibration:
+    settled = [entry for entry in labelled.values() if entry.is_settled]
+    votes = [[*entry.votes.values()] for entry in labelled.values()]
+    common = replace(
+        _describe_raw(run, rows),
+        people=len({by for entry in labelled.values() for by in entry.votes}),
+        alpha=krippendorff_alpha(votes),
+        conflicts=len(labelled) - len(settled),
+        stale=stale,
     )
     if rows.is_graded:
-        return _measure_graded(common, rows, labelled, percent=card is None or card.is_percent)
-    strata = rows.strata(labelled.labels)
+        return _measure_graded(common, rows, [(entry.verdict, entry.label) for entry in labelled.values()])
+    strata = rows.strata({row: entry.label for row, entry in labelled.items()})
     is_binary = {entry.label for entry in settled} | {key.mark for key in rows.rows} <= {0.0, 1.0}
     rates = measure_error_rates(strata) if is_binary else None
-    right = sum(stratum.rows for stratum in strata if stratum.verdict == 1.0) * rows.units / rows.count
     measured = replace(
         common,
         corrected=correct_by_strata(strata, units=rows.units),
-        rogan_gladen=None if rates is None else rogan_gladen(right, rows.units, rates),
+        rogan_gladen=rates and rogan_gladen(rows.mean * rows.units, rows.units, rates),
     )
     return _measure_classes(measured, rows, settled) if settled else measured
+
+
+def _describe_raw(run: RunReader, rows: StratifiedRows) -> Calibration:
+    """A dataset × model without labels."""
+    card = _find_card(run, rows)
+    metric, percent = (card.metric, card.is_percent) if card else ('score', True)
+    judge = identify_judge(run, rows.dataset)
+    return Calibration(rows.dataset, rows.model, metric, judge, raw_score(run, rows), 100.0 if percent else 1.0)
 
 
 def _find_card(run: RunReader, rows: StratifiedRows) -> Scorecard | None:
@@ -203,13 +160,12 @@ def raw_score(run: RunReader, rows: StratifiedRows) -> Estimate:
 
 
 def _measure_graded(
-    calibration: Calibration, rows: StratifiedRows, labelled: LabelledPair, *, percent: bool
+    calibration: Calibration, rows: StratifiedRows, pairs: Sequence[tuple[float, float]]
 ) -> Calibration:
-    pairs = [(entry.verdict, entry.label) for entry in labelled.rows.values()]
-    marks = [number for pair in pairs for number in pair] + [key.mark for key in rows.rows]
-    scale = (0.0, 1.0) if percent else (min(marks), max(marks))
-    alpha = krippendorff_alpha(pairs, ordered=True)
-    low, high = bootstrap(pairs, lambda drawn: krippendorff_alpha(drawn, ordered=True) or 0.0, resamples=_RESAMPLES)
+    marks = [*(number for pair in pairs for number in pair), *(key.mark for key in rows.rows)]
+    scale = (0.0, 1.0) if calibration.factor > 1 else (min(marks), max(marks))
+    alpha = krippendorff_alpha(pairs)
+    low, high = bootstrap(pairs, lambda drawn: krippendorff_alpha(drawn) or 0.0, resamples=_RESAMPLES)
     return replace(
         calibration,
         corrected=correct_graded(rows.mean, rows.units, pairs, scale),
@@ -278,48 +234,34 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True, slots=True)
-class CarriedCalibration:
-    """A score corrected by the labels of another run with the same judge, or why it is not."""
-
-    dataset: str
-    model: str
-    raw: Estimate
-    corrected: Corrected | None = None
-    changed: tuple[str, ...] = ()
-    """What differs between the two judges: the calibration is stale."""
-    factor: float = 100.0
-
-
-def carry_calibration(run: RunReader, source: str | Path) -> Iterator[CarriedCalibration]:
+def carry_calibration(run: RunReader, source: str | Path) -> Iterator[Calibration]:
     """The scores of a run corrected by the error rates that the labels of another run show."""
     with RunReader(source) as other:
-        collected = collect_labels(other, Labels(other.directory))
-        known = {pair: rows for pair, rows in stratify(other).items() if pair in collected}
-        judges = {dataset: identify_judge(other, dataset) for dataset, _ in known}
-    for (dataset, model), rows in stratify(run).items():
-        judge = identify_judge(run, dataset)
-        raw = raw_score(run, rows)
-        alike = [name for name in judges if judges[name] == judge]
-        named = [name for name in (dataset, *judges) if name in judges][:1]
-        changed = (
-            () if alike or not named else tuple(part for part in judge if judge[part] != judges[named[0]].get(part))
-        )
-        strata = [
-            stratum for pair, own in known.items() if pair[0] in alike for stratum in own.strata(collected[pair].labels)
-        ]
-        rates = None if rows.is_graded else measure_error_rates(_pool(strata))
-        corrected = None if rates is None else rogan_gladen(rows.mean * rows.units, rows.units, rates)
-        yield CarriedCalibration(dataset, model, raw, corrected, changed)
+        labelled, _ = collect_labels(other, Labels(other.directory))
+        labels = {key: entry.label for key, entry in labelled.items()}
+        pairs = {pair: rows for pair, rows in stratify(other).items() if any(key[:2] == pair for key in labels)}
+        judges = {dataset: identify_judge(other, dataset) for dataset, _ in pairs}
+        strata = {
+            pair: rows.strata({key[2]: label for key, label in labels.items() if key[:2] == pair})
+            for pair, rows in pairs.items()
+        }
+    for (dataset, _), rows in stratify(run).items():
+        raw = _describe_raw(run, rows)
+        alike = [name for name, judge in judges.items() if judge == raw.judge]
+        nearest = judges.get(dataset) or next(iter(judges.values()), raw.judge)
+        changed = () if alike else tuple(part for part in raw.judge if raw.judge[part] != nearest.get(part))
+        pooled = _pool([stratum for pair, own in strata.items() if pair[0] in alike for stratum in own])
+        rates = None if rows.is_graded else measure_error_rates(pooled)
+        corrected = rates and rogan_gladen(rows.mean * rows.units, rows.units, rates)
+        yield replace(raw, rogan_gladen=corrected, changed=changed)
 
 
 def _pool(strata: Sequence[Stratum]) -> list[Stratum]:
     """Strata of several models as one for each verdict."""
-    return [
-        Stratum(
-            verdict,
-            sum(stratum.rows for stratum in strata if stratum.verdict == verdict),
-            [label for stratum in strata if stratum.verdict == verdict for label in stratum.labels],
+    pooled: dict[float, Stratum] = {}
+    for stratum in strata:
+        before = pooled.get(stratum.verdict, Stratum(stratum.verdict, 0))
+        pooled[stratum.verdict] = replace(
+            before, rows=before.rows + stratum.rows, labels=[*before.labels, *stratum.labels]
         )
-        for verdict in sorted({stratum.verdict for stratum in strata})
-    ]
+    return list(pooled.values())

@@ -112,9 +112,8 @@ def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None
 
 def rows_to_label(run: RunReader, length: int) -> Iterator[dict[str, Any]]:
     """The rows that narrow the intervals of a run's scores most, as a table with an empty column for labels."""
-    labelled = collect_labels(run, Labels(run.directory))
-    labels = {(*pair, row): mark for pair, rows in labelled.items() for row, mark in rows.labels.items()}
-    keys = queue_rows(stratify(run), labels, length)
+    labelled, _ = collect_labels(run, Labels(run.directory))
+    keys = queue_rows(stratify(run), {key: entry.label for key, entry in labelled.items()}, length)
     contents = [{name: value for name, value in _content(run, key).items() if name != 'prediction'} for key in keys]
     names = dict.fromkeys(name for content in contents for name in content if name not in _PLACE)
     for key, content in zip(keys, contents, strict=True):

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from rolecall.errors import RolecallError
-from rolecall.insight.calibration import Estimate, raw_score, weighted_share
+from rolecall.insight.calibration import raw_score, weighted_share
 from rolecall.insight.strata import Order, StratifiedRows, check_orders, place_of
 from rolecall.runs.pair_scoring import scorable_of
 from rolecall.runs.store.labels import Labels, Value
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.answers import AnswerReader, Scorable
-from rolecall.scoring.corrected_scores import Corrected, Stratum, correct_by_strata
+from rolecall.scoring.corrected_scores import Estimate, Stratum, correct_by_strata
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.readers.golds import GoldKind, kind_of_golds
@@ -120,14 +121,16 @@ class RereadPair:
         verdicts = [_read_with(self.scorer, reader, [answered])[0] for reader in (None, self.reader)]
         return max(map(_mark, verdicts))
 
-    def decided(self, answers: Mapping[int, Sequence[Value]]) -> dict[int, float]:
+    def decided(self, answers: Labels) -> dict[int, float]:
         """The marks that people's answers lead to, by row: that of most people, a half where they are divided."""
-        marks = {
-            row: Counter(self.mark(row, answer) for answer in said) for row, said in answers.items() if row in self.rows
-        }
-        return {
-            row: (1 + (counts[1.0] > counts[0.0]) - (counts[0.0] > counts[1.0])) / 2 for row, counts in marks.items()
-        }
+        marks = {}
+        for (dataset, model, number), decisions in answers.by_row().items():
+            if (dataset, model) == (self.dataset, self.model) and number in self.rows:
+                result = self.rows[number].result
+                votes = [self.mark(number, said.value) for said in decisions.values() if said.is_about(result)]
+                if votes:
+                    marks[number] = (1 + (2 * sum(votes) > len(votes)) - (2 * sum(votes) < len(votes))) / 2
+        return marks
 
     def queue(self, decided: Mapping[int, float], length: int) -> list[int]:
         """The rows to decide next: doubtful ones, the most helpful first, and every fourth a control."""
@@ -142,7 +145,8 @@ class RereadPair:
         return queue
 
 
-class Misreading(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Misreading:
     """How often a reader misreads replies of one kind."""
 
     reader: str
@@ -158,19 +162,13 @@ class ReadingError:
     dataset: str
     model: str
     raw: Estimate
-    corrected: Corrected
+    corrected: Estimate
     rows: int
     total: int
     doubtful: int
     readers: Mapping[str, float]
     """The score that each reader would give."""
     misread: tuple[Misreading, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same in plain values, ready for JSON."""
-        misread = [{**entry._asdict(), 'share': entry.share._asdict()} for entry in self.misread]
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return values | {'raw': self.raw._asdict(), 'corrected': self.corrected._asdict(), 'misread': misread}
 
 
 def reread_pair(run: RunReader, dataset: str, model: str, *, most: int = _MOST_ROWS) -> RereadPair | None:
@@ -298,34 +296,22 @@ class Rereading:
     def __init__(self, run: RunReader, names: Iterable[tuple[str, str]], *, most: int = _MOST_ROWS) -> None:
         self._run = run
         self._labels = Labels(run.directory, 'answer')
-        pairs = {pair: reread_pair(run, *pair, most=most) for pair in names}
-        self.pairs = {names: pair for names, pair in pairs.items() if pair is not None}
-
-    def decided(self) -> dict[tuple[str, str], dict[int, float]]:
-        """The marks that people's answers about the present replies lead to, by dataset × model and row."""
-        answers: dict[tuple[str, str], dict[int, list[Value]]] = {names: {} for names in self.pairs}
-        for (*names, row), decisions in self._labels.by_row().items():
-            pair = self.pairs.get((names[0], names[1]))
-            if pair is not None and row in pair.rows:
-                result = pair.rows[row].result
-                answers[pair.dataset, pair.model][row] = [
-                    decision.value for decision in decisions.values() if decision.is_about(result)
-                ]
-        return {names: self.pairs[names].decided(rows) for names, rows in answers.items()}
+        self.pairs = [pair for pair in (reread_pair(run, *name, most=most) for name in names) if pair is not None]
 
     def queue(self, length: int) -> list[RereadRow]:
         """The rows to decide next, of each dataset × model in turn."""
-        decided = self.decided()
-        queues = [[pair.rows[row] for row in pair.queue(decided[names], length)] for names, pair in self.pairs.items()]
-        return [queue[place] for place in range(length) for queue in queues if place < len(queue)][:length]
+        numbers = [pair.queue(pair.decided(self._labels), length) for pair in self.pairs]
+        turns = zip_longest(*([pair.rows[row] for row in rows] for pair, rows in zip(self.pairs, numbers, strict=True)))
+        return [row for turn in turns for row in turn if row is not None][:length]
 
     def errors(self) -> list[ReadingError]:
         """Each score with its reading error."""
-        decided = self.decided()
-        return [measure_reading_error(self._run, pair, decided[names]) for names, pair in self.pairs.items()]
+        return [measure_reading_error(self._run, pair, pair.decided(self._labels)) for pair in self.pairs]
 
     def orders(self) -> list[Order]:
         """Whether the order of every two models of a dataset survives the reading errors of both."""
-        decided = self.decided()
-        sampled = {names: (pair.sampled, sampled_strata(pair, decided[names])) for names, pair in self.pairs.items()}
+        sampled = {
+            (pair.dataset, pair.model): (pair.sampled, sampled_strata(pair, pair.decided(self._labels)))
+            for pair in self.pairs
+        }
         return check_orders(self._run, sampled)

@@ -179,85 +179,85 @@ class StoredRun:
     """A run directory, read as a run."""
 
     def __init__(self, archive: RunReader) -> None:
-        self._archive = archive
+        self.archive = archive
 
     @property
     def title(self) -> str:
         """The directory's name."""
-        return self._archive.directory.resolve().name
+        return self.archive.directory.resolve().name
 
     @property
     def created(self) -> str:
         """When the store was last written; of a log of another harness, who wrote it and when."""
-        log = self._archive.manifest().get('imported')
+        log = self.archive.manifest().get('imported')
         if isinstance(log, Mapping):
             return f'made by {log["harness"]} (version: {log["version"]}; time: {log["created"]})'
-        modified = (self._archive.directory / FILE).stat().st_mtime
+        modified = (self.archive.directory / FILE).stat().st_mtime
         return datetime.fromtimestamp(modified).isoformat(' ', 'minutes')
 
     @property
     def damage(self) -> str:
         """What could not be read so far, in a sentence; empty if nothing is damaged."""
-        return str(self._archive.damage or '')
+        return str(self.archive.damage or '')
 
     @property
     def waiting(self) -> list[str]:
         """What waits at which server, a line for each model; empty if nothing does."""
-        return describe_waiting(self._archive.directory)
+        return describe_waiting(self.archive.directory)
 
     @property
     def batched(self) -> Mapping[tuple[str, str], BatchTokens]:
         """The tokens billed at the batch price, by dataset and model."""
-        return read_batch_tokens(self._archive.directory)
+        return read_batch_tokens(self.archive.directory)
 
     def counts(self, kind: type[Kept]) -> list[Kept]:
         """The counts of scanners or of probes that are kept with it."""
-        return read_counts(self._archive.directory, kind)
+        return read_counts(self.archive.directory, kind)
 
     @property
     def stored_pairs(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
         """What is known of each dataset × model: the digests of its parts, its limit."""
-        return pairs_of(self._archive)
+        return pairs_of(self.archive)
 
     def prices(self, overrides: Mapping[str, Price] | None = None) -> dict[str, Price | None]:
         """The price of each model, judges included, as far as it is known."""
-        config = self._archive.config()
+        config = self.archive.config()
         entries = [*_find_judges(config.get('datasets')), *(config.get('models') or [])]
         models = [entry for entry in entries if isinstance(entry, Mapping)]
         return {str(entry.get('abbr', '')): _find_valid_price(entry, overrides) for entry in models}
 
     def scorecards(self) -> list[Scorecard]:
         """The score of every dataset × model, in the order of the config; others come last."""
-        pairs = [pair for pair in self._archive.manifest().get('pairs') or () if isinstance(pair, Mapping)]
+        pairs = [pair for pair in self.archive.manifest().get('pairs') or () if isinstance(pair, Mapping)]
         places = {
             kind: {name: place for place, name in enumerate(dict.fromkeys(pair.get(kind) for pair in pairs))}
             for kind in ('dataset', 'model')
         }
         end = len(pairs)
         return sorted(
-            self._archive.scorecards(),
+            self.archive.scorecards(),
             key=lambda card: (places['dataset'].get(card.dataset, end), places['model'].get(card.model, end)),
         )
 
     def results(self) -> Iterator[Result]:
         """Every finished row."""
-        return self._archive.results()
+        return self.archive.results()
 
     def times(self) -> list[NodeTimes]:
         """Where rows were computed, if in other processes."""
-        return self._archive.times()
+        return self.archive.times()
 
     def light_results(self) -> Iterator[Result | SettledRows]:
         """Every finished row, without texts where they are settled."""
-        return self._archive.light_results()
+        return self.archive.light_results()
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row; None if it is damaged."""
-        return self._archive.whole_result(dataset, model, row)
+        return self.archive.whole_result(dataset, model, row)
 
     def request(self, fingerprint: str) -> Request | None:
         """The request with this fingerprint, if it was stored."""
-        request: Request | None = self._archive.request(fingerprint)
+        request: Request | None = self.archive.request(fingerprint)
         return request
 
 

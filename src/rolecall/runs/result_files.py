@@ -37,9 +37,10 @@ def export_results(
     model: str | None = None,
     prompts: bool = False,
     formulas: bool = False,
+    labels: bool = False,
     on_damage: Callable[[str], None] | None = None,
 ) -> int:
-    """Write the rows of a run one at a time, and return how many there were.
+    """Write the rows of a run one at a time, and return how many there were; with `labels`, people's decisions instead.
 
     Each row has the dataset's columns as `fields`; with `prompts`, also the `requests` that were sent. `dataset` and
     `model` select by abbr; patterns work. In CSV, text that a spreadsheet would run as a formula gets an apostrophe in
@@ -47,6 +48,8 @@ def export_results(
     `on_damage` is called once, with a sentence, if rows of the run could not be read.
     """
     if format == 'parquet':
+        if labels:
+            raise RunError('labels are written as JSON lines or CSV: name a .jsonl or .csv file.')
         if not isinstance(to, (str, Path)):
             raise RunError('Parquet cannot be written to a stream: name a file.')
         with write_atomically(to) as part:
@@ -55,6 +58,9 @@ def export_results(
     lines = result_lines(
         run, format=format, dataset=dataset, model=model, prompts=prompts, formulas=formulas, on_damage=on_damage
     )
+    if labels:
+        decisions = label_objects(run, dataset=dataset, model=model)
+        lines = csv_lines(decisions) if format == 'csv' else map(_json_line, decisions)
     if isinstance(to, (str, Path)):
         with write_atomically(to) as part, open(part, 'w', encoding='utf-8', newline='\n') as stream:
             count = _write(lines, stream)
@@ -75,7 +81,7 @@ def result_lines(
 ) -> Iterator[str]:
     """The rows of a run as lines: one JSON object each, or CSV with a header."""
     objects = result_objects(run, dataset=dataset, model=model, prompts=prompts, on_damage=on_damage)
-    return csv_lines(objects, formulas=formulas) if format == 'csv' else json_lines(objects)
+    return csv_lines(objects, formulas=formulas) if format == 'csv' else map(_json_line, objects)
 
 
 def result_objects(
@@ -108,11 +114,13 @@ def result_objects(
             on_damage(str(archive.damage))
 
 
-def label_objects(run: str | Path) -> Iterator[dict[str, Any]]:
+def label_objects(run: str | Path, *, dataset: str | None, model: str | None) -> Iterator[dict[str, Any]]:
     """What people decided about the rows of a run, a record for each person and row."""
     with RunReader(run) as archive:
         for kind in KINDS:
             for key, decisions in Labels(archive.directory, kind).by_row().items():
+                if not (fnmatchcase(key[0], dataset or '*') and fnmatchcase(key[1], model or '*')):
+                    continue
                 result = archive.result(*key) or Result(*key, 'failed')
                 for by, decision in decisions.items():
                     place = dict(zip(('dataset', 'model', 'row'), key, strict=True))
@@ -155,11 +163,6 @@ def describe_place(place: Sequence[Any]) -> dict[str, Any]:
     """
     start, end, rule, certainty, *rivals = place
     return {'start': start, 'end': end, 'rule': rule, 'certainty': certainty, 'rivals': rivals[0] if rivals else []}
-
-
-def json_lines(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Records as lines of JSON."""
-    return map(_json_line, objects)
 
 
 def _json_line(values: Any) -> str:

@@ -54,8 +54,9 @@ class Stratum:
         return self.rows**2 * spread / (size + 1 + more)
 
 
-class Corrected(NamedTuple):
-    """A score corrected by labels, with a 95 % interval that includes their uncertainty."""
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its 95 % interval, and the labels it rests on."""
 
     value: float
     low: float
@@ -71,14 +72,15 @@ def marks_of(strata: Sequence[Stratum]) -> list[float]:
     return sorted(marks if len(marks) > 1 else {*marks, 0.0, 1.0})
 
 
-def correct_by_strata(strata: Sequence[Stratum], *, units: float | None = None) -> Corrected:
+def correct_by_strata(strata: Sequence[Stratum], *, units: float | None = None) -> Estimate:
     """The mean mark of all rows, by the labels of each stratum.
 
     `units`: the number of independent rows, where rows of one cluster are not.
 
     >>> strata = [Stratum(1.0, 700, [1.0] * 18 + [0.0] * 2), Stratum(0.0, 300, [0.0] * 9 + [1.0])]
-    >>> [round(number, 2) for number in correct_by_strata(strata)[:4]]
-    [0.66, 0.53, 0.76, 30]
+    >>> corrected = correct_by_strata(strata)
+    >>> round(corrected.value, 2), round(corrected.low, 2), round(corrected.high, 2), corrected.labels
+    (0.66, 0.53, 0.76, 30)
     """
     rows = sum(stratum.rows for stratum in strata)
     value = sum(stratum.rows * stratum.mean for stratum in strata) / rows
@@ -87,7 +89,7 @@ def correct_by_strata(strata: Sequence[Stratum], *, units: float | None = None) 
     labels = sum(len(stratum.labels) for stratum in strata)
     within = sum(stratum.variance(marks_of(strata)) for stratum in strata) / rows**2
     between = sum(stratum.rows * (stratum.mean - value) ** 2 for stratum in strata) / rows / (units or rows)
-    return Corrected(value, min(low, value), max(high, value), labels, _labels_to_halve(within, between, labels))
+    return Estimate(value, min(low, value), max(high, value), labels, _labels_to_halve(within, between, labels))
 
 
 def draw_means(
@@ -113,12 +115,13 @@ def _draw_mean(drawn: random.Random, counts: Sequence[tuple[float, float]]) -> f
 
 def correct_graded(
     mean: float, rows: float, pairs: Sequence[tuple[float, float]], scale: tuple[float, float]
-) -> Corrected:
+) -> Estimate:
     """The mean of graded marks, by some rows' (mark, label): labels regressed on marks.
 
     >>> pairs = [(mark, mark - 0.1 + 0.05 * (place % 2)) for place, mark in enumerate([0.1, 0.5, 0.9] * 20)]
-    >>> [round(number, 2) for number in correct_graded(0.5, 300, pairs, (0.0, 1.0))[:4]]
-    [0.43, 0.38, 0.48, 60]
+    >>> corrected = correct_graded(0.5, 300, pairs, (0.0, 1.0))
+    >>> round(corrected.value, 2), round(corrected.low, 2), round(corrected.high, 2)
+    (0.43, 0.38, 0.48)
     """
     verdicts, labels = zip(*pairs, strict=True)
     spread = pvariance(verdicts)
@@ -133,7 +136,7 @@ def correct_graded(
     low, high = (math.hypot(fmean(rest) - bound, _Z * math.sqrt(between)) for bound in inner)
     within = ((inner.high - inner.low) / 2 / _Z) ** 2
     bounds = max(scale[0], value - low), min(scale[1], value + high)
-    return Corrected(value, *bounds, len(pairs), _labels_to_halve(within, between, len(pairs)))
+    return Estimate(value, *bounds, len(pairs), _labels_to_halve(within, between, len(pairs)))
 
 
 class ErrorRates(NamedTuple):
@@ -164,13 +167,14 @@ def measure_error_rates(strata: Sequence[Stratum]) -> ErrorRates | None:
     return ErrorRates(*shares)
 
 
-def rogan_gladen(right: float, rows: float, rates: ErrorRates) -> Corrected | None:
+def rogan_gladen(right: float, rows: float, rates: ErrorRates) -> Estimate | None:
     """The share of right rows behind `right` of `rows` called right, by error rates measured on these or other rows.
 
     The interval is Lang and Reiczigel's. None where verdicts are hardly better than chance.
 
-    >>> [round(number, 2) for number in rogan_gladen(700, 1000, ErrorRates(0.95, 60, 0.8, 40))[:3]]
-    [0.67, 0.58, 0.76]
+    >>> corrected = rogan_gladen(700, 1000, ErrorRates(0.95, 60, 0.8, 40))
+    >>> round(corrected.value, 2), round(corrected.low, 2), round(corrected.high, 2)
+    (0.67, 0.58, 0.76)
     """
     gain = rates.sensitivity + rates.specificity - 1
     if gain < _CHANCE:
@@ -189,7 +193,7 @@ def rogan_gladen(right: float, rows: float, rates: ErrorRates) -> Corrected | No
     shift = 2 * _Z**2 * (centre * errors[0] - (1 - centre) * errors[1])
     reach = _Z * math.sqrt(share * (1 - share) / size + centre**2 * errors[0] + (1 - centre) ** 2 * errors[1]) / better
     low, high = (min(1.0, max(0.0, centre + shift + side * reach)) for side in (-1, 1))
-    return Corrected(value, min(low, value), max(high, value), labels)
+    return Estimate(value, min(low, value), max(high, value), labels)
 
 
 def _labels_to_halve(within: float, between: float, labels: int) -> int | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import permutations
-from typing import Any
+
+from rolecall.scoring.statistics import AgreementCounter
 
 
 def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]], weights: Sequence[float] | None = None) -> float | None:
@@ -27,21 +27,16 @@ def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]], weights: Sequence[fl
     return None if total - chance <= 1e-12 else (equal - chance) / (total - chance)
 
 
-def krippendorff_alpha(rows: Iterable[Sequence[Any]], *, ordered: bool = False) -> float | None:
-    """Krippendorff's alpha of the ratings of each row, by any number of raters, some of whom may be missing.
+def krippendorff_alpha(rows: Iterable[Sequence[float]]) -> float | None:
+    """Krippendorff's alpha of the ratings of each row, by any number of raters, by their squared distance.
 
-    Names differ or not; numbers with `ordered` differ by their squared distance. None where all ratings are the same.
+    Of right and wrong, that is alpha of names. None where all ratings are the same.
 
-    >>> round(krippendorff_alpha([['a', 'a', 'b'], ['b', 'b'], ['a', 'a'], ['c']]), 3)
+    >>> round(krippendorff_alpha([[1, 1, 0], [0, 0], [1, 1], [0]]), 3)
     0.5
     """
-    rated = [row for row in rows if len(row) > 1]
-    counts = Counter(rating for row in rated for rating in row)
-    size = counts.total()
-
-    def distance(left: Any, right: Any) -> float:
-        return (left - right) ** 2 if ordered else float(left != right)
-
-    apart = sum(sum(distance(*pair) for pair in permutations(row, 2)) / (len(row) - 1) for row in rated)
-    chance = sum(distance(*pair) * counts[pair[0]] * counts[pair[1]] for pair in permutations(counts, 2))
-    return None if not chance else 1 - apart * (size - 1) / chance
+    counter = AgreementCounter()
+    for row in rows:
+        counter.add(row)
+    alpha: float | None = counter.describe()['alpha']
+    return alpha

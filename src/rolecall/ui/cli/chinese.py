@@ -547,14 +547,8 @@ _LABELS = {
         '每个数据集与模型随机读取的行数（默认 2000）'
     ),
     'have a model decide, e.g. openai/gpt-4.1': '由模型判断，例如 openai/gpt-4.1',
-    'with --judge: rows to decide (default: 30)': '配合 --judge：判断的行数（默认 30）',
     'one JSON object per dataset and model': '每个数据集与模型一个 JSON 对象',
-    'write what people decided about the rows of a run': '写出人们对一次运行各行的判断',
-    'Write the labels and answers of people, one record for each person and row, with the reply, the gold answer '
-    "and the run's own reading and score.": (
-        '写出人工标注与答案，每人每行一条记录，附回复、标准答案及运行自己的读取和得分。'
-    ),
-    'default: -, which is stdout; .csv for CSV': '默认 -，即标准输出；以 .csv 结尾则为 CSV',
+    'write what people decided about rows instead': '改为写出人们对各行的判断',
     "add people's labels to a run, and correct its scores by them": '把人工标注加入一次运行，并据此校正分数',
     'Join ratings and verdicts of people with the rows of a run, by row number or by content, and compare them with '
     "the run's verdicts: agreement, kappa, precision and recall, and the score corrected for their errors. Without "

@@ -21,7 +21,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         ('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'explain', 'bench', 'web', 'doctor'), ()
     ),
     'runs': ('list', 'control', 'merge', 'collect', 'import', 'scan', 'label', 'reread'),
-    'export': ('requests', 'results', 'labels', 'sft', 'mlflow'),
+    'export': ('requests', 'results', 'sft', 'mlflow'),
     'config': ('show', 'list', 'schema', 'prompter'),
     'model': ('pull', 'tune'),
     'completion': (),

@@ -36,6 +36,7 @@ from rolecall.models.prices import PRICES_OF, Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
+from rolecall.ui.report.calibration_text import describe_corrections
 from rolecall.ui.report.counts import VERDICTS, RunCounts, every_card, unjudged_reasons
 from rolecall.ui.report.packing import Packer, pack
 from rolecall.ui.report.palette import SERIES, plot_sheet, style_sheet
@@ -152,7 +153,7 @@ def build_page(
         .generate(
             **_head(run, packer),
             **_summary(cards, run_counts, models),
-            **_scores(cards, models, find_notices(run)),
+            **_scores(cards, models, [*find_notices(run), *describe_corrections(run)]),
             **_outcomes(cards, run_counts),
             ranked=ranked,
             headline=headline,

@@ -18,6 +18,7 @@ from rolecall.models.prices import Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
+from rolecall.ui.report.calibration_text import describe_corrections
 from rolecall.ui.report.counts import RunCounts, Why, count_results, every_card, unjudged_reasons
 from rolecall.ui.report.ranking_summary import RankingSummary, rank_run, word_headline
 from rolecall.ui.report.score_text import (
@@ -64,6 +65,8 @@ def report_terminal(
     ranked = rank_run(run_counts, cards, parts)
     if headline := word_headline(ranked, run_counts, cards, parts):
         to.print(Text(printable(headline), 'bold'))
+    for line in describe_corrections(run):
+        to.print(Text(printable(line)))
     if not cards:
         to.print(Text('no scores yet'))
     elif _FIRST + _CELL * len(grid.models) <= to.width:

@@ -17,6 +17,7 @@ from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import ReplyCount, Scorecard
 from rolecall.strings import count_noun, printable
+from rolecall.ui.report.calibration_text import describe_corrections
 from rolecall.ui.report.counts import RunCounts, count_results, every_card, unjudged_reasons
 from rolecall.ui.report.ranking_summary import RankingSummary, rank_run, word_headline
 from rolecall.ui.report.score_text import (
@@ -68,6 +69,8 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
     if headline := word_headline(ranked, run_counts, cards, parts):
         yield f'**{_words(headline)}**'
         yield ''
+    for line in describe_corrections(run):
+        yield from (_words(line), '')
     yield from _table(
         ['dataset', 'metric', *grid.models],
         [

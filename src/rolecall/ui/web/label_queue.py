@@ -49,9 +49,9 @@ class LabelQueue:
         if task == 'second':
             keys = [key for key in dict.fromkeys([*divided, *decisions]) if by not in decisions[key]][:_LENGTH]
         else:
-            labelled = collect_labels(self._run, self._labels)
-            labels = {(*pair, row): mark for pair, rows in labelled.items() for row, mark in rows.labels.items()}
-            keys = queue_rows(self._pairs, dict.fromkeys(decisions, 0.0) | labels, _LENGTH)
+            labelled, _ = collect_labels(self._run, self._labels)
+            labels = {key: labelled[key].label if key in labelled else 0.0 for key in decisions}
+            keys = queue_rows(self._pairs, labels, _LENGTH)
         games = {pair for pair, rows in self._pairs.items() if any(key.mark == 0.5 for key in rows.rows)}
         choices = {True: ('win', 'tie', 'loss'), False: ('correct', 'wrong')}
         calibrations = calibrate(self._run, self._labels)

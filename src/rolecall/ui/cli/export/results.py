@@ -31,6 +31,7 @@ def add_results(exports: Any) -> None:
         help='every-eval-ever writes a folder of records in that schema (default: by the ending of FILE, or jsonl)',
     )
     parser.add_argument('--prompts', action='store_true', help='add the requests that were sent')
+    parser.add_argument('--labels', action='store_true', help='write what people decided about rows instead')
     add_pattern_options(parser)
     parser.add_argument('-o', '--output', metavar='FILE', default='-', help='default: -, which is stdout')
 
@@ -48,6 +49,7 @@ def _results(arguments: argparse.Namespace) -> int:
         dataset=arguments.dataset,
         model=arguments.model,
         prompts=arguments.prompts,
+        labels=arguments.labels,
         on_damage=print_note,
     )
     return 0

@@ -38,7 +38,9 @@ def add_label(commands: Any) -> None:
     parser.add_argument('--on', metavar='COLUMNS', type=_words, default=[], help='columns that say which row is meant')
     parser.add_argument('--scale', metavar='LOW:HIGH', type=_scale, help='ratings from LOW to HIGH become 0 to 1')
     parser.add_argument('--correct-from', metavar='N', type=float, help='ratings from N on are correct, others wrong')
-    parser.add_argument('--map', metavar='X=LABEL', type=_pairs, default={}, help='what X means: 1=win,2=loss,0=tie')
+    parser.add_argument(
+        '--map', metavar='X=LABEL', dest='words', type=_pairs, default={}, help='what X means: 1=win,2=loss,0=tie'
+    )
     parser.add_argument('--dataset', metavar='NAME', default='', help='only this dataset')
     parser.add_argument('--model', metavar='NAME', default='', help='only this model')
     parser.add_argument('--todo', metavar='N', type=positive_number, help='print the N rows to label next, as CSV')
@@ -47,6 +49,8 @@ def add_label(commands: Any) -> None:
 
 
 def _label(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
     from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.calibration import calibrate, carry_calibration
     from rolecall.insight.label_files import join_labels
@@ -64,7 +68,7 @@ def _label(arguments: argparse.Namespace) -> int:
     with RunReader(arguments.directory) as run:
         calibrations = calibrate(run)
         for calibration in calibrations:
-            lines = [json_line(calibration.as_dict())] if arguments.json else describe_calibration(calibration)
+            lines = [json_line(asdict(calibration))] if arguments.json else describe_calibration(calibration)
             for line in lines:
                 print(printable(line))
         for carried in carry_calibration(run, arguments.calibration) if arguments.calibration else ():
@@ -87,18 +91,11 @@ def _print_rows_to_label(arguments: argparse.Namespace) -> int:
 
 
 def _columns(arguments: argparse.Namespace) -> LabelColumns:
+    from dataclasses import fields
+
     from rolecall.insight.label_files import LabelColumns
 
-    return LabelColumns(
-        label=arguments.label,
-        by=arguments.by,
-        on=arguments.on,
-        scale=arguments.scale,
-        correct_from=arguments.correct_from,
-        words=arguments.map,
-        dataset=arguments.dataset,
-        model=arguments.model,
-    )
+    return LabelColumns(**{field.name: getattr(arguments, field.name) for field in fields(LabelColumns)})
 
 
 def _words(text: str) -> list[str]:

@@ -21,23 +21,23 @@ def add_reread(commands: Any) -> None:
         '  rolecall runs reread runs/gsm8k\n'
         '  rolecall web runs/gsm8k                                 decide rows in the page\n'
         '  rolecall runs reread runs/gsm8k --judge openai/gpt-4.1\n'
-        '  rolecall export labels runs/gsm8k -o decisions.csv',
+        '  rolecall export results runs/gsm8k --labels -o decisions.csv',
     )
     parser.set_defaults(run=_reread)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     drawn = 'rows to read of each dataset and model, drawn at random (default: 2000)'
     parser.add_argument('--rows', metavar='N', type=positive_number, default=2000, help=drawn)
     parser.add_argument('--judge', metavar='MODEL', help='have a model decide, e.g. openai/gpt-4.1')
-    many = 'with --judge: rows to decide (default: 30)'
-    parser.add_argument('--decide', metavar='N', type=positive_number, default=30, help=many)
     parser.add_argument('--json', action='store_true', help='one JSON object per dataset and model')
 
 
 def _reread(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
     from rich.progress import track
 
     from rolecall.experiment.previews.jsonl import json_line
-    from rolecall.insight.reading_errors import Rereading
+    from rolecall.insight.reading_errors import DECISIONS, Rereading
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.strings import printable
     from rolecall.ui.report.calibration_text import describe_order, describe_reading
@@ -53,9 +53,9 @@ def _reread(arguments: argparse.Namespace) -> int:
         if arguments.judge:
             from rolecall.insight.reply_questions import ask_for_answers
 
-            ask_for_answers(run, rereading.queue(arguments.decide), arguments.judge, progress_for(quiet=arguments.json))
+            ask_for_answers(run, rereading.queue(DECISIONS), arguments.judge, progress_for(quiet=arguments.json))
         for error in rereading.errors():
-            lines = [json_line(error.as_dict())] if arguments.json else describe_reading(error)
+            lines = [json_line(asdict(error))] if arguments.json else describe_reading(error)
             print(*map(printable, lines), sep='\n')
         for order in () if arguments.json else rereading.orders():
             print(printable(describe_order(order)))
