@@ -14,11 +14,14 @@ from tokenizers import Tokenizer
 from rolecall import lint_config
 from rolecall.models.http.server_facts import ServerFacts, remember_facts
 from rolecall.models.model_names import resolve_model
+from rolecall.models.openai.model import build
 from rolecall.runs import run_config
+from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.receipt import TokenCount, compare_counts
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.cli.main import main
+from rolecall.ui.views.run_progress import PairProgress
 from servers import Server, serve
 from small_models import make_tokenizer
 from tables import in_one
@@ -344,3 +347,39 @@ def test_doctor_explains_the_receipts_of_a_run(
     said = ' '.join(capsys.readouterr().out.split())
     assert 'receipts: 8 rows compared' in said
     assert 'qa × toy: the server silently cut 2 rows to 200 tokens' in said
+
+
+def test_compare_has_a_column_for_who_answered(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ('a', 'b'):
+        with serve(counting(folder, provider=f'provider-{name}', model='toy')) as server:
+            run(server, None, [1, 2], tmp_path / name)
+    assert main(['compare', str(tmp_path / 'a'), str(tmp_path / 'b'), '--json']) == 0
+    [difference] = json.loads(capsys.readouterr().out)['differences']
+    assert difference['served'] == 'toy, provider-a → toy, provider-b'
+    main(['compare', str(tmp_path / 'a'), str(tmp_path / 'b')])
+    assert 'provider-a →' in capsys.readouterr().out
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('entry', 'provider'),
+    [
+        ({'provider': 'Acme'}, {'order': ['Acme'], 'allow_fallbacks': False}),
+        ({'provider': ['Acme', 'Bolt']}, {'order': ['Acme', 'Bolt'], 'allow_fallbacks': False}),
+        ({'provider': {'only': ['Acme']}, 'quantization': 'fp8'}, {'only': ['Acme'], 'quantizations': ['fp8']}),
+        ({'quantization': ['fp8', 'bf16']}, {'quantizations': ['fp8', 'bf16']}),
+        ({}, None),
+    ],
+)
+def test_a_provider_is_pinned_where_one_address_stands_for_many(entry: Any, provider: Any) -> None:
+    model = build({'type': 'OpenAI', 'path': 'm', 'base_url': 'https://openrouter.ai/api/v1', **entry}, name='m')
+    assert model.identity.get('provider') == provider
+
+
+def test_progress_mentions_prompts_that_the_server_seems_to_cut() -> None:
+    progress = PairProgress('qa × toy', 2)
+    progress.add(Result('qa', 'toy', 0, 'ok', input_tokens=4096, expected_tokens=5812), sent=True)
+    progress.add(Result('qa', 'toy', 1, 'ok', input_tokens=101, expected_tokens=100), sent=True)
+    assert '1 prompt cut by the server?' in progress.line()

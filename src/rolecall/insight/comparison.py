@@ -91,6 +91,8 @@ class Difference:
     right_model: str = ''
     differing: tuple[str, ...] = ()
     """The parts whose digests differ: wording, examples, rows, reader, …"""
+    served: str = ''
+    """Who answered, as the replies say: in both runs, where that differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,8 @@ def compare_runs(left: RunSource, right: RunSource) -> Comparison:
         ours, theirs = (digests.get(key, PartDigests()) for digests, key in zip(parts, keys, strict=True))
         flips = Flips(pair, groups.get(pair.dataset, ()), left, right)
         difference = _difference_of(pair, before, other, flips)
-        differences.append(replace(difference, differing=tuple(ours.find_differing(theirs))))
+        served = ' → '.join(filter(None, dict.fromkeys((before.served, other.served))))
+        differences.append(replace(difference, differing=tuple(ours.find_differing(theirs)), served=served))
     order = {pair: place for place, pair in enumerate((card.dataset, card.model) for card in left.scorecards())}
     differences.sort(key=lambda before: order.get((before.dataset, before.left_model), len(order)))
     return Comparison(differences, pairing.unpaired_a, pairing.unpaired_b)
@@ -146,6 +149,11 @@ class _RunScores:
 
     card: Scorecard | None
     mean: float | None
+
+    @property
+    def served(self) -> str:
+        receipt = self.card.receipt if self.card else None
+        return '; '.join(receipt.served or ()) if receipt else ''
 
     @property
     def metric(self) -> str:
@@ -248,6 +256,7 @@ def comparison_as_json(comparison: Comparison, *, left: RunSource, right: RunSou
                 **{name: getattr(difference, name) for name in ('difference', 'low', 'high', 'p', 'rows', 'compared')},
                 **{name: getattr(difference, name) for name in _LEFT_OUT},
                 'differing': list(difference.differing),
+                'served': difference.served,
                 'flips': [_flip_as_json(flip, left, right) for flip in difference.flips],
             }
             for difference in comparison.differences

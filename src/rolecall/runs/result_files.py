@@ -22,7 +22,14 @@ from rolecall.runs.store.run_reader import RunReader
 Format = Literal['jsonl', 'csv', 'parquet']
 _FIRST = ('dataset', 'model', 'row', 'outcome', 'prediction', 'gold', 'score', 'fingerprint')
 _LARGEST = 2**63
-_TOKENS = ('input_tokens', 'output_tokens', 'cached_tokens', 'cache_written_tokens', 'reasoning_tokens')
+_TOKENS = (
+    'input_tokens',
+    'expected_tokens',
+    'output_tokens',
+    'cached_tokens',
+    'cache_written_tokens',
+    'reasoning_tokens',
+)
 _PART = 1000
 _FORMULA = ('=', '+', '-', '@', '\t', '\r')
 _NUMBER = re.compile(r'[+-]?\d+(?:[.,]\d+)*%?')
@@ -151,6 +158,7 @@ def _order_keys(result: Result, archive: RunReader | None = None) -> dict[str, A
             None if reply is None else {'request': archive.request(reply['fingerprint']), **reply}
             for reply in result.judged
         ]
+    values['served'] = {name: text for name, text in result.served._asdict().items() if text}
     values['read_from'] = [place and describe_place(place) for place in result.read_from]
     return {key: values.pop(key) for key in _FIRST} | values
 

@@ -125,7 +125,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
         reader.refuse('path', "missing: the server's name for the model.", "Give it as `path` or `model`: 'gpt-4o'.")
     address = read_server_address(reader, 'http://localhost:8080' if served else _usual_address(), endpoints=_ENDPOINTS)
     parameters = {key: entry[key] for key in keys_of('openai_body') if entry.get(key) is not None}
-    parameters |= reader.mapping('generation_kwargs', 'openai_extra_kwargs')
+    parameters |= reader.mapping('generation_kwargs', 'openai_extra_kwargs') | _pin_provider(entry, reader)
     lengths = {name: parameters.pop(name) for name in _LENGTH_KEYS if name in parameters}
     usual_length = next(iter(lengths.values()), None if chat else _TEXT_LENGTH)
     score = reader.one_of('score', ('echo', 'prompt_logprobs'))
@@ -164,6 +164,16 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
         stream_options=reader.flag('stream_options') is not False,
     )
     return settings, address
+
+
+def _pin_provider(entry: Mapping[str, Any], reader: OptionReader) -> dict[str, Any]:
+    """Who may answer, as OpenRouter takes it: without fallbacks, so that one model is not several."""
+    stated, levels = entry.get('provider'), reader.texts('quantization')
+    if stated is None and not levels:
+        return {}
+    names = {'order': [stated] if isinstance(stated, str) else list(stated or ()), 'allow_fallbacks': False}
+    pinned = dict(stated) if isinstance(stated, Mapping) else names if stated else {}
+    return {'provider': {**pinned, **({'quantizations': list(levels)} if levels else {})}}
 
 
 def read_client(reader: OptionReader, address: Address, *, model: str, secrets: Iterable[str] = ()) -> HttpClient:

@@ -89,6 +89,9 @@ def _wide_table(differences: Sequence[Difference]) -> Table:
         table.add_column(name, overflow='fold')
     for name in ('left', 'right', 'difference', 'p', 'rows', 'flipped'):
         table.add_column(name, justify='right')
+    has_served = any(diff.served for diff in differences)
+    if has_served:
+        table.add_column('answered by', overflow='fold')
     for diff in differences:
         digits = _digits(diff)
         table.add_row(
@@ -98,6 +101,7 @@ def _wide_table(differences: Sequence[Difference]) -> Table:
             _p_value(diff),
             _rows_compared(diff),
             f'{len(diff.flips):,}',
+            *([Text(printable(diff.served))] if has_served else []),
         )
     return table
 
@@ -117,6 +121,7 @@ def _narrow_table(differences: Sequence[Difference]) -> Table:
                 (printable(diff.dataset), 'bold'),
                 f' × {printable(diff.model)}',
                 (f'\n{printable(diff.metric)}', 'dim'),
+                (f'\n{printable(diff.served)}' if diff.served else '', 'dim'),
             ),
             f'{_number(diff.left, digits)}\n{_number(diff.right, digits)}',
             Text('\n').join([_difference(diff, digits), Text(_interval(diff, digits), 'dim')]),

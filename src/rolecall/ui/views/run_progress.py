@@ -33,6 +33,8 @@ _MOST_TIMES = 9
 _REFRESH = 0.1
 _MOST_PAIRS = 40
 _MOST_FINDINGS = 5
+_CLEARLY, _FEW_TOKENS = 1.05, 16
+"""How much more was sent than read before progress mentions it; the run decides when all rows are there."""
 _LONGEST_REASON = 120
 _STILL_ALIVE = 60.0
 """Seconds after which a plain line is printed although nothing changed."""
@@ -67,6 +69,8 @@ class PairProgress:
     sent: int = 0
     tokens: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
+    cut: int = 0
+    """Rows of which the server reports clearly fewer tokens than were sent."""
     began: float = field(init=False)
     tokens_before: int = field(init=False)
 
@@ -77,6 +81,7 @@ class PairProgress:
     def add(self, result: Result, *, sent: bool) -> None:
         self.done += 1
         self.outcomes[result.outcome] += 1
+        self.cut += (result.expected_tokens or 0) > _CLEARLY * (result.input_tokens or 0) + _FEW_TOKENS
         if sent:
             self.sent += 1
             self.tokens += (result.input_tokens or 0) + (result.output_tokens or 0)
@@ -98,6 +103,7 @@ class PairProgress:
         tokens = max(self.tokens, activity.tokens - self.tokens_before)
         parts = [f'{rate:,.1f} rows/s'] if self.sent else []
         parts += [f'{count:,} {outcome}' for outcome, count in self.outcomes.items() if outcome != 'ok']
+        parts += [f'{count_noun(self.cut, "prompt")} cut by the server?'] if self.cut else []
         parts += [count_noun(tokens, 'token')] if tokens else []
         if self.total is not None and self.sent and self.done < self.total and not activity.waiting:
             parts.append(f'{_clock((self.total - self.done) / rate)} left')

@@ -41,7 +41,7 @@ _LIVE_SECONDS = 30
 _FLIPS = 500
 _NUMBERS = (
     *('dataset', 'model', 'metric', 'left', 'right', 'difference', 'low', 'high', 'p', 'rows', 'compared'),
-    *('different_gold', 'different_requests', 'left_model', 'right_model', 'differing'),
+    *('different_gold', 'different_requests', 'left_model', 'right_model', 'differing', 'served'),
 )
 _START = ('', '', -1)
 _OTHER_VERDICTS = ('cut', 'labelled', 'disagrees')

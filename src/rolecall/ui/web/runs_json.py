@@ -73,7 +73,8 @@ def as_text(value: object, *, longest: int = LONGEST_TEXT) -> str:
 
 def row_facts(result: Result) -> Iterator[tuple[str, str]]:
     if result.input_tokens is not None:
-        yield 'input tokens', f'{result.input_tokens:,}'
+        differs = result.expected_tokens not in (None, result.input_tokens)
+        yield 'input tokens', f'{result.input_tokens:,}{f" ({result.expected_tokens:,} expected)" if differs else ""}'
     if result.output_tokens is not None:
         yield 'output tokens', f'{result.output_tokens:,}'
     if result.cached_tokens:
@@ -84,6 +85,8 @@ def row_facts(result: Result) -> Iterator[tuple[str, str]]:
         yield 'reasoning tokens', f'{result.reasoning_tokens:,}'
     if result.seconds is not None:
         yield 'time', f'{result.seconds:.2f} s'
+    if served := str(result.served):
+        yield 'answered by', served
     if result.shots:
         yield 'training rows', ', '.join(map(str, result.shots))
     if result.shots_dropped:

@@ -17,7 +17,7 @@ const Differences = ({ found }) => html`<div class="scroll" tabindex="0" role="g
     const difference = signed(one.difference, digits);
     return html`<tr><th scope="row"><bdi>${one.dataset}</bdi></th><td><bdi>${one.model}</bdi></td><td>${metricName(one.metric)}</td><td>${plain(one.left, digits)}</td><td>${plain(one.right, digits)}</td>
       <td>${one.p != null && one.p < 0.05 ? html`<b>${difference}</b>` : difference} <i>${one.low == null ? '' : `[${signed(one.low, digits)}, ${signed(one.high, digits)}]`}</i></td>
-      <td>${chance(one.p)}</td><td>${number(one.rows)}${one.different_requests ? html`<small class="missing">${t('{n} sent differently (prompt, sampling or model)', { n: one.different_requests })}</small>` : null}${one.different_gold ? html`<small class="missing">${t('{n} with another gold answer', { n: one.different_gold })}</small>` : null}${one.differing.length ? html`<small class="missing">${t('other {parts}', { parts: one.differing.join(', ') })}</small>` : null}</td><td>${number(one.flipped)}</td></tr>`;
+      <td>${chance(one.p)}</td><td>${number(one.rows)}${one.different_requests ? html`<small class="missing">${t('{n} sent differently (prompt, sampling or model)', { n: one.different_requests })}</small>` : null}${one.different_gold ? html`<small class="missing">${t('{n} with another gold answer', { n: one.different_gold })}</small>` : null}${one.served ? html`<small>${one.served}</small>` : null}${one.differing.length ? html`<small class="missing">${t('other {parts}', { parts: one.differing.join(', ') })}</small>` : null}</td><td>${number(one.flipped)}</td></tr>`;
   })}</tbody></table></div>`;
 
 const KINDS = { score: 'var(--accent, #56b4e9)', gain: '#009e73', loss: '#d55e00' };
