@@ -132,7 +132,6 @@ class FunctionModel:
         return hashlib.sha256(source.encode()).hexdigest()[:16]
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """One reply per request."""
         return await run_together([self._reply(request, sampling) for request in requests])
 
     async def generate_group(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply | ModelError | None]:

@@ -107,7 +107,6 @@ class OwnModel(FunctionModel):
         return {'class': f'{kind.__module__}.{kind.__qualname__}', 'source': self.source_digest(kind), **settings}
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """One reply per request."""
         replies = await self._call(self._own.generate, list(requests), sampling)
         if not isinstance(replies, (list, tuple)) or len(replies) != len(requests):
             what = f'{len(replies)} replies' if isinstance(replies, (list, tuple)) else type(replies).__name__
@@ -115,7 +114,6 @@ class OwnModel(FunctionModel):
         return [self._check_reply(reply) for reply in replies]
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        """The log-probabilities of each request's own tokens."""
         if not self.capabilities.score:
             raise ModelError(f'{self.name} has no score().')
         return await self._check_scores(self._own.score, requests)

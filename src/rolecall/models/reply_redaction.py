@@ -16,7 +16,6 @@ class RedactingModel:
         self._redactor = Redactor(environment_secrets())
 
     def add_secrets(self, secrets: Iterable[str]) -> None:
-        """Hide these as well, wherever the model repeats them."""
         self._redactor = Redactor({*self._redactor.secrets, *secrets})
 
     def _redact(self, replies: Sequence[Reply]) -> list[Reply]:

@@ -28,7 +28,6 @@ class TokenCounter:
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, if it is on this machine."""
         return find_tokenizer(self._entry)
 
     def count(self, request: Request) -> int | None:

@@ -97,7 +97,6 @@ class VLLMModel(RedactingModel):
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, if it is on this machine."""
         return self._files.tokenizer
 
     def count(self, request: Request) -> int | None:

@@ -51,7 +51,6 @@ class ChatModule(ModuleCalls):
         self._toolbox: Toolbox | None = None
 
     def _connection(self) -> Connection:
-        """The connection to the model."""
         raise NotImplementedError
 
     @property

@@ -262,11 +262,9 @@ class StreamedCall:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """That of the model."""
         return self._model.identity
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """The reply to a single request."""
         if self._passed_on:
             raise self._cut_off('no answer in time')
         answer = AnswerFilter(self._pass_on, on_thinking=self._pass_thinking_on, begins_thinking=self._begins_thinking)

@@ -40,7 +40,6 @@ class ThinkingPolicy:
     resend: Resend = 'always'
 
     def write_message(self, reply: Reply) -> Message:
-        """The reply as an assistant message."""
         message: Message = {'role': 'assistant', 'content': reply.text}
         if reply.tool_calls:
             message['tool_calls'] = [dict(call) for call in reply.tool_calls]

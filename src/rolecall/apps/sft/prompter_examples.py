@@ -101,7 +101,6 @@ class PrompterSide:
         return PromptEncoder(tokenizer, begins=not isinstance(self._bound.model, ChatRenderer))
 
     def example(self, arguments: PromptArguments, answer: Label, form: Form, aim: Aim) -> TrainingExample:
-        """The example of one row."""
         bound, bound_arguments = self._address(arguments)
         if takes_messages(form, chat=self.is_chat):
             return self._messages(bound, bound_arguments, answer, aim)

@@ -35,7 +35,6 @@ class SftReport(TokenCounts):
         self.cases.setdefault(reason, f'{where}: {error}')
 
     def count(self, example: TrainingExample) -> None:
-        """Count an example that was written."""
         self.examples += 1
         if isinstance(example, TextExample):
             self.endless += not example.ending

@@ -77,7 +77,6 @@ class TrainingProgram:
         self._may_stop_early = meta is not None and sum(role.generate for role in meta.roles.values()) > 1
 
     def __call__(self, row: Row) -> TrainingExample:
-        """The example of one row."""
         _check_answers([row.get(self._teacher.column)], self._teacher.column)
         self._refuse_media(row)
         answered = _continue_turn(self._told, row)
@@ -114,7 +113,6 @@ class DialogueTrainingProgram:
         self._dialogue = DialogueProgram(wording, side, infer_mode=mode, shots=shots, prefill=prefill)
 
     def __call__(self, row: Row) -> TrainingExample:
-        """The example of one row."""
         side, column = self._teacher.side, self._teacher.column
         length = self._dialogue.length(row)
         gold = row.get(column)
@@ -151,7 +149,6 @@ class LabelTrainingProgram:
         self._programs = compile_labels(wording, self._teacher.side, labels=labels, shots=shots)
 
     def __call__(self, row: Row) -> TrainingExample:
-        """The example of one row."""
         column = self._teacher.column
         _check_answers([row.get(column)], column)
         program = self._programs[self._label(row[column])]

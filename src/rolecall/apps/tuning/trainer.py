@@ -103,7 +103,6 @@ class Trainer:
         }
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
         torch = self._torch
         with torch.no_grad():
             for name, weight in self._weights.items():

@@ -8,11 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, nodes
-from jinja2.exceptions import TemplateError
 from jinja2.filters import FILTERS
 
 from rolecall.core.prompts.pieces import Origin, Text
-from rolecall.core.render.chat_program import make_environment, parse_template
+from rolecall.core.render.chat_program import TEMPLATE_FAULTS, make_environment, parse_template
 from rolecall.core.render.metering import WorkExceededError, WorkMeter, spend
 from rolecall.errors import RenderError
 from rolecall.patterns import substitute
@@ -20,16 +19,6 @@ from rolecall.patterns import substitute
 _ORIGIN = 'rolecall_origin'
 _MAX_STEPS = 2_000_000
 _MAX_CHARS = 200_000_000
-_FAULTS = (
-    TemplateError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
 
 
 class _Value(str):
@@ -76,7 +65,7 @@ class RowTemplate:
                 tree = parse_template(source, _ENVIRONMENT)
                 _mark_expressions(tree)
                 code = _ENVIRONMENT.compile(tree)
-        except _FAULTS as fault:
+        except TEMPLATE_FAULTS as fault:
             raise RenderError(self._describe(fault)) from fault
         self._template = Template.from_code(_ENVIRONMENT, code, _ENVIRONMENT.make_globals(None))
 
@@ -101,7 +90,7 @@ class RowTemplate:
         try:
             with WorkMeter(_MAX_STEPS, _MAX_CHARS):
                 return list(self._template.root_render_func(self._template.new_context(dict(row))))
-        except _FAULTS as fault:
+        except TEMPLATE_FAULTS as fault:
             raise RenderError(self._describe(fault)) from fault
 
     def _describe(self, fault: BaseException) -> str:

@@ -296,7 +296,6 @@ class Prompter:
         return hash((type(self), words, self.system, self.enable_system))
 
     def _arguments(self) -> dict[str, Any]:
-        """The arguments it was made with."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.init}
 
     def _read_instruction(self) -> Instruction:

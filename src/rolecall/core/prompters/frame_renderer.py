@@ -50,12 +50,10 @@ class FrameRenderer:
         return ''.join(str(span.text) for span in spans[places[-1] + 1 :]) if places else ''
 
     def fill(self, call: PromptCall) -> Request:
-        """The prompt of a call."""
         rendered, row = self._render_call(call)
         return rendered.layout.fill(row)
 
     def trace(self, call: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
-        """The spans of the same prompt, and its notes."""
         rendered, row = self._render_call(call)
         return rendered.layout.trace(row), rendered.notes
 

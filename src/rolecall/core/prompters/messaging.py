@@ -41,7 +41,6 @@ def _common_body(levels: Levels, reader: HistoryReader, call: PromptCall) -> Bod
 
 
 def openai_spans(levels: Levels, reader: HistoryReader, call: PromptCall) -> list[Span]:
-    """The spans of every message."""
     spans = _sources(levels, call, openai_body(levels, reader, call)['messages'])
     return [replace(span, message=i) for i, own in enumerate(spans) for span in own]
 

@@ -50,7 +50,6 @@ class StringLayout:
         return self._tokens.eoa
 
     def fill(self, call: PromptCall) -> str:
-        """The prompt of a call."""
         row, messages, history, tools, label = call
         if history or tools or messages is not None:
             row, history = self._as_string(call)
@@ -58,7 +57,6 @@ class StringLayout:
         return text if label is None else f'{text}{self._history.answer(label)}{self._tokens.eoa}'
 
     def trace(self, call: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
-        """The spans of the same prompt, and its notes."""
         row, history = self._as_string(call)
         spans = self._frame.text_with(tuple(self._history.pieces(history))).trace(row)
         label = call[-1]

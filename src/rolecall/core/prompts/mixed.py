@@ -92,7 +92,6 @@ class MixedParts:
             yield from entry.words
 
     def write(self, row: Row) -> list[FilledPart]:
-        """The parts of one row."""
         return _RowWriter(self, row if self.bound_to is None else self.bound_to).write()
 
 

@@ -183,7 +183,6 @@ def spread_content(content: Content, change: Change) -> Content:
 
 
 def map_content(content: Content, change: Callable[[Piece], Piece]) -> Content:
-    """Change every piece of the content."""
     return spread_content(content, lambda piece: (change(piece),))
 
 
@@ -193,7 +192,6 @@ def content_pieces(content: Content) -> Iterator[Piece]:
 
 
 def item_pieces(item: Item) -> Iterator[Piece]:
-    """Every piece in an item, in order."""
     if isinstance(item, Expand):
         return
     if isinstance(item, Turn):

@@ -31,7 +31,6 @@ class ProblemCollector:
         self.items.append(Problem(where, what, remedy))
 
     def unknown_keys(self, where: str, keys: Iterable[object], allowed: Sequence[str]) -> None:
-        """Add a problem for each unknown key."""
         for key in keys:
             if key not in allowed:
                 self.add(where, f'unknown key {key!r}.', did_you_mean(key, allowed))

@@ -177,16 +177,9 @@ def _is_deep(tree: nodes.Template) -> bool:
 _MAX_FOLDED_CHARS = 1 << 20  # what constant expressions may make when a template is compiled
 
 # Exceptions a template can cause in jinja2, in json and in methods of built-in values.
-_TEMPLATE_FAULTS = (
-    TemplateError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
+TEMPLATE_FAULTS = (
+    *(TemplateError, ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, SyntaxError),
+    *(TypeError, ValueError),
 )
 
 
@@ -202,7 +195,7 @@ class ChatProgram:
         try:
             with WorkMeter(max_steps, min(max_chars, _MAX_FOLDED_CHARS)):
                 code = compile_template(source)
-        except _TEMPLATE_FAULTS as fault:
+        except TEMPLATE_FAULTS as fault:
             raise RenderError(_describe_fault(fault)) from fault
         names = ENVIRONMENT.make_globals({'strftime_now': make_strftime(now)})
         self._template = Template.from_code(ENVIRONMENT, code, names)
@@ -213,7 +206,7 @@ class ChatProgram:
         try:
             with WorkMeter(self._max_steps, self._max_chars):
                 return ''.join(template.root_render_func(template.new_context(dict(variables))))
-        except _TEMPLATE_FAULTS as fault:
+        except TEMPLATE_FAULTS as fault:
             raise RenderError(_describe_fault(fault)) from fault
 
     def undeclared_names(self) -> set[str]:

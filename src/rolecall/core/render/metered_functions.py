@@ -37,26 +37,10 @@ from rolecall.core.render.metering import (
 from rolecall.core.render.pricing import charge_filter, charge_operator, reach_of
 
 _CONSTANT_TIME_TESTS = frozenset(
-    [
-        'boolean',
-        'callable',
-        'defined',
-        'escaped',
-        'false',
-        'filter',
-        'float',
-        'integer',
-        'iterable',
-        'mapping',
-        'none',
-        'number',
-        'sameas',
-        'sequence',
-        'string',
-        'test',
-        'true',
-        'undefined',
-    ]
+    (
+        *('boolean', 'callable', 'defined', 'escaped', 'false', 'filter', 'float', 'integer', 'iterable'),
+        *('mapping', 'none', 'number', 'sameas', 'sequence', 'string', 'test', 'true', 'undefined'),
+    )
 )
 _CONSUMING_FILTERS = frozenset(
     {'batch', 'groupby', 'join', 'list', 'max', 'min', 'reverse', 'slice', 'sort', 'sum', 'unique'}

@@ -49,7 +49,6 @@ def _total_reach(rest: Iterable[object]) -> int:
 
 
 def charge_operator(symbol: str, left: object, right: object) -> None:
-    """Charge a binary operator."""
     if isinstance(left, int) and isinstance(right, int):
         _charge_arithmetic(symbol, left, right)
     elif symbol == '%' and isinstance(left, (str, bytes)):
@@ -262,17 +261,8 @@ _FILTERS = _table(
 )
 
 _PRICES_OF_NAMED_ARGUMENTS = frozenset(
-    {
-        _free,
-        _of_arguments,
-        _linear,
-        _shallow,
-        _slow,
-        _quadratic,
-        _price_of_padding,
-        _price_of_adding_up,
-        _price_of_escaping,
-    }
+    {_free, _of_arguments, _linear, _shallow, _slow, _quadratic}
+    | {_price_of_padding, _price_of_adding_up, _price_of_escaping}
 )
 """Prices to which it does not matter which argument is which."""
 _DEFAULTS: dict[Price, dict[str, object]] = {

@@ -198,7 +198,6 @@ def _only_text(script: Script) -> Pieces:
 
 
 def _before_answer(arranged: Arrangement) -> tuple[Utterance, ...]:
-    """The speeches before the answer."""
     return arranged.utterances[:-1] if arranged.answering else arranged.utterances
 
 

@@ -118,7 +118,6 @@ class PackageInferencer:
     sampling: Sampling = field(default_factory=Sampling)
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         if pair.model_entry is None:
             raise ModelError(f'{self.kind.__name__} needs a model.')

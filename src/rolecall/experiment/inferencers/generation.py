@@ -26,7 +26,6 @@ class GenInferencer:
     samples: int = 1
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         if self.samples == 1:
             return self.conclude(step, await ask.generate(step.requests[0][1], self.sampling))
@@ -49,7 +48,6 @@ class RepeatsInferencer:
     samples: int = 1
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         replies = await _draw(step, self.sampling, self.samples, ask)
         return _conclude({'replies': [reply.text for reply in replies]}, step, replies)
@@ -69,7 +67,6 @@ class SCInferencer:
     extract: Callable[[str], Any] = str.strip
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         replies = await _draw(step, self.sampling, self.samples, ask)
         voting = [reply for reply in replies if reply.outcome == 'ok']
@@ -90,7 +87,6 @@ class WordingsInferencer:
     sampling: Sampling = field(default_factory=Sampling)
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         replies = await wait_for_all(ask.generate(request, self.sampling) for _, request in step.requests)
         return _conclude([reply.text for reply in replies], step, replies)
@@ -108,7 +104,6 @@ class MultiTurnGenInferencer:
     infer_mode: InferMode = 'every'
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         replies: list[Reply] = []
         texts: list[str] = []
         steps: list[Step] = []

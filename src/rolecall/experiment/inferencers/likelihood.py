@@ -37,7 +37,6 @@ class LLInferencer:
     column: str = 'cont'
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         requests = requests_of(step)
         texts = [text_of_request(request) for request in requests]
@@ -153,7 +152,6 @@ class CLPInferencer:
     single_token: bool = True
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         texts = [str(request) for _, request in step.requests]
         scored = await ask.score(requests_of(step))

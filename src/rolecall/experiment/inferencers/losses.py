@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from rolecall.core.prompts.pieces import Row
 from rolecall.experiment.inferencers.inferencer import Asker, Prediction, only_step, text_of_request
@@ -21,15 +21,7 @@ from rolecall.sources.retrievers import Picked
 _SPANS = 'label'
 """The column with the places of the characters that count: `[[start, end], …]`, as OpenCompass names it."""
 DecideBy = Literal['whole', 'sum', 'per_token', 'per_character', 'per_byte', 'normalised', 'normalised_sum']
-DECIDE_BY: tuple[DecideBy, ...] = (
-    'whole',
-    'sum',
-    'per_token',
-    'per_character',
-    'per_byte',
-    'normalised',
-    'normalised_sum',
-)
+DECIDE_BY: tuple[DecideBy, ...] = get_args(DecideBy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +63,6 @@ class Losses:
     normalised_sum: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The losses that are known."""
         values = {name: getattr(self, name) for name in DECIDE_BY} | {
             'tokens': self.tokens,
             'answer_tokens': self.answer_tokens,
@@ -170,7 +161,6 @@ class InferencePPLOnlyInferencer:
     needs: ClassVar[tuple[str, ...]] = ('score',)
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         spans = _read_spans(row.get(_SPANS))
         if spans is None:
@@ -203,7 +193,6 @@ class SWCELossInferencer:
     stride: int = 512
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         request = step.requests[0][1]
         text = text_of_request(request)

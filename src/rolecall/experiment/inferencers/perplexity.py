@@ -37,7 +37,6 @@ class PPLInferencer:
     normalizing_str: str | None = None
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         labels = [label for label, _ in step.requests]
         texts = [text_of_request(request) for _, request in step.requests]
@@ -93,7 +92,6 @@ class PPLOnlyInferencer:
     needs: ClassVar[tuple[str, ...]] = ('score',)
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
-        """Ask about one row and conclude."""
         step = only_step(pair, row, picked)
         request = step.requests[0][1]
         [scored] = await ask.score([request])

@@ -165,7 +165,6 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """The prompt read as one text."""
         return '\n'.join(join_spans(self.spans).values())
 
     @property

@@ -25,20 +25,8 @@ from rolecall.sources.datasets.conversions import LETTERS, flatten
 from rolecall.strings import printable
 
 _ANSWERS = (
-    *(
-        'answer',
-        'label',
-        'target',
-        'gold',
-        'output',
-        'expected',
-        'response',
-        'solution',
-        'class',
-        'category',
-        'answers',
-    ),
-    *('answerkey', 'answer_key', 'answer_idx', 'correct_answer', 'correct', 'sentiment', 'intent', '答案'),
+    *('answer', 'label', 'target', 'gold', 'output', 'expected', 'response', 'solution', 'class', 'category'),
+    *('answers', 'answerkey', 'answer_key', 'answer_idx', 'correct_answer', 'correct', 'sentiment', 'intent', '答案'),
 )
 _LOOKED_AT = 500
 _MOST_CHOICES = 10
@@ -118,7 +106,6 @@ def _is_number(text: str) -> bool:
 
 
 def _longest(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str | None:
-    """The column with the longest texts."""
     lengths = {name: sum(len(str(row.get(name, ''))) for row in rows) for name in columns}
     return max(lengths, key=lambda name: lengths[name], default=None)
 

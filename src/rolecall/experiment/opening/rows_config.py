@@ -77,18 +77,8 @@ class RowsOptions:
     @property
     def given(self) -> list[str]:
         """The options that are given, as they are typed."""
-        named = {
-            '--template': self.template,
-            '--answer': self.answer,
-            '--choices': self.choices or None,
-            '--metric': self.metric,
-            '--extract': self.extract,
-            '--judge': self.judge,
-            '--ask': self.ask,
-            '--encoding': self.encoding,
-            '--on-error': self.on_error,
-        }
-        return [name for name, value in named.items() if value is not None]
+        names = ('template', 'answer', 'choices', 'metric', 'extract', 'judge', 'ask', 'encoding', 'on_error')
+        return [f'--{name.replace("_", "-")}' for name in names if getattr(self, name) not in (None, ())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,27 +16,10 @@ _HOMES = ('generation_kwargs', 'gen_config', 'query_kwargs')
 _STOPS = ('stopping_criteria', 'stop_words', 'stop')
 _NAMED = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
 _PASSED_ON = (
-    'min_p',
-    'presence_penalty',
-    'frequency_penalty',
-    'repetition_penalty',
-    'logit_bias',
-    'response_format',
-    'reasoning_effort',
-    'tools',
-    'tool_choice',
+    *('min_p', 'presence_penalty', 'frequency_penalty', 'repetition_penalty', 'logit_bias', 'response_format'),
+    *('reasoning_effort', 'tools', 'tool_choice'),
 )
-_CHECKED = (
-    *REPLY_LENGTHS,
-    'min_out_len',
-    'sc_size',
-    'num_return_sequences',
-    'top_k',
-    'seed',
-    'temperature',
-    'top_p',
-    'min_p',
-)
+_CHECKED = (*REPLY_LENGTHS, *_NAMED, 'min_p', 'sc_size', 'num_return_sequences')
 """Numbers, whose bounds are declared with their keys."""
 SAMPLING_OPTIONS = keys_of('sampling')
 """Everything that says how answers are drawn."""

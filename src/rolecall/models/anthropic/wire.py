@@ -244,7 +244,6 @@ class StreamedMessage:
             self.finished = True
 
     def join(self) -> dict[str, Any]:
-        """The reply as it would have arrived without streaming."""
         blocks = [
             _join_block(block, ''.join(self._pieces[index]), self._signatures.get(index))
             for index, block in sorted(self._write_blocks.items())

@@ -28,7 +28,6 @@ class Address:
 
     @property
     def host(self) -> str:
-        """The machine's name."""
         return urlsplit(self.root).hostname or ''
 
     @property

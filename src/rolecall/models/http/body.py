@@ -124,7 +124,6 @@ class EventReader:
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The events that this chunk completes."""
         if b'\n' not in chunk:  # joined only once a line is complete, so that long lines cost no copies
             self._rest.append(chunk)
             return

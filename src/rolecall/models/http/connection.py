@@ -86,11 +86,9 @@ class TextListener:
 
     @property
     def finished(self) -> bool:
-        """Whether the answer is complete."""
         return self._collector.finished
 
     def take(self, event: Any) -> None:
-        """One event, decoded."""
         self._collector.take(event)
         for read_piece, on_text in self._readers:
             if piece := read_piece(event):

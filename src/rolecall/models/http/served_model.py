@@ -198,7 +198,6 @@ class ServedModel(ABC, Generic[S]):
         return hidden
 
     async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        """One reply per request."""
         if len(requests) == 1:
             return [await self._request_reply(requests[0], sampling)]
         return await run_together([self._request_reply(request, sampling) for request in requests])
@@ -253,7 +252,6 @@ class ServedModel(ABC, Generic[S]):
         return await self._client.is_reachable()
 
     def count(self, request: Request) -> int | None:
-        """The number of input tokens, if the model's tokenizer is on this machine."""
         return self.counter.count(request)
 
     def expect_tokens(self, request: Request, sampling: Sampling, *, scored: bool = False) -> int | None:
@@ -264,7 +262,6 @@ class ServedModel(ABC, Generic[S]):
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, if it is on this machine."""
         return self.counter.tokenizer
 
     def check_ready(self) -> None:
@@ -280,7 +277,6 @@ class ServedModel(ABC, Generic[S]):
         self._media = replace(self._media, folders=tuple(folders))
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def _request_reply(

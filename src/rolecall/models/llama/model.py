@@ -33,16 +33,8 @@ if TYPE_CHECKING:
 T = TypeVar('T')
 
 SAMPLING_PARAMETERS = (
-    'temperature',
-    'top_p',
-    'top_k',
-    'min_p',
-    'seed',
-    'do_sample',
-    'ignore_eos',
-    'max_new_tokens',
-    'min_new_tokens',
-    'json_schema',
+    *('temperature', 'top_p', 'top_k', 'min_p', 'seed', 'do_sample', 'ignore_eos'),
+    *('max_new_tokens', 'min_new_tokens', 'json_schema'),
 )
 _SAMPLE = 1 << 20
 _LONGEST_CONTEXT = 10**9

@@ -142,7 +142,6 @@ class OpenAIModel(ServedModel[OpenAISettings]):
         return [int(number) for number in ids] if isinstance(ids, list) else None
 
     async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        """The log-probabilities of each request's own tokens."""
         return await run_together([self._score_request(request) for request in requests])
 
     async def _write_body(self, request: Request, sampling: Sampling, *, stream: bool) -> dict[str, Any]:

@@ -222,11 +222,9 @@ class StreamedResponse:
 
     @property
     def finished(self) -> bool:
-        """Whether the response is complete."""
         return self._response is not None
 
     def join(self) -> dict[str, Any]:
-        """The response as it would have arrived without streaming."""
         response = self._response or {}
         return {**response, 'output': response.get('output') or self._items}
 

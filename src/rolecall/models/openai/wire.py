@@ -252,7 +252,6 @@ class StreamedAnswer:
         self._served: dict[str, Any] = {}
 
     def take(self, event: Any) -> None:
-        """One piece."""
         self._usage = event.get('usage') or self._usage
         if not self._served:
             self._served = {name: event[name] for name in Served._fields if event.get(name)}
@@ -278,11 +277,9 @@ class StreamedAnswer:
 
     @property
     def finished(self) -> bool:
-        """Whether every choice has finished."""
         return bool(self._choices) and all(choice['finish_reason'] for choice in self._choices.values())
 
     def join(self) -> dict[str, Any]:
-        """The reply as it would have arrived without streaming."""
         choices = [_join_choice(choice) for _, choice in sorted(self._choices.items())]
         return {**self._served, 'choices': choices, 'usage': self._usage}
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 def import_tokenizers() -> Any:
-    """The `tokenizers` package."""
     try:
         import tokenizers
     except ImportError as error:
@@ -70,7 +69,6 @@ def read_tokenizer_config(folder: str | Path) -> Mapping[str, Any]:
 
 
 def read_json_object(file: Path) -> Mapping[str, Any]:
-    """A file that holds a JSON object."""
     try:
         settings = json.loads(read_text(file))
     except (ValueError, RecursionError) as error:
@@ -81,7 +79,6 @@ def read_json_object(file: Path) -> Mapping[str, Any]:
 
 
 def read_text(file: Path) -> str:
-    """A text file in UTF-8."""
     try:
         return file.read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError) as error:

@@ -298,7 +298,6 @@ class TiktokenTokenizer:
 
 
 def import_tiktoken() -> ModuleType:
-    """The `tiktoken` package."""
     try:
         import tiktoken
     except ImportError as error:

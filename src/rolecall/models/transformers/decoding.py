@@ -87,7 +87,6 @@ class BatchGenerator:
     _last: tuple[Ids, Context] = field(default=((), Context()))
 
     def forget(self) -> None:
-        """Forget the remembered prompt."""
         self._last = ((), Context())
 
     def generate(self, prompts: Sequence[TokenPrompt], decoding: TransformersDecoding) -> list[Reply]:

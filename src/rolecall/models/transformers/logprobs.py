@@ -76,7 +76,6 @@ class PromptScorer:
     _charged: dict[Ids, int] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Forget the remembered prompt."""
         self._cached = _CachedScores()
 
     def score(self, prompts: Sequence[TokenPrompt]) -> list[Scored]:

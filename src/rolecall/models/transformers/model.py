@@ -98,7 +98,6 @@ class TransformersModel(RedactingModel):
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """The model's tokenizer, if it is on this machine."""
         return self._files.tokenizer if self._engine is None else self._engine.encoder.tokenizer
 
     def count(self, request: Request) -> int | None:

@@ -60,7 +60,6 @@ class SlotGenerator:
         self._cached, self._decoder = ((), Prefix()), None
 
     def generate(self, prompts: Sequence[TokenPrompt], decoding: TransformersDecoding) -> list[Reply]:
-        """One reply for each prompt, in their order."""
         torch = import_hf_package('torch')
         replies: dict[int, Reply] = {}
         jobs: list[_Job] = []

@@ -78,7 +78,6 @@ class WeightsSource:
             raise ModelError(f'{self.path}: the model cannot be loaded: there is no such folder.')
 
     def load(self, tokenizer: Tokenizer | None = None) -> LoadedModel:
-        """The loaded model."""
         torch, transformers = import_hf_package('torch'), import_hf_package('transformers')
         self.check_ready()
         path = os.path.expanduser(self.path)

@@ -72,12 +72,10 @@ class FileRows:
 
     @property
     def record_format(self) -> RecordFormat:
-        """How the file is cut into records."""
         return self._format
 
     @property
     def on_error(self) -> OnError:
-        """How malformed records are handled."""
         return self._on_error
 
     @property
