@@ -27,7 +27,7 @@ Judge = Callable[[str], str]
 
 
 def answers_in(prompt: str) -> list[str]:
-    return re.findall(r'<answer(?:_[ab])?>\n(.*?)\n?</answer', prompt, re.DOTALL)
+    return re.findall(r'<answer(?:_[ab])?(?:-[0-9a-f]{8})?>\n(.*?)\n?</answer', prompt, re.DOTALL)
 
 
 def is_right(prompt: str, answer: str) -> bool:

@@ -136,3 +136,19 @@ def test_a_run_stores_where_each_answer_stands_and_prints_it(
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert (first['read_from'][0]['start'], first['read_from'][0]['certainty']) == (31, 'stated')
     assert (second['outcome'], second['read_from'][0]['certainty']) == ('unparsed', 'inferred')
+
+
+def test_compare_marks_what_was_read_in_both_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('rows.jsonl').write_text('{"question": "one", "gold": "BD"}\n{"question": "two", "gold": "A,C"}')
+    for name, reply in (('left', 'The answers are D and B.'), ('right', 'So the answer is\nC and A.')):
+        Path(f'{name}.py').write_text(f'def reply(request):\n    return {reply!r}\n')
+        arguments = ['run', 'rows.jsonl', '--template', '{question}', '--answer', 'gold', '--model', f'{name}.py:reply']
+        assert main([*arguments, '--out', name]) == 0
+    assert 'sets of letters: scored by --metric accuracy, read as any of A, B, C, D.' in capsys.readouterr().err
+    assert main(['compare', 'left', 'right']) == 0
+    lines = [' '.join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert 'left The answers are ⟦D and B⟧. stated, by statement' in lines
+    assert 'right So the answer is ⟦C and A⟧. stated, by statement' in lines

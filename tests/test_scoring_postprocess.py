@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rolecall import patterns
 from rolecall.errors import ConfigError
+from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code.extraction import longest_program
 from rolecall.scoring.postprocess.freeform import extract_role
 from rolecall.scoring.postprocessors import POSTPROCESSORS, read_postprocessor
@@ -196,3 +198,19 @@ _PIECES = [
 @given(st.lists(st.sampled_from(_PIECES), max_size=8).map(''.join), st.sampled_from([' ', 's ', ': ', 'minus ']))
 def test_a_number_at_the_end_is_read_as_it_is_before_other_words(text: str, word: str) -> None:
     assert last_number(f'{text}{word}27.') == last_number(f'{text}{word}27. Yes')
+
+
+@pytest.mark.parametrize(
+    'entry',
+    [
+        {'type': 'match_answer_pattern', 'answer_pattern': '(a+)+$'},
+        {'type': 'think_pred_postprocess', 're_pattern': '(a+)+$'},
+    ],
+)
+def test_a_pattern_of_a_config_that_takes_forever_fails_the_row_alone(
+    entry: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, 'PATTERN_SECONDS', 0.5)
+    with pytest.raises(ScoringError, match='took more than'):
+        read_postprocessor(entry)('a' * 40 + 'b')
+    assert read_postprocessor(entry)('aaa') == 'aaa'

@@ -161,7 +161,8 @@ def test_a_judge_without_a_template_has_one_that_shows_the_dialogue(tmp_path: Pa
     assert summary.scorecards[0].value == 100.0
     assert max(seen, key=len) == (
         'User: capital of France?\nAssistant: Paris\n\nUser: capital of Germany?\n\nReference answer: Berlin\n\n'
-        'Answer to judge: Paris\n\nIs the answer right? Reply with A if it is right, or with B if it is wrong.'
+        'Answer to judge:\n<answer-767714e6>\nParis\n</answer-767714e6>\n\n'
+        'Is the answer right? Reply with A if it is right, or with B if it is wrong.'
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +41,8 @@ _ASKS_FOR = {
 """How the prompt ends that a judge is given where the config has no prompt_template."""
 _ANSWER = re.compile(r'prediction[12]?(?:_r\d+|_(?:en|cn)_word_count)?')
 """Fields that stand for answers."""
+_FENCED = '<answer-{{answer_mark}}>\n{{{name}}}\n</answer-{{answer_mark}}>'
+"""An answer in a judge's prompt: the mark is a hash of the answers, so that no answer can write its own end."""
 _WORD_COUNTS: Mapping[str, Callable[[str], int]] = {
     'en': lambda text: len(re.findall(r'\b[A-Za-z]+\b', text)),
     'cn': lambda text: len(re.findall('[\u4e00-\u9fff]', text)),
@@ -133,6 +136,9 @@ class JudgeEntry:
             for language, count in _WORD_COUNTS.items():
                 if f'{name}_{language}_word_count' in self.program.script.columns:
                     worded[f'{name}_{language}_word_count'] = count(text_of(worded.get(name, '')))
+        if 'answer_mark' in self.program.script.columns:
+            answers = '\0'.join(text_of(worded.get(name, '')) for name in ('prediction', 'prediction2'))
+            worded['answer_mark'] = hashlib.sha256(answers.encode('utf-8', 'surrogatepass')).hexdigest()[:8]
         if isinstance(values.get('history'), tuple):
             worded['history'] = ''.join(map(self._word_turn, values['history']))
         for column in self.program.script.columns:
@@ -278,11 +284,13 @@ def _word_template(evaluator: Mapping[str, Any], task: TaskEntry, comparison: Ju
     if comparison is not None:
         whole = task.inferencer.asks_every_turn
         kind, question = ('Dialogue', '') if whole else ('Answer', f'User: {question}\n\n')
-        answers = f'{kind} A: {{prediction}}\n\n{kind} B: {{prediction2}}'
+        first, second = (_FENCED.format(name=name) for name in ('prediction', 'prediction2'))
+        answers = f'{kind} A:\n{first}\n\n{kind} B:\n{second}'
         words = f'{question}{gold}{answers}\n\n{_ASKS_FOR["PairwiseEvaluator"]}'
     else:
         asks_for = _ASKS_FOR[part_name(evaluator.get('type', ''))]
-        words = f'{{history}}User: {question}\n\n{gold}Answer to judge: {{prediction}}\n\n{asks_for}'
+        answer = _FENCED.format(name='prediction')
+        words = f'{{history}}User: {question}\n\n{gold}Answer to judge:\n{answer}\n\n{asks_for}'
     return PromptTemplate({'round': [{'role': 'HUMAN', 'prompt': words}]})
 
 

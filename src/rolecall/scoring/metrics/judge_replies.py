@@ -22,6 +22,7 @@ from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
 from rolecall.scoring.readers.native import first_number
 from rolecall.scoring.readers.numbers import number_of
 from rolecall.scoring.readers.preferences import Preference, preference_in
+from rolecall.scoring.readers.quotations import leave_out_quotations
 
 Reads = Callable[[str, Answer], Mark]
 
@@ -342,7 +343,7 @@ def read_dict_postprocessor(entry: Any, *, compares: bool = False) -> JudgeReadi
 
     def make(reply: str, answer: Answer) -> Mark:
         try:
-            about = (reply, answer) if part.builtin else (reply,)
+            about = (leave_out_quotations(reply, _answers_shown(answer)), answer) if part.builtin else (reply,)
             result = reading.read(*about, **options)
         except Exception as error:  # user code may raise anything; this answer has no mark, with the reason
             raise NoVerdictError(f"{part.name} raised {describe_error(error)} on the judge's reply.") from error
@@ -354,6 +355,13 @@ def read_dict_postprocessor(entry: Any, *, compares: bool = False) -> JudgeReadi
 
     name = str(options.get('metric_name') or reading.metric)
     return replace(reading, read=make, metric=name)
+
+
+def _answers_shown(answer: Answer) -> list[str]:
+    """The answers in a judge's prompt, which its reply may quote."""
+    rivals = [] if answer.rival is None else [answer.rival.prediction]
+    turns = [turn.get('prediction') for turn in answer.turns]
+    return [text for text in (answer.prediction, *rivals, *turns) if isinstance(text, str)]
 
 
 def _facts_of(answer: Answer) -> Mapping[str, Any]:

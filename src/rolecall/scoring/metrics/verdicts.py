@@ -92,8 +92,9 @@ def verdict_in(text: str, true_tag: str, false_tag: str) -> bool | None:
         plainly = f'{plainly[:_PIECE]}\n{plainly[-_MOST:]}'
     plainly = re.sub(r'</?[a-z_]{1,20}>', ' ', plainly)
     for verdict in (
+        _find_last_line(plainly, true_tag, false_tag),
         _find_field(plainly, true_tag, false_tag),
-        _find_standalone(plainly, true_tag, false_tag),
+        _find_first_line(plainly, true_tag, false_tag),
         _find_chinese(plainly, true_tag, false_tag),
         _find_last_tag(plainly, true_tag, false_tag),
         _find_agreement(_find_statements(plainly, _WORD)),
@@ -117,11 +118,17 @@ def _find_field(text: str, true_tag: str, false_tag: str) -> bool | None:
     return verdicts[-1] if verdicts else None
 
 
-def _find_standalone(text: str, true_tag: str, false_tag: str) -> bool | None:
-    """The verdict on a line or in a sentence of its own: the last one, or else the first."""
+def _tags(true_tag: str, false_tag: str) -> tuple[dict[str, bool], str, str]:
+    """What each tag means, a pattern for a tag, and one for a tag with its label."""
     words = {'CORRECT': True, 'INCORRECT': False, **dict.fromkeys(_NEITHER, False), false_tag: False, true_tag: True}
     tags = '|'.join(map(re.escape, sorted(words, key=len, reverse=True)))
-    grade = rf'{_EDGE}(?:{_LABEL})?{_EDGE}(?-i:(?P<x>{tags}))(?:{_EDGE}(?-i:(?P<again>{tags})|not[ _]attempted))?'
+    again = rf'(?:{_EDGE}(?-i:(?P<again>{tags})|not[ _]attempted))?'
+    return words, tags, rf'{_EDGE}(?:{_LABEL})?{_EDGE}(?-i:(?P<x>{tags})){again}'
+
+
+def _find_last_line(text: str, true_tag: str, false_tag: str) -> bool | None:
+    """The verdict on a last line or in a last sentence of its own; what is quoted above does not count."""
+    words, tags, grade = _tags(true_tag, false_tag)
     if match := re.fullmatch(rf'\W*(?:answer|我?选择?)\W*(?P<x>{tags})\W*', text, re.IGNORECASE):
         return words.get(match['x'].upper())
     line = _capitalise_lone_tag(_trim_to_word(text)).rpartition('\n')[2][-_PIECE:]
@@ -129,6 +136,12 @@ def _find_standalone(text: str, true_tag: str, false_tag: str) -> bool | None:
     for ending in (line, re.split(r'[.!?]\s+', line)[-1], *concluded):
         if match := re.fullmatch(grade, ending, re.IGNORECASE):
             return _agree(match, words)
+    return None
+
+
+def _find_first_line(text: str, true_tag: str, false_tag: str) -> bool | None:
+    """The verdict that a reply begins with."""
+    words, _, grade = _tags(true_tag, false_tag)
     match = re.match(rf'{grade}(?:[*_`"\')\]]*\s*(?:\n|[.:;,)]|\s[-–—]|\Z))', text[:_PIECE], re.IGNORECASE)
     return _agree(match, words) if match else None
 

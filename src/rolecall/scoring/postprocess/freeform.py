@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rolecall.patterns import search_groups
 from rolecall.scoring.texts import after_reasoning, chinese_words, cut_next_problem, last_boxed
 
 _TITLE = re.compile(
@@ -95,7 +96,7 @@ def match_answer_pattern(text: str, answer_pattern: str) -> str:
     >>> match_answer_pattern('Answer: C', answer_pattern=r'(?i)answer\s*:\s*([A-D])')
     'C'
     """
-    return _group(re.search(answer_pattern, text))
+    return _first_group(search_groups(answer_pattern, text))
 
 
 def think_pred_postprocess(text: str, re_pattern: str) -> str:
@@ -104,8 +105,8 @@ def think_pred_postprocess(text: str, re_pattern: str) -> str:
     >>> think_pred_postprocess('<think>hm</think> 42 ', re_pattern='</think>(.*)')
     '42'
     """
-    match = re.search(re_pattern, text)
-    return _group(match).strip() if match else text
+    groups = search_groups(re_pattern, text)
+    return _first_group(groups).strip() if groups else text
 
 
 def xml_tag_postprocessor(text: str, tag: str) -> str:
@@ -158,7 +159,5 @@ def _after_stripped(text: str, begin: str) -> str:
     return trimmed.removeprefix(begin).lstrip() if trimmed.startswith(begin) else text
 
 
-def _group(match: re.Match[str] | None) -> str:
-    if match is None:
-        return ''
-    return (match[1] if match.re.groups else match[0]) or ''
+def _first_group(groups: tuple[str | None, ...] | None) -> str:
+    return (groups[1] if len(groups) > 1 else groups[0]) or '' if groups else ''

@@ -21,6 +21,8 @@ from rolecall.ui.report.counts import verdict_of
 _FLIPS = 10
 _CHANGES = 4
 _WIDEST = 200
+_BEFORE, _AFTER = 60, 20
+"""Characters of a reply that are shown before and behind what was read from it."""
 _WIDE = 120
 _LEFT, _RIGHT = 'bold reverse #d55e00', 'bold reverse #56b4e9'
 _BETTER, _WORSE = '#009e73', '#d55e00'
@@ -171,6 +173,9 @@ def _print_flips(
     to.rule(Text(printable(head), 'bold'), style='dim')
     for flip in diff.flips[:most]:
         to.print(_verdicts(flip))
+        for result, side in ((flip.left, 'left'), (flip.right, 'right')):
+            for line in _underline_readings(result, side, marked=not to.is_terminal):
+                to.print(line)
         changed = list(prompt_changes(flip, left, right))
         if not changed:
             to.print(Text('  the prompt is the same', 'dim'))
@@ -191,6 +196,24 @@ def _verdicts(flip: Flip) -> Text:
         style = _BETTER if verdict == 'correct' else _WORSE if verdict == 'wrong' else ''
         text.append(f'  {side} ', 'dim').append(verdict, style).append(f' {_brief(result.extracted)}')
     return text.append(f'  gold {_brief(flip.left.gold)}', 'dim')
+
+
+def _underline_readings(result: Result, side: str, *, marked: bool) -> Iterator[Text]:
+    """The end of each reply up to what was read from it, underlined; in ⟦…⟧ where there is no terminal."""
+    replies = result.replies or (str(result.prediction),)
+    for reply, place in zip(replies, result.read_from, strict=False):
+        if place is None:
+            continue
+        start, end, rule, certainty = place[:4]
+        before, answer, after = (
+            printable(' '.join(reply[a:b].split()))
+            for a, b in ((max(0, start - _BEFORE), start), (start, end), (end, end + _AFTER))
+        )
+        gap = ' ' if reply[max(0, start - 1) : start].isspace() else ''
+        text = Text(f'  {side:5} ', 'dim').append(f'{"…" if start > _BEFORE else ""}{before}{gap}', 'not dim')
+        text.append(f'⟦{answer}⟧' if marked else answer, 'not dim bold underline')
+        space = ' ' if reply[end : end + 1].isspace() and after else ''
+        yield text.append(f'{space}{after}', 'not dim').append(f'  {certainty}, by {rule}')
 
 
 def _describe_outcome(result: Result) -> str:
