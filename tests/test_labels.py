@@ -107,6 +107,7 @@ TABLES = [
     ([{'q': 'dog', 'rating': 4}], {'scale': (1, 5)}, {('', 3): 0.75}),
     ([{'q': 'dog', 'votes': [1, 2, 0]}], {'words': {'1': 'win', '2': 'loss', '0': 'tie'}},
      {('votes 1', 3): 'win', ('votes 2', 3): 'loss', ('votes 3', 3): 'tie'}),
+    ([{'q': 'bee', 'label': 'yes'}, {'q': 'bee', 'label': 'no'}], {}, {('', 1): 'correct', ('2', 1): 'wrong'}),
     ([{'q': 'bee', 'votes': '["yes", "no"]'}], {}, {('votes 1', 1): 'correct', ('votes 2', 1): 'wrong'}),
     ([{'q': 'bee', 'label': ''}, {'q': 'an', 'label': 'right'}], {}, {('', 0): 'correct'}),
     ([{'dataset': 'words', 'model': 'm', 'row': 7, 'label': 0.5, 'by': 'ann'}], {}, {('ann', 7): 0.5}),
@@ -263,7 +264,9 @@ def test_labels_and_answers_come_along_when_runs_are_merged_or_repaired(tmp_path
     label_rows(run, {0: 'wrong'}, by='ann')
     label_rows(run, {0: 'correct', 1: 0.25}, by='bob')
     Labels(run, 'answer').add(('d', 'm', 2), None, by='ann')
-    merge_runs(tmp_path / 'merged', [run])
+    for _ in range(2):
+        merge_runs(tmp_path / 'merged', [run])
+    assert (tmp_path / 'merged' / 'labels.jsonl').read_text().count('\n') == 4
     repair_run(run, tmp_path / 'saved')
     for target in ('merged', 'saved'):
         for kind in ('label', 'answer'):

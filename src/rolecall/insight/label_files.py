@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,11 +103,13 @@ def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None
                 problems.append(f'{number + 1}: {joiner.describe(record, matches)}')
                 continue
             pending += [(matches[0], by, label) for by, label in votes if label is not None]
-        labels = Labels(Path(directory))
+        labels, people = Labels(Path(directory)), Counter[tuple[RowKey, str]]()
         for result, by, label in pending:
-            labels.add(key_of(result), label, by=by, result=result)
-    rows, people = {key_of(result) for result, *_ in pending}, {by for _, by, _ in pending}
-    return Joined(len(pending), len(rows), len(people), tuple(problems))
+            people[key_of(result), by] += 1
+            count = people[key_of(result), by]  # a second label of a row without a name is another person's
+            labels.add(key_of(result), label, by=by or f'{count}' * (count > 1), result=result)
+    most = len({by for _, by in people if by}) + max((count for (_, by), count in people.items() if not by), default=0)
+    return Joined(len(pending), len({key for key, _ in people}), most, tuple(problems))
 
 
 def rows_to_label(run: RunReader, length: int) -> Iterator[dict[str, Any]]:

@@ -196,4 +196,5 @@ def copy_decisions(source: Path, target: Path) -> None:
             {'dataset': key[0], 'model': key[1], 'row': key[2], 'by': by, kind: value, 'reply': reply}
             for key, decisions in Labels(source, kind).by_row().items()
             for by, (value, reply) in decisions.items()
+            if Labels(target, kind).find(key).get(by) != (value, reply)
         )

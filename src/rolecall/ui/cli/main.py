@@ -38,6 +38,8 @@ _MOVED = {
     'merge': 'runs merge',
     'import': 'runs import',
     'scan': 'runs scan',
+    'label': 'runs label',
+    'reread': 'runs reread',
     'tune': 'model tune',
     'models': 'model',
     'list': 'config list',

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rolecall.insight.calibration import Calibration, calibrate
-from rolecall.insight.reading_errors import ReadingError
 from rolecall.insight.run_source import RunSource, StoredRun
 from rolecall.insight.strata import Order
 from rolecall.scoring.corrected_scores import Estimate
 from rolecall.strings import count_noun
+
+if TYPE_CHECKING:
+    from rolecall.insight.reading_errors import ReadingError
 
 
 def describe_calibration(calibration: Calibration) -> Iterator[str]:

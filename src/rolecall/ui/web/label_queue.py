@@ -52,13 +52,18 @@ class LabelQueue:
             labelled, _ = collect_labels(self._run, self._labels)
             labels = {key: labelled[key].label if key in labelled else 0.0 for key in decisions}
             keys = queue_rows(self._pairs, labels, _LENGTH)
-        games = {pair for pair, rows in self._pairs.items() if any(key.mark == 0.5 for key in rows.rows)}
-        choices = {True: ('win', 'tie', 'loss'), False: ('correct', 'wrong')}
         calibrations = calibrate(self._run, self._labels)
         return {
-            'rows': [{**_place(key), 'choices': choices[key[:2] in games]} for key in keys],
+            'rows': [{**_place(key), 'choices': self._choices(key)} for key in keys],
             'lines': [line for calibration in calibrations for line in describe_calibration(calibration)],
         }
+
+    def _choices(self, key: RowKey) -> tuple[str, ...]:
+        """The labels that a row can have; none where a number is asked for."""
+        rows = self._pairs.get(key[:2])
+        if rows is None or not any(place.mark == 0.5 for place in rows.rows):
+            return () if rows is not None and rows.is_graded else ('correct', 'wrong')
+        return () if rows.is_graded else ('win', 'tie', 'loss')
 
     def _describe_answers(self) -> dict[str, Any]:
         self._rereading = self._rereading or Rereading(self._run, self._run.pairs())

@@ -51,7 +51,7 @@ export const CHINESE = {
   correct: '正确', wrong: '错误', scored: '已评分', score: '得分', cut: '被截断', labelled: '已标注', disagrees: '标注不一致', 'not finished': '未完成', accuracy: '准确率', 'mean of rows': '各样本均值',
   // labels
   Label: '标注', 'What is decided': '判断内容', 'Right or wrong': '对错', 'Which answer': '答案是什么', 'Second opinion': '复核', 'Your name': '你的名字', '{done} of {wanted} decided': '已判断 {done} / {wanted}', Progress: '进度',
-  '{n} divided': '{n} 条意见分歧', 'no answer': '没有答案', 'another answer': '其他答案', 'Which answer does the reply give?': '该回复给出的答案是什么？', Skip: '跳过', 'The score so far': '目前的得分', 'Nothing left to decide.': '没有需要判断的样本。',
+  '{n} divided': '{n} 条意见分歧', 'no answer': '没有答案', 'another answer': '其他答案', 'a number': '分数', 'Your mark, a number': '你的评分（数字）', 'Which answer does the reply give?': '该回复给出的答案是什么？', Skip: '跳过', 'The score so far': '目前的得分', 'Nothing left to decide.': '没有需要判断的样本。',
   win: '胜', tie: '平', loss: '负',
   // calls
   Calls: '调用', reply: '回复', retry: '重试', 'tool call': '工具调用', 'tool result': '工具结果', 'tool failure': '工具失败', 'bad answer': '答案无效', trimmed: '已裁剪', usage: '用量',

@@ -23,11 +23,12 @@ export const LabelQueue = ({ session, address, change, run }) => {
   const decide = async (value) => { if (wanted && await store(wanted, value)) setPast([...past, wanted]); };
   const undo = async () => { const last = past[past.length - 1]; if (last && await store(last, '')) setPast(past.slice(0, -1)); };
   const skip = () => row && setSkipped([...skipped, keyOf(row)]);
-  const type = () => { const typed = prompt(t('Which answer does the reply give?')); if (typed && typed.trim()) decide(typed.trim()); };
+  const isTyped = task === 'answer' || (row && !row.choices.length);
+  const type = () => { const typed = prompt(task === 'answer' ? t('Which answer does the reply give?') : t('Your mark, a number')); if (typed && typed.trim()) decide(typed.trim()); };
   const choices = !row ? [] : task === 'answer'
     ? [...row.choices.slice(0, LETTERS.length).map((value, at) => [LETTERS[at], value, value]), ['n', NO_ANSWER, t('no answer')]]
     : row.choices.map((name) => [KEYS[name], name, t(name)]);
-  useKeys({ ...Object.fromEntries(choices.map(([key, value]) => [key, () => decide(value)])), s: skip, u: undo, ...(task === 'answer' ? { o: type } : {}) });
+  useKeys({ ...Object.fromEntries(choices.map(([key, value]) => [key, () => decide(value)])), s: skip, u: undo, ...(isTyped ? { o: type } : {}) });
   const switchTask = (name) => { setPast([]); setSkipped([]); change({ task: name === 'label' ? '' : name }); };
   const scores = found?.lines.length ? html`<h3>${t('The score so far')}</h3>${found.lines.map((line) => html`<p class=${line.startsWith(' ') ? 'soft' : ''}>${line.trim()}</p>`)}` : null;
   if (failed) return html`<${Problem} error=${failed} again=${again} />`;
@@ -39,7 +40,7 @@ export const LabelQueue = ({ session, address, change, run }) => {
       ${found.people.map(([name, count]) => html`<span class="soft"><bdi>${name || '–'}</bdi> ${number(count)}</span>`)}
       ${found.divided.length ? html`<button type="button" class="quiet" onClick=${() => switchTask('second')}>${t('{n} divided', { n: number(found.divided.length) })}</button>` : null}</div>
     ${row ? html`<div class="bar label decide" role="group" aria-label=${t('Your label')}>${choices.map(([key, value, words]) => html`<button type="button" onClick=${() => decide(value)}><kbd>${key}</kbd> <bdi>${words}</bdi></button>`)}
-      ${task === 'answer' ? html`<button type="button" onClick=${type}><kbd>o</kbd> ${t('another answer')}</button>` : null}
+      ${isTyped ? html`<button type="button" onClick=${type}><kbd>o</kbd> ${task === 'answer' ? t('another answer') : t('a number')}</button>` : null}
       <button type="button" class="quiet" onClick=${skip}><kbd>s</kbd> ${t('Skip')}</button>
       <button type="button" class="quiet" disabled=${!past.length} onClick=${undo}><kbd>u</kbd> ${t('Undo')}</button></div>` : null}
     <${Problem} error=${error} />

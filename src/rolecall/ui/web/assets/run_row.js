@@ -56,7 +56,8 @@ export const RowDetail = ({ run, address, wanted, session, change, onasked, blin
   if (!found) return html`<${Loading} lines=${10} />`;
   const query = address.q || '';
   const hidden = html`<div class="outcome">${blind === 'answer' || !found.gold ? null : html`<div class="answers"><${Answer} name=${t('Gold')} text=${found.gold} /></div>`}
-    ${found.replies.map((reply) => html`<${Answer} name=${t('Reply')} text=${reply} />`)}<h4>${t('Prompt')}</h4></div>`;
+    ${found.replies.map((reply) => html`<${Answer} name=${t('Reply')} text=${reply} />`)}
+    ${blind === 'answer' ? null : found.judge.slice(0, 1).map(({ prompt }) => html`<details><summary>${t("The judge's prompt")}</summary><${Drawn} deps=${[prompt]} make=${() => drawByOrigin(prompt, session.legend)} /></details>`)}<h4>${t('Prompt')}</h4></div>`;
   const above = blind ? hidden : html`<div class="outcome"><div class="bar"><${Badge} one=${found} /><${Label} key=${JSON.stringify(wanted)} run=${run} wanted=${wanted} labels=${found.labels} />
       ${found.again ? html`<${Again} run=${run} wanted=${wanted} onasked=${(row) => { setNewer(row); onasked(row); }} />` : null}</div>
     ${found.reason && found.outcome !== 'ok' ? html`<p class="why-not">${found.reason}</p>` : null}
