@@ -245,20 +245,26 @@ def test_a_link_leads_to_a_row_of_a_run(browser, two_runs):
         assert browser.texts('.title') == ['d × b · row 7']
 
 
-@pytest.mark.parametrize('address', ['#runs', '#runs?run=0', '#runs?run=0&outcome=failed', '#runs?run=0&show=compare'])
+@pytest.mark.parametrize(
+    'address',
+    ['#runs', '#runs?run=0', '#runs?run=0&outcome=failed', '#runs?run=0&show=compare', '#runs?run=0&show=label'],
+)
 @pytest.mark.parametrize('look', ['wide', 'narrow and dark'])
 def test_axe_finds_nothing_serious_in_runs(browser, two_runs, axe, address, look):
     with opened(browser, two_runs) as show, browser.looking(width=390 if look != 'wide' else 1600, dark=look != 'wide'):
-        show(address, 'main table, main .item')
+        show(address, 'main table, main .item, main .queue h2')
         browser.wait_for('return !document.querySelector("main .loading")')
         assert serious_findings(browser, axe) == []
         assert browser.run('return document.documentElement.scrollWidth - document.documentElement.clientWidth') == 0
 
 
-@pytest.mark.parametrize('address', ['#runs', '#runs?run=0', '#runs?run=0&outcome=failed', '#runs?run=0&show=compare'])
+@pytest.mark.parametrize(
+    'address',
+    ['#runs', '#runs?run=0', '#runs?run=0&outcome=failed', '#runs?run=0&show=compare', '#runs?run=0&show=label'],
+)
 def test_in_chinese_no_english_word_is_left_in_runs(browser, two_runs, address):
     with opened(browser, two_runs) as show:
-        show(f'?lang=zh{address}', 'main table, main .item')
+        show(f'?lang=zh{address}', 'main table, main .item, main .queue h2')
         browser.wait_for('return !document.querySelector("main .loading")')
         assert browser.run(OWN_WORDS) == []
         show('?lang=en#runs')
