@@ -19,7 +19,7 @@ from rolecall import load_config, run_config
 from rolecall.compat.lm_eval import is_task_source
 from rolecall.config_keys import KEYS
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.opening.schema import config_schema
+from rolecall.experiment.opening.config_schema import config_schema
 from rolecall.experiment.opening.source import SourceOptions
 from rolecall.models.endpoint_check import check_service
 from rolecall.models.services import SOURCES, ChatSource

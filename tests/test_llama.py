@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RolecallError
-from rolecall.models.llama import native as llama_native
+from rolecall.models.llama import bindings
 from rolecall.models.llama.decoding import GrowingAnswer, LlamaDecoding, draw_token, random_generator
 from rolecall.models.llama.logprobs import log_sums
 from rolecall.models.llama.model import LlamaModel, build
@@ -410,28 +410,28 @@ def test_a_broken_file_is_an_error_and_not_the_end(tmp_path: Path, damage: str) 
 
 
 def test_a_release_with_another_interface_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    native = llama_native.library()
+    native = bindings.library()
     parameters = native.llama_context_default_params()
-    llama_native._check(parameters, llama_native._CONTEXT)
-    shifted = llama_native.Parameters.from_buffer_copy(bytes(parameters)[4:] + bytes(4))
+    bindings._check(parameters, bindings._CONTEXT)
+    shifted = bindings.Parameters.from_buffer_copy(bytes(parameters)[4:] + bytes(4))
     with pytest.raises(
         ModelError, match='has an interface this version of rolecall does not know: its default n_ctx reads'
     ):
-        llama_native._check(shifted, llama_native._CONTEXT)
+        bindings._check(shifted, bindings._CONTEXT)
 
 
 def test_without_the_engine_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, small: SmallModel) -> None:
-    llama_native.library.cache_clear()
-    monkeypatch.setattr(llama_native, 'ENGINE', 'no_such_engine')
+    bindings.library.cache_clear()
+    monkeypatch.setattr(bindings, 'ENGINE', 'no_such_engine')
     with pytest.raises(MissingExtraError, match=r'rolecall\[llama\]'):
         run(opened(small).score(['hello']))
-    llama_native.library.cache_clear()
+    bindings.library.cache_clear()
 
 
 def test_the_engine_is_told_what_was_asked_for() -> None:
-    native = llama_native.library()
-    made = llama_native.context_parameters(native, n_ctx=77, kv_unified=True)
-    assert made.read(llama_native._CONTEXT, 'n_ctx') == 77
+    native = bindings.library()
+    made = bindings.context_parameters(native, n_ctx=77, kv_unified=True)
+    assert made.read(bindings._CONTEXT, 'n_ctx') == 77
     assert ctypes.sizeof(made) == 512
 
 

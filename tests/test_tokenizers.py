@@ -21,7 +21,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Inner
 
 from rolecall.errors import DataError, MissingExtraError
-from rolecall.models.llama import native
+from rolecall.models.llama import bindings
 from rolecall.models.tokenizers import gguf
 from rolecall.models.tokenizers.gguf import SkippedArray, chat_settings, chat_template, read_metadata
 from rolecall.models.tokenizers.tokenizer import TiktokenTokenizer, Tokenizer, find_tokenizer, load_tokenizer
@@ -682,7 +682,7 @@ def test_the_tokens_of_a_gguf_file_need_the_extra_of_its_engine(
 ) -> None:
     path = put(tmp_path, 'x.gguf', gguf_bytes(byte_level()))
     monkeypatch.setitem(sys.modules, 'xllamacpp', None)
-    native.library.cache_clear()
+    bindings.library.cache_clear()
     with pytest.raises(MissingExtraError, match=r'xllamacpp is needed .*rolecall\[llama\]'):
         load_tokenizer(path)
 

@@ -85,7 +85,7 @@ def _expand(action: argparse.Action) -> str:
 
 def _config_keys() -> Iterator[str]:
     from rolecall.config_keys import KEYS, MODEL_PLACES
-    from rolecall.experiment.opening.schema import config_schema
+    from rolecall.experiment.opening.config_schema import config_schema
 
     schema = config_schema()['properties']
     dataset = schema['datasets']['items']['properties']

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.models.llama import native as llama_native
+from rolecall.models.llama import bindings
 from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.protocol import ModelError
 
@@ -42,13 +42,13 @@ class _Tokens(ctypes.Structure):
     )
 
 
-_SETTINGS_OF: WeakKeyDictionary[LlamaVocabulary, llama_native.Parameters] = WeakKeyDictionary()
+_SETTINGS_OF: WeakKeyDictionary[LlamaVocabulary, bindings.Parameters] = WeakKeyDictionary()
 
 
-def _read_settings(vocabulary: LlamaVocabulary) -> llama_native.Parameters:
+def _read_settings(vocabulary: LlamaVocabulary) -> bindings.Parameters:
     """The settings of a matcher for a vocabulary; its tokens are handed over once."""
     if vocabulary not in _SETTINGS_OF:
-        native = llama_native.library()
+        native = bindings.library()
         # The byte 0xFF, which is in no text, marks control tokens.
         pieces = [b'\xff' * vocabulary.is_control(id_) + vocabulary.bytes_of(id_) for id_ in range(vocabulary.size)]
         lengths = (ctypes.c_uint32 * len(pieces))(*map(len, pieces))
@@ -58,7 +58,7 @@ def _read_settings(vocabulary: LlamaVocabulary) -> llama_native.Parameters:
         tokenizer = native.llg_new_tokenizer(ctypes.byref(tokens), why, len(why))
         if not tokenizer:
             raise ModelError(f'answers of this model cannot be held to a JSON schema: {why.value.decode()}.')
-        settings = llama_native.Parameters()
+        settings = bindings.Parameters()
         native.llg_constraint_init_set_defaults(ctypes.byref(settings), tokenizer)
         ctypes.c_uint32.from_buffer(settings, _LOG_TO_STDERR).value = 0
         _SETTINGS_OF[vocabulary] = settings
@@ -73,7 +73,7 @@ class AnswerGrammar:
     """The state of one answer within a JSON Schema."""
 
     def __init__(self, vocabulary: LlamaVocabulary, schema: Any) -> None:
-        self._native = llama_native.library()
+        self._native = bindings.library()
         self._vocabulary = vocabulary
         text = json.dumps({**schema, 'x-guidance': _FORM} if isinstance(schema, Mapping) else schema)
         settings = ctypes.byref(_read_settings(vocabulary))

@@ -296,7 +296,7 @@ class LlamaModel(RedactingModel):
         return work(self._streams)
 
     def _open_streams(self) -> Streams:
-        from rolecall.models.llama.native import library
+        from rolecall.models.llama.bindings import library
 
         library()
         from rolecall.models.llama.streams import Streams

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.models.llama import native as llama_native
+from rolecall.models.llama import bindings
 from rolecall.models.llama.threads import ThreadTuner
 from rolecall.models.llama.vocabulary import load_gguf
 from rolecall.models.protocol import ModelError
@@ -59,7 +59,7 @@ class Streams:
     def __init__(
         self, path: Path, *, vocab_size: int, tuner: ThreadTuner, most_cells: int, cache_type: str = 'f16'
     ) -> None:
-        self._native = llama_native.library()
+        self._native = bindings.library()
         self._context: int | None = None
         self._model: int | None = None
         self._model = load_gguf(path, vocab_only=False)
@@ -151,8 +151,8 @@ class Streams:
         if context:
             self._native.llama_free(context)
         self.cached, self._cells = [], 0
-        llama_native.take_errors()
-        parameters = llama_native.context_parameters(
+        bindings.take_errors()
+        parameters = bindings.context_parameters(
             self._native,
             n_ctx=streams * cells,
             n_batch=max(self.chunk, streams),
@@ -165,7 +165,7 @@ class Streams:
         )
         handle = self._native.llama_init_from_model(self._model, parameters)
         if not handle:
-            why = llama_native.take_errors() or 'no reason given'
+            why = bindings.take_errors() or 'no reason given'
             raise ModelError(f'llama.cpp cannot allocate {streams} × {cells} tokens: {why}')
         self._context = handle
         got = [getattr(self._native, f'llama_n_{name}')(handle) for name in ('seq_max', 'batch', 'ubatch')]
@@ -199,14 +199,14 @@ class Streams:
         ones = np.ones(size, np.int32)
         pointers = owners.ctypes.data + 4 * np.arange(size, dtype=np.uintp)
         arrays = (positions, ones, pointers, wanted)
-        batch = llama_native.Batch(size, tokens.ctypes.data, None, *(array.ctypes.data for array in arrays))
+        batch = bindings.Batch(size, tokens.ctypes.data, None, *(array.ctypes.data for array in arrays))
         threads = self._tuner.threads(size)
         self._native.llama_set_n_threads(self._context, threads, threads)
         begun = time.perf_counter()
         code = self._native.llama_decode(self._context, batch)
         if code:
             self.forget()
-            raise ModelError(f'llama.cpp could not compute {size} tokens (code {code}): {llama_native.take_errors()}')
+            raise ModelError(f'llama.cpp could not compute {size} tokens (code {code}): {bindings.take_errors()}')
         rows = int(np.count_nonzero(wanted))
         logits = self._native.llama_get_logits(self._context) if rows else None
         self._tuner.note(size, threads, time.perf_counter() - begun)

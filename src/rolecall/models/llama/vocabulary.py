@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rolecall.errors import DataError
-from rolecall.models.llama import native as llama_native
+from rolecall.models.llama import bindings
 from rolecall.models.protocol import ModelError
 from rolecall.models.tokenizers.file_cache import load_once
 from rolecall.models.tokenizers.gguf import Value, read_metadata
@@ -21,13 +21,13 @@ _TOKENS = 'tokenizer.ggml.tokens'
 
 def load_gguf(path: Path, *, vocab_only: bool) -> int:
     """Load a GGUF file. Free the handle with `llama_model_free`."""
-    native = llama_native.library()
+    native = bindings.library()
     _check_tokens(path)
-    llama_native.take_errors()
-    parameters = llama_native.model_parameters(native, vocab_only=vocab_only)
+    bindings.take_errors()
+    parameters = bindings.model_parameters(native, vocab_only=vocab_only)
     handle: int | None = native.llama_model_load_from_file(os.fsencode(path), parameters)
     if not handle:
-        why = _printable(llama_native.take_errors().split('error loading model: ')[-1].partition(';')[0])
+        why = _printable(bindings.take_errors().split('error loading model: ')[-1].partition(';')[0])
         raise DataError(f'{path}: llama.cpp cannot load it: {why or "no reason given"}')
     return handle
 
@@ -65,7 +65,7 @@ class LlamaVocabulary:
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        self._native = llama_native.library()
+        self._native = bindings.library()
         self._model: int | None = load_gguf(path, vocab_only=True)
         self._vocab = self._native.llama_model_get_vocab(self._model)
         self.size: int = self._native.llama_vocab_n_tokens(self._vocab)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
@@ -104,16 +104,12 @@ class PreviewQuery:
                     continue
                 matched = True
                 yield preview
-        _refuse_missing(pair, missing)
+        if missing:
+            numbers = ', '.join(map(str, sorted(missing)))
+            has = count_noun(len(pair.data.test), 'row')
+            raise DataError(f'{pair.task.abbr} has no row {numbers}: it has {has}, numbered from 0.')
         if not matched and limit:
             raise DataError(_describe_nothing(pair, label=self.label, turn=self.turn))
-
-
-def _refuse_missing(pair: Pair, missing: Collection[int]) -> None:
-    if missing:
-        numbers = ', '.join(map(str, sorted(missing)))
-        has = count_noun(len(pair.data.test), 'row')
-        raise DataError(f'{pair.task.abbr} has no row {numbers}: it has {has}, numbered from 0.')
 
 
 def _describe_nothing(pair: Pair, *, label: str | None, turn: int | None) -> str:

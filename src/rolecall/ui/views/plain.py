@@ -43,7 +43,8 @@ def plain_lines(preview: Preview, *, whitespace: bool = False) -> Iterator[str]:
     """
     yield f'== {printable(title_of(preview))}'
     blocks = blocks_of(preview)
-    width = max((len(label_of(span.origin)) for block in blocks for span in block.spans if _shows(span)), default=0)
+    spans = [span for block in blocks for span in block.spans if span.text or span.token is not None]
+    width = max((len(label_of(span.origin)) for span in spans), default=0)
     for block in blocks:
         if is_messages(preview):
             yield f'-- {printable(block.heading)}{f" {printable(block.extra)}" if block.extra else ""}'
@@ -56,7 +57,7 @@ def _block_lines(block: Block, width: int, *, whitespace: bool) -> Iterator[str]
     begun = False
     label = ''
     for span in block.spans:
-        if not _shows(span):
+        if not span.text and span.token is None:
             continue
         label = label_of(span.origin).ljust(width)
         for number, line in enumerate(span_text(span, whitespace=whitespace).split('\n')):
@@ -69,10 +70,6 @@ def _block_lines(block: Block, width: int, *, whitespace: bool) -> Iterator[str]
                 begun = True
     if label and not begun:
         yield f'{label} │'
-
-
-def _shows(span: Span) -> bool:
-    return bool(span.text) or span.token is not None
 
 
 def span_text(span: Span, *, whitespace: bool = False) -> str:

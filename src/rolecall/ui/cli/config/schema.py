@@ -25,7 +25,7 @@ def add_schema(commands: Any) -> None:
 def _print_schema(arguments: argparse.Namespace) -> int:
     import json
 
-    from rolecall.experiment.opening.schema import config_schema
+    from rolecall.experiment.opening.config_schema import config_schema
 
     print(json.dumps(config_schema(), indent=2, ensure_ascii=False))
     return 0
