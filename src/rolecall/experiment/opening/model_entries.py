@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.checking import Problems, is_whole
 from rolecall.core.render.chat_renderer import ChatRenderer
@@ -29,12 +29,14 @@ from rolecall.models.backends import (
     speaks_openai,
     with_default_path,
 )
-from rolecall.models.http.server_facts import ServerFacts
 from rolecall.models.protocol import Model, ModelError
 from rolecall.models.pull import PACKAGED, cached_path, model_path
 from rolecall.models.token_counter import TokenCounter
 from rolecall.models.tokenizers.tokenizer import find_chat_settings, model_folder
 from rolecall.registry import bare_name, part_name
+
+if TYPE_CHECKING:
+    from rolecall.models.http.server_facts import ServerFacts
 
 _OTHERS = ('fastchat_template',)
 """Keys of other systems that look like a slip of one of ours."""

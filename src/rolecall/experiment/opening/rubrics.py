@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry
 from rolecall.sources.datasets.conversions import PASSAGES
@@ -53,6 +51,8 @@ class Rubric:
 
 
 def _load() -> dict[str, Rubric]:
+    import yaml  # type: ignore[import-untyped]  # not for every config
+
     records = yaml.safe_load(Path(__file__).with_suffix('.yaml').read_text('utf-8'))
     return {name: Rubric(**record) for name, record in records.items()}
 
