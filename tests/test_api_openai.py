@@ -11,8 +11,7 @@ import pytest
 
 from rolecall.errors import ConfigError
 from rolecall.models.openai.model import build
-from rolecall.models.protocol import ModelError, Reply, Sampling, Usage
-from rolecall.models.reasoning import split_reasoning
+from rolecall.models.protocol import ModelError, Reply, Sampling, Usage, split_reasoning
 from servers import by_share, in_order, serve
 from test_api_http import HELLO, KEY, ask, failure
 

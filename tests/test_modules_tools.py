@@ -28,8 +28,7 @@ from rolecall.apps.chat.tool_calls import CallFilter, calls_in
 from rolecall.apps.chat.toolbox import Toolbox, ToolResult
 from rolecall.apps.chat.tools import Tool
 from rolecall.models.llama.decoding import GrowingAnswer, LlamaDecoding
-from rolecall.models.protocol import Reply
-from rolecall.models.reasoning import split_reasoning
+from rolecall.models.protocol import Reply, split_reasoning
 
 
 class Unit(Enum):

@@ -8,8 +8,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.core.render.spans import Request
-from rolecall.models.protocol import ModelError, Reply, Usage
-from rolecall.models.reasoning import split_reasoning
+from rolecall.models.protocol import ModelError, Reply, Usage, split_reasoning
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

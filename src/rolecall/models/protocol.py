@@ -1,7 +1,8 @@
 """The model protocol, the same for embedded models, local models and APIs.
 
 A model declares its capabilities; a config that needs more is refused before the run. It takes requests and returns
-replies or token scores; retries, caching and concurrency belong to the run.
+replies or token scores; retries, caching and concurrency belong to the run. `split_reasoning` separates reasoning from
+the answer, for models that write both into one text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
 from rolecall.quick_init import quick_init
 
+THINK = ('<think>', '</think>')
 Outcome = Literal['ok', 'failed', 'too_long', 'truncated_by_server', 'filtered', 'thinking_exhausted', 'unparsed']
 """How a row ended. Only `ok` is an answer; the others are counted separately."""
 
@@ -220,3 +222,35 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Release connections and memory."""
+
+
+class SplitReply(NamedTuple):
+    """An answer and the reasoning before it. `exhausted`: the text was cut off before the reasoning ended."""
+
+    answer: str
+    reasoning: str = ''
+    exhausted: bool = False
+
+
+def split_reasoning(text: str, *, cut_off: bool = False, tags: tuple[str, str] = THINK) -> SplitReply:
+    """Split the reasoning at the start of a text from the answer. A text without any is unchanged.
+
+    >>> split_reasoning('<think>2 and 2</think>\\n\\nFour')
+    SplitReply(answer='Four', reasoning='2 and 2', exhausted=False)
+    >>> split_reasoning('<think>2 and', cut_off=True)
+    SplitReply(answer='', reasoning='2 and', exhausted=True)
+
+    A chat template may open the reasoning in the prompt; then only its end is in the text.
+
+    >>> split_reasoning('2 and 2</think>Four').answer
+    'Four'
+    """
+    opening, closing = tags
+    start = text.lstrip()
+    opened = start.startswith(opening)
+    thought, closed, answer = text.partition(closing)
+    if closed and (opened or opening not in thought):
+        return SplitReply(answer.lstrip(), thought.lstrip().removeprefix(opening).strip())
+    if opened and cut_off:
+        return SplitReply('', start.removeprefix(opening).strip(), exhausted=True)
+    return SplitReply(text)

@@ -14,7 +14,7 @@ from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.tools import Tool
 from rolecall.checking import is_number, is_whole
 from rolecall.errors import did_you_mean
-from rolecall.models.http.keys import HEADER_RULE, find_unsendable_header
+from rolecall.models.http.address import HEADER_RULE, find_unsendable_header
 from rolecall.models.protocol import Sampling
 
 History = Sequence[Any] | None

@@ -44,8 +44,7 @@ from rolecall.core.prompters.call_inputs import run_hooks
 from rolecall.core.prompters.history import check_history
 from rolecall.core.prompts.frozen import copy_data
 from rolecall.core.render.spans import Request
-from rolecall.models.protocol import ModelError, Reply, Usage
-from rolecall.models.reasoning import THINK
+from rolecall.models.protocol import THINK, ModelError, Reply, Usage
 from rolecall.runs.telemetry import end_span, enter_span, start_span
 
 _UNSUPPORTED = (400, 415, 422)

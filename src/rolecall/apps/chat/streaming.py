@@ -18,8 +18,7 @@ from rolecall.apps.chat.chat_reply import ChatReply
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.structured import AnswerType, GrowingJson
 from rolecall.core.render.spans import Request
-from rolecall.models.protocol import Model, ModelError, OnText, Reply, Sampling
-from rolecall.models.reasoning import THINK
+from rolecall.models.protocol import THINK, Model, ModelError, OnText, Reply, Sampling
 from rolecall.strings import count_noun
 
 

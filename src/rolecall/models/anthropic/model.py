@@ -25,7 +25,7 @@ from rolecall.models.anthropic.wire import (
     write_tool_choice,
     write_tools,
 )
-from rolecall.models.http.address import leads_to
+from rolecall.models.http.address import Keys, leads_to
 from rolecall.models.http.batches import (
     BatchAnswer,
     BatchService,
@@ -37,7 +37,6 @@ from rolecall.models.http.batches import (
 )
 from rolecall.models.http.body import MAX_REPLY_BYTES, parse_json
 from rolecall.models.http.connection import MALFORMED, HttpClient
-from rolecall.models.http.keys import Keys
 from rolecall.models.http.media import MAX_MEDIA_BYTES
 from rolecall.models.http.served_model import ServedModel, Streaming
 from rolecall.models.openai.entry import read_headers, read_server_address, read_verify

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 from rolecall._version import __version__
 from rolecall.core.prompts.multimodal import MediaUrl
 from rolecall.errors import MissingExtraError
-from rolecall.models.http.address import Address
+from rolecall.models.http.address import Address, Keys
 from rolecall.models.http.body import (
     ACCEPTED_ENCODINGS,
     MAX_REPLY_BYTES,
@@ -38,7 +38,6 @@ from rolecall.models.http.body import (
     read_whole,
 )
 from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
-from rolecall.models.http.keys import Keys
 from rolecall.models.http.rate_limits import RateLimit, Unit, read_rate_limits
 from rolecall.models.protocol import ModelError, OnText
 from rolecall.redaction import Redactor, environment_secrets

@@ -11,14 +11,12 @@ from typing import Any
 
 from rolecall.checking import OptionReader
 from rolecall.config_keys import keys_of
-from rolecall.models.http.address import Address, leads_to, read_address
+from rolecall.models.http.address import HEADER_RULE, Address, Keys, find_unsendable_header, leads_to, read_address
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
-from rolecall.models.http.keys import HEADER_RULE, Keys, find_unsendable_header
 from rolecall.models.http.media import MAX_MEDIA_BYTES
 from rolecall.models.openai.responses import REFUSED, write_input, write_parameters
-from rolecall.models.protocol import Capabilities, Sampling
-from rolecall.models.reasoning import THINK
+from rolecall.models.protocol import THINK, Capabilities, Sampling
 from rolecall.registry import part_name
 
 _ENDPOINTS = ('chat/completions', 'completions', 'models', 'responses')

@@ -10,8 +10,7 @@ from typing import Any
 from rolecall.checking import is_number, is_whole
 from rolecall.models.http.body import ReplyFieldError, check_depth, parse_json
 from rolecall.models.http.media import MediaReader, part_url, with_url
-from rolecall.models.protocol import NOT_STATED, Message, Outcome, Reply, Served, Usage
-from rolecall.models.reasoning import THINK, split_reasoning
+from rolecall.models.protocol import NOT_STATED, THINK, Message, Outcome, Reply, Served, Usage, split_reasoning
 
 
 async def prepare_messages(messages: Sequence[Message], *, media: MediaReader | None) -> Sequence[Message]:
