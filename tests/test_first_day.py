@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -393,34 +392,6 @@ def test_an_answer_that_is_none_of_the_options_is_left_alone(
     write_rows('exam.jsonl', [row] * 4)
     main(['lint', 'exam.jsonl', '--template', '{question}', '--answer', 'answer', '--json'])
     assert 'options in column' not in capsys.readouterr().out
-
-
-PROMPTFOO = """
-description: My eval
-prompts:
-  - 'Translate {{text}} to {{lang}}'
-providers:
-  - mine:two
-tests:
-  - vars: {text: Hello, lang: French}
-    assert:
-      - {type: contains, value: Bonjour}
-"""
-
-
-def test_a_config_of_promptfoo_is_called_so_and_its_vars_are_rows(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path('promptfooconfig.yaml').write_text(PROMPTFOO)
-    Path('mine.py').write_text('def two(request):\n    return request\n')
-    for command in ('run', 'view', 'lint'):
-        refusal = message(capsys, command, 'promptfooconfig.yaml')
-        assert 'this is a config of promptfoo (prompts, providers, tests), which rolecall does not read.' in refusal
-    typed = shlex.split(refusal.rpartition('rolecall ')[2].replace('mine/two', 'mine:two'))
-    write_rows('rows.jsonl', [{'text': 'Hello', 'lang': 'French'}])
-    assert main([*typed, '--out', 'out', '-q']) == 0
-    with RunReader('out') as run:
-        assert [result.prediction for result in run.results()] == ['Translate Hello to French']
 
 
 def test_duplicate_rows_are_mentioned_in_the_plan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

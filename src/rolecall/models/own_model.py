@@ -92,6 +92,11 @@ class OwnModel(FunctionModel):
         declared = getattr(own, 'capabilities', Capabilities(media=True, tools=True, prefill=True))
         self.capabilities = replace(declared, score=callable(getattr(own, 'score', None)))
 
+    def check_ready(self) -> None:
+        """Have the object say what it lacks, if it can; it raises a ModelError."""
+        if callable(check := getattr(self._own, 'check_ready', None)):
+            check()
+
     @property
     def identity(self) -> Mapping[str, Any]:
         """The object's own identity, or its class, the digest of its source, and its simple settings."""

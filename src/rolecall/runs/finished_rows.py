@@ -71,9 +71,10 @@ def _list_replies(result: Result) -> list[Any]:
 
 def _make_scorable(pair: PairRun, finished: FinishedRow) -> Scorable:
     """The row as the scorer takes it."""
-    _, number, row, _, prediction = finished
+    ask, number, row, _, prediction = finished
     outcome = outcome_to_score(prediction.outcome, prediction.value)
-    return Scorable(number, outcome, prediction.value, pair.gold(row), row, pair.cluster(row), prediction.details)
+    values = (prediction.value, pair.gold(row), row, pair.cluster(row), prediction.details, pair.usage(ask))
+    return Scorable(number, outcome, *values)
 
 
 def _make_result(pair: PairRun, finished: FinishedRow, scorable: Scorable, verdict: Verdict | None = None) -> Result:

@@ -19,6 +19,7 @@ from rolecall.experiment.opening.comparisons import JudgeComparison
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.pairs.pair import Pair
+from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model
 from rolecall.runs.digests import digest_scoring
 from rolecall.runs.row_draw import RowDraw
@@ -86,6 +87,16 @@ class PairRun:
         """What rows that belong together share: the column that eval_cfg names as `cluster`."""
         column = self.cluster_column
         return None if column is None or row.get(column) is None else text_of(row[column])
+
+    def usage(self, row: Any) -> Mapping[str, float]:
+        """What a row took, a finished one or one that is being asked about; nothing if the metric does not take it."""
+        if self.scorer.metric is None or not self.scorer.metric.takes_usage:
+            return {}
+        used = {} if row.seconds is None else {'seconds': row.seconds}
+        price = find_price(self.model_entry.entry)
+        if price is not None and row.input_tokens is not None:
+            used['cost'] = price.cost(row.input_tokens, row.output_tokens or 0)
+        return used
 
     def mark(self, rows: Sequence[Scorable]) -> Sequence[Verdict | None]:
         """The verdicts on rows as they finish; None where a verdict takes a judge, other rows or other processes."""

@@ -132,6 +132,7 @@ class PairScorer:
 
     def _make_scorable(self, result: Result, values: Row) -> Scorable:
         scorable = scorable_of(result, values)
+        scorable.used = self._pair.usage(result)
         if self._find_opponents is None:
             return scorable
         return replace(scorable, rivals=self._find_opponents(result.row, values))

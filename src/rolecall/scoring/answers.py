@@ -34,6 +34,8 @@ class Scorable:
     cluster: str | None = None
     """Rows of one cluster are not independent."""
     details: Mapping[str, Any] = field(default_factory=dict)
+    used: Mapping[str, float] = field(default_factory=dict)
+    """What the answer took, where the metric takes it."""
     rivals: Sequence[Rival] = ()
     """The answers that a judge compares this one with, one for each order in which it sees them."""
 
@@ -79,6 +81,8 @@ class AnswerReader:
     def read(self, row: Scorable) -> ReadRow:
         """The row's answers; an empty one where there is none. With rivals, one for each of them."""
         answered = self._read(row)
+        if row.used:
+            answered.answers = tuple(replace(answer, used=row.used) for answer in answered.answers)
         if self.by_prompt and answered.outcome == 'ok':
             answered = _add_prompts(answered)
         return _add_rivals(answered, row.rivals) if row.rivals and answered.outcome == 'ok' else answered

@@ -42,6 +42,8 @@ scoring.metrics.several:
 scoring.metrics.judging:
   GenericLLMEvaluator=judge_accuracy LMEvaluator=judge_rating PairwiseEvaluator=judge_preference
   CascadeEvaluator=cascade
+scoring.metrics.assertions:
+  AssertEvaluator=assertions
 compat.benchmark_metrics.reasoning_gym:
   ReasoningGymEvaluator=verified
 compat.benchmark_metrics.needlebench:

@@ -51,6 +51,8 @@ class Answer:
     """The answer that this one is compared with."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """The tools that the model called on its way to the answer."""
+    used: Mapping[str, float] = field(default_factory=dict)
+    """What the answer took, for metrics that take it: `seconds`, and `cost` where the price is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ class Metric:
     """Which answers need a judge's verdict."""
     reads: Callable[[Answer], bool] | None = None
     """Whether its own postprocessor reads an answer in a reply; None if it has none."""
+    takes_usage: bool = False
+    """Whether it looks at what an answer took."""
     prepare: Callable[[Sequence[Answer]], None] | None = None
     """Called once with all answers before they are marked, where work can be done side by side."""
 

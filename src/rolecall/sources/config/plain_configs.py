@@ -61,15 +61,20 @@ def is_plain_config(path: str | Path) -> bool:
     return bool(text.strip()) and not foreign
 
 
-def read_plain_config(path: str | Path) -> dict[str, Any]:
-    """The names in a YAML or JSON config."""
+def parse_plain(path: str | Path) -> Any:
+    """What a YAML or JSON file says."""
     file = Path(path)
     try:
         text = file.read_text(encoding='utf-8-sig')
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, 'strerror', None) or error
         raise ConfigError(Problem(str(path), f'cannot be read: {why}.')) from error
-    values = _parse_json(text, str(path)) if file.suffix == '.json' else _parse_yaml(text, str(path))
+    return _parse_json(text, str(path)) if file.suffix == '.json' else _parse_yaml(text, str(path))
+
+
+def read_plain_config(path: str | Path) -> dict[str, Any]:
+    """The names in a YAML or JSON config."""
+    values = parse_plain(path)
     if not isinstance(values, dict):
         what = f'expected names and values, found {type(values).__name__}.'
         raise ConfigError(Problem(str(path), what, 'Write models: […] and datasets: […].'))
@@ -78,22 +83,7 @@ def read_plain_config(path: str | Path) -> dict[str, Any]:
         raise ConfigError(Problem(str(path), f'expected names, found {wrong[0]!r:.60}.'))
     if _contains_itself(values, []):
         raise ConfigError(Problem(str(path), 'an alias refers to a value that contains it.'))
-    if 'prompts' in values and not any(re.match(_OURS, f'{key}:') for key in values):
-        raise ConfigError(_refuse_promptfoo(str(path), values))
     return values
-
-
-def _refuse_promptfoo(path: str, values: Mapping[str, Any]) -> Problem:
-    """Refuse a promptfoo config, and suggest the command that runs its first prompt."""
-    prompts, providers = (values.get(key) or [''] for key in ('prompts', 'providers'))
-    first, provider = (str(value[0]) if isinstance(value, list) else str(value) for value in (prompts, providers))
-    template = re.sub(r'\{\{\s*([\w.]+)\s*\}\}', r'{\1}', ' '.join(first.split()))
-    remedy = (
-        'Write the vars of each test as a line of a file of rows (rows.jsonl), then:\n'
-        f'    rolecall run rows.jsonl --template {template!r} --model {provider.replace(":", "/", 1)}'
-    )
-    what = 'this is a config of promptfoo (prompts, providers, tests), which rolecall does not read.'
-    return Problem(path, what, remedy)
 
 
 def _contains_itself(value: Any, around: list[Any]) -> bool:

@@ -1,0 +1,213 @@
+"""Assertions, and configs of promptfoo that are read as they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolecall
+from rolecall.errors import ConfigError
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.metrics.assertions import assertions
+from rolecall.scoring.metrics.metric import Answer
+from servers import serve
+from tables import in_one
+
+SCHEMA = {'type': 'object', 'required': ['city'], 'properties': {'city': {'type': 'string'}}}
+HOLDS = [
+    ({'type': 'equals', 'value': 'Paris'}, ' Paris\n'),
+    ({'type': 'equals', 'value': {'a': 1}}, '{"a": 1}'),
+    ({'type': 'contains', 'value': 0}, 'There are 0.'),
+    ({'type': 'icontains', 'value': 'PARIS'}, 'in paris'),
+    ({'type': 'contains-all', 'value': ['a', 'b']}, 'b a'),
+    ({'type': 'contains-any', 'value': 'x, y'}, 'only y'),
+    ({'type': 'icontains-any', 'value': ['X']}, 'an x'),
+    ({'type': 'starts-with', 'value': 'Yes'}, 'Yes, sir'),
+    ({'type': 'regex', 'value': r'\d{3}'}, 'call 123'),
+    ({'type': 'is-json'}, '[1, 2]'),
+    ({'type': 'is-json', 'value': SCHEMA}, '{"city": "Rome"}'),
+    ({'type': 'is-json', 'value': 'required: [city]'}, '{"city": 1}'),
+    ({'type': 'contains-json', 'value': SCHEMA}, 'Here: {"x": 1} and {"city": "Rome"}.'),
+    ({'type': 'is-xml', 'value': {'requiredElements': ['a.b']}}, '<a><b>1</b></a>'),
+    ({'type': 'contains-xml', 'value': 'a'}, 'see <a>1</a>!'),
+    ({'type': 'contains-html'}, 'a <div>box</div>'),
+    ({'type': 'is-html'}, '<html><body>hi</body></html>'),
+    ({'type': 'is-refusal'}, "I'm sorry, but I can't help with that."),
+    ({'type': 'levenshtein', 'value': 'kitten', 'threshold': 3}, 'sitting'),
+    ({'type': 'rouge-n', 'value': 'the cat sat'}, 'the cat sat'),
+    ({'type': 'word-count', 'value': {'min': 2, 'max': 3}}, 'two words'),
+    ({'type': 'python', 'value': 'len(output) == 3'}, 'abc'),
+    ({'type': 'python', 'value': 'if "a" in output:\n  return {"pass": True, "score": 0.7}\nreturn False'}, 'abc'),
+    ({'type': 'assert-set', 'threshold': 0.5, 'assert': ['contains: a', 'contains: z']}, 'a'),
+    ('icontains: rome', 'Rome'),
+    ('Rome', 'Rome'),
+    ({'type': 'contains', 'value': 'z', 'weight': 0}, 'a'),
+]
+FAILS = [
+    ({'type': 'equals', 'value': {'a': 1}}, 'a: 1'),
+    ({'type': 'contains-all', 'value': ['a', 'b']}, 'a'),
+    ({'type': 'is-json', 'value': SCHEMA}, '{"town": "Rome"}'),
+    ({'type': 'contains-json'}, 'no { json'),
+    ({'type': 'is-xml'}, '<a><b></a>'),
+    ({'type': 'is-xml', 'value': 'c'}, '<a/>'),
+    ({'type': 'is-refusal'}, 'The answer is 4.'),
+    ({'type': 'levenshtein', 'value': 'kitten', 'threshold': 2}, 'sitting'),
+    ({'type': 'word-count', 'value': 3}, 'two words'),
+    ({'type': 'python', 'value': '0.2', 'threshold': 0.5}, 'abc'),
+    ({'type': 'latency', 'threshold': 100}, 'slow'),
+    ({'type': 'cost', 'threshold': 0.001}, 'dear'),
+]
+
+
+def negate(entry: Any) -> Any:
+    return f'not-{entry}' if isinstance(entry, str) else {**entry, 'type': f'not-{entry["type"]}'}
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('entry', 'reply', 'holds'), [(*case, True) for case in HOLDS] + [(*case, False) for case in FAILS]
+)
+def test_an_assertion_holds_or_not_and_the_other_way_round_negated(entry: Any, reply: str, holds: bool) -> None:
+    answer = Answer(reply, values={'assert': [entry]}, used={'seconds': 2.0, 'cost': 0.01})
+    mark = assertions().mark(answer)
+    assert mark is not None
+    assert mark.correct is holds, mark.note
+    weightless = isinstance(entry, dict) and (entry.get('weight') == 0 or entry['type'] == 'assert-set')
+    if not weightless and entry != 'Rome':
+        turned = assertions(asserts=[negate(entry)]).mark(Answer(reply, used=answer.used))
+        assert turned is not None
+        assert turned.correct is not holds
+
+
+def test_weights_thresholds_and_named_scores() -> None:
+    entries = [
+        {'type': 'equals', 'value': 'Hello world', 'weight': 2},
+        {'type': 'contains', 'value': 'world', 'metric': 'w'},
+    ]
+    strict = assertions(asserts=entries).mark(Answer('Goodbye world'))
+    lenient = assertions(asserts=entries, threshold=0.3).mark(Answer('Goodbye world'))
+    assert strict is not None
+    assert lenient is not None
+    assert (strict.correct, strict.parts, strict.note) == (False, {'w': 1.0}, "equals 'Hello world' does not hold")
+    assert lenient.correct
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('entry', 'message'),
+    [
+        ({'type': 'javascript', 'value': 'true'}, 'javascript is not supported: JavaScript is not run'),
+        ({'type': 'trace-span-count'}, 'traces of agents are not kept'),
+        ({'type': 'contians', 'value': 'x'}, "Did you mean 'contains'?"),
+        ({'value': 'x'}, 'expected an assertion as'),
+        ({'type': 'contains', 'weight': 'much'}, 'expected a number'),
+    ],
+)
+def test_assertions_that_cannot_be_checked_are_refused(entry: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        assertions(asserts=[entry])
+    assert message in str(refusal.value)
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('entry', 'message'),
+    [
+        ({'type': 'latency'}, 'threshold is missing'),
+        ({'type': 'cost', 'threshold': 1}, 'the cost of this row is not known'),
+        ({'type': 'regex', 'value': '('}, 'regex'),
+        ({'type': 'llm-rubric', 'value': 'polite'}, 'none is configured'),
+        ({'type': 'python', 'value': '1 / 0'}, 'ZeroDivisionError'),
+    ],
+)
+def test_what_goes_wrong_in_a_check_is_said(entry: Any, message: str) -> None:
+    with pytest.raises(ScoringError) as failure:
+        assertions(asserts=[entry]).mark(Answer('x'))
+    assert message in str(failure.value)
+
+
+CONFIG = """
+prompts:
+  - file://prompts.txt
+  - {raw: '[{"role": "system", "content": "Be {{tone}}."}, {"role": "user", "content": "{{q}}"}]', label: chat}
+  - 'Loop:{% for word in words %} {{ word }}{% endfor %}'
+providers: [echo, {id: 'file://bot.py:ask', label: bot}]
+defaultTest: {vars: {tone: short}, assert: [{type: not-contains, value: sorry}]}
+tests:
+  - {vars: {q: [one, two], words: ab}, assert: ['contains: {{q}}']}
+  - file://more.csv
+"""
+
+
+def write_config(folder: Path) -> Path:
+    (folder / 'prompts.txt').write_text('First {{q}}\n---\nSecond {{q}} {{tone}}')
+    (folder / 'more.csv').write_text('q,words,__expected\nthree,xy,icontains: THREE\n')
+    (folder / 'bot.py').write_text("def ask(prompt, options, context):\n    return {'output': 'sorry, ' + prompt}\n")
+    path = folder / 'promptfooconfig.yaml'
+    path.write_text(CONFIG)
+    return path
+
+
+def test_a_config_of_promptfoo_runs_as_it_is(tmp_path: Path) -> None:
+    done = rolecall.run(str(write_config(tmp_path)), out=tmp_path / 'run', quiet=True)
+    values = {(card.dataset, card.model): (card.value, card.total) for card in done.summary.scorecards}
+    assert values['First {{q}}', 'echo'] == (100.0, 3)
+    assert values['First {{q}}', 'bot'] == (0.0, 3)
+    assert values['chat', 'echo'] == (100.0, 3)
+    [loop] = [key for key in values if key[0].startswith('Loop') and key[1] == 'echo']
+    assert values[loop] == (0.0, 3)
+    prompts = {result.prediction for result in done.results(model='echo')}
+    assert {'First one', 'Second three short', 'Loop: a b'} <= prompts
+
+
+def test_variables_keep_their_origin(tmp_path: Path) -> None:
+    previews = list(rolecall.preview(str(write_config(tmp_path)), model='echo'))
+    spans = [(span.text, span.origin.kind, span.origin.name) for span in previews[0].spans]
+    assert ('one', 'field', 'q') in spans
+
+
+def test_everything_that_is_not_read_is_named_at_once(tmp_path: Path) -> None:
+    path = tmp_path / 'promptfooconfig.yaml'
+    path.write_text(
+        'prompts: [file://make.js]\nproviders: [file://p.js]\nredteam: {}\n'
+        'tests: [{assert: [{type: javascript, value: x}]}]\n'
+    )
+    with pytest.raises(ConfigError) as refusal:
+        rolecall.run(str(path), out=tmp_path / 'run', quiet=True)
+    text = str(refusal.value)
+    assert 'make.js: JavaScript and other programs are not run' in text
+    assert 'p.js: JavaScript and other programs are not run' in text
+
+
+def test_a_provider_that_is_not_known_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / 'promptfooconfig.yaml'
+    path.write_text('prompts: [hi]\nproviders: [bedrock:nova]\ntests: [{assert: ["contains: h"]}]\n')
+    with pytest.raises(ConfigError, match="the provider 'bedrock:nova' of promptfoo is not known here"):
+        rolecall.run(str(path), out=tmp_path / 'run', quiet=True)
+    assert rolecall.run(str(path), model=str, out=tmp_path / 'run', quiet=True)
+
+
+def test_a_judge_decides_what_a_rubric_says(tmp_path: Path) -> None:
+    def judge(body: Any) -> str:
+        return 'A' if 'polite' in json.dumps(body) and 'please' in json.dumps(body) else 'B'
+
+    path = tmp_path / 'promptfooconfig.yaml'
+    with serve(judge) as server:
+        path.write_text(
+            f"""
+prompts: ['{{{{q}}}}']
+providers: [echo]
+defaultTest:
+  options: {{provider: {{id: '{server.url}/v1', label: toy}}}}
+tests:
+  - {{vars: {{q: 'please'}}, assert: [{{type: llm-rubric, value: is polite}}, 'contains: please']}}
+  - {{vars: {{q: 'now!'}}, assert: [{{type: llm-rubric, value: is polite}}]}}
+  - {{vars: {{q: 'no judge'}}, assert: ['contains: judge']}}
+"""
+        )
+        done = rolecall.run(str(path), out=tmp_path / 'run', quiet=True)
+    assert [result.correct for result in done.results()] == [True, False, True]
+    assert len([call for call in server.calls if call.body]) == 2
