@@ -187,7 +187,7 @@ def test_a_provider_that_is_not_known_is_refused_before_anything_is_sent(tmp_pat
     path.write_text('prompts: [hi]\nproviders: [bedrock:nova]\ntests: [{assert: ["contains: h"]}]\n')
     with pytest.raises(ConfigError, match="the provider 'bedrock:nova' of promptfoo is not known here"):
         rolecall.run(str(path), out=tmp_path / 'run', quiet=True)
-    assert rolecall.run(str(path), model=str, out=tmp_path / 'run', quiet=True)
+    assert rolecall.run(str(path), model=lambda prompt: prompt, out=tmp_path / 'run', quiet=True)
 
 
 def test_a_judge_decides_what_a_rubric_says(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.checking import Problems
-from rolecall.compat.lm_eval.jinja import row_template
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem, RenderError
 from rolecall.models.model_names import resolve_model
@@ -386,6 +385,8 @@ def _render(value: Any, variables: Mapping[str, Any]) -> Any:
         return {name: _render(each, variables) for name, each in value.items()}
     if not isinstance(value, str) or not _BRACES.search(value):
         return value
+    from rolecall.compat.lm_eval.jinja import row_template
+
     try:
         return row_template(value).render(variables)
     except RenderError as error:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from rolecall.compat.benchmarks import is_benchmark_name
 from rolecall.compat.benchmarks.catalogues import CATALOGUES, find_catalogue_file
 from rolecall.compat.lm_eval import CATALOGUE, is_task_source
-from rolecall.compat.promptfoo import is_promptfoo_file, load_promptfoo
 from rolecall.errors import ConfigError, Problem
 from rolecall.sources.config.files import Config, load_config_file
 from rolecall.sources.config.names import resolve
@@ -156,6 +155,9 @@ def load_source(
         named = ', '.join([*stated, *(['overrides'] if overrides else [])])
         raise ConfigError(Problem(str(source), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
     path = find_catalogue_file(source.value) if source.kind == 'catalogue' else source.value
-    if is_promptfoo_file(path):
-        return Config(Path(path), load_promptfoo(path))
+    if is_plain_config(path):
+        from rolecall.compat.promptfoo import is_promptfoo_file, load_promptfoo
+
+        if is_promptfoo_file(path):
+            return Config(Path(path), load_promptfoo(path))
     return load_config_file(path, **reading)
