@@ -43,6 +43,7 @@ QUICK = (
     'resume',
     'ci',
     'explain',
+    'reproduce',
     *MIGRATION,
 )
 WITH_A_MODEL = ('tutorial', 'perplexity', 'price')

@@ -23,16 +23,18 @@ from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.alignment import ContentRow, align_rows, is_imported, rows_by_dataset
 from rolecall.insight.run_source import PairRows, RunSource, StoredRun, find_parts, requests_sent
 from rolecall.insight.scored_mixes import score_results
-from rolecall.runs.batches.snapshot import hide_keys
+from rolecall.runs.batches.snapshot import hide_keys, without_rows
 from rolecall.runs.logs.readers import find_harness, read_log
 from rolecall.runs.parts import PartDigests, digest_pair
 from rolecall.runs.prepare import read_scoring
+from rolecall.runs.store.bundle_file import MEDIA, is_bundle, read_bundled_rows
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import find_entries
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.sources.config.files import Config
 
 RowPair = tuple[ContentRow, ContentRow]
 ClaimLike: TypeAlias = 'float | Experiment | SourceLike'
@@ -63,6 +65,8 @@ class Claim:
     experiment: Experiment | None = field(default=None, repr=False)
     """Where its config can be opened."""
     pair: Pair | None = field(default=None, repr=False)
+    has_own_rows: bool = True
+    """Whether the pair reads the dataset's own rows, not those that the run has kept."""
 
     @property
     def value(self) -> float | None:
@@ -85,10 +89,11 @@ class Claim:
         """The first request of a row, with origins where the config is known and words it as it was sent."""
         if self.run is None:
             return None
-        sent = requests_sent(self.run, row.result, self._previews)
+        sent = requests_sent(self.run, row.result, self.word)
         return sent[0].preview if sent else None
 
-    def _previews(self, result: Result) -> list[Preview]:
+    def word(self, result: Result) -> list[Preview]:
+        """The requests of a row as the config words them now, after the replies that it had."""
         rows = self._pair_rows
         if rows is None:
             return []
@@ -178,8 +183,15 @@ class ClaimSource:
         dataset, model = find_entries(self.reader.config(), claim.dataset, claim.model)
         if dataset is None or model is None:
             raise RunError('the run does not spell out its entries')
-        dataset, model = _without_code(restore_rows(dataset, claim.rows), hide_keys(model))
-        experiment = Experiment.open({'datasets': [dataset], 'models': [model]})
+        bundled = read_bundled_rows(self.reader.directory, claim.dataset)
+        restored = (
+            {**without_rows(dataset), 'type': 'Rows', **bundled} if bundled else restore_rows(dataset, claim.rows)
+        )
+        claim = replace(claim, has_own_rows=restored is dataset)
+        dataset, model = _without_code(restored, hide_keys(model))
+        config = {'datasets': [dataset], 'models': [model]}
+        place = self.reader.directory / MEDIA / 'config.json'
+        experiment = Experiment.open(Config(place, config) if bundled else config)
         [task], [entry] = experiment.tasks, experiment.models
         pair = None
         with suppress(RolecallError, OSError):  # the examples may be gone; then prompts have no origins
@@ -210,7 +222,7 @@ class ClaimSource:
 def _open_store(source: Any, stack: ExitStack) -> RunReader | None:
     """The run directory, or the log as one; None if it is neither."""
     path = Path(source) if isinstance(source, str | Path) else None
-    if path is not None and (path / FILE).is_file():
+    if path is not None and ((path / FILE).is_file() or is_bundle(path)):
         return stack.enter_context(RunReader(path))
     harness = find_harness(path) if path is not None and path.exists() else None
     if path is None or harness is None:

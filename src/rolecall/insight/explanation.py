@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from rolecall.core.prompts.pieces import label_of
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.edits import Edit
 from rolecall.strings import count_noun, join_words
@@ -190,8 +191,6 @@ def origin_changes(left: Preview | None, right: Preview | None) -> tuple[OriginC
 def _words_by_origin(preview: Preview) -> dict[str, str]:
     words: dict[str, str] = {}
     for span in preview.spans:
-        origin = span.origin
-        name = f'{origin.kind} {origin.name}'.strip()
-        name = name if origin.shot is None else f'example {origin.shot + 1}, {name}'
+        name = label_of(span.origin)
         words[name] = words.get(name, '') + (f'<{span.token}>' if span.token is not None else str(span.text))
     return words

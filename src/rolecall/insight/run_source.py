@@ -22,6 +22,7 @@ from rolecall.insight.kept_counts import Kept, read_counts
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
 from rolecall.runs.parts import PartDigests
+from rolecall.runs.seal import describe_seal
 from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
@@ -109,12 +110,12 @@ def judge_requests(run: RunSource, result: Result) -> list[tuple[SentRequest, st
 
 
 def _match_preview(result: Result, preview: Preview | None, request: Request) -> SentRequest:
-    if preview is not None and _says_the_same(preview, request):
+    if preview is not None and says_the_same(preview, request):
         return SentRequest(preview)
     return SentRequest(stored_preview(result, request), origins=False, changed=preview is not None)
 
 
-def _says_the_same(preview: Preview, stored: Request) -> bool:
+def says_the_same(preview: Preview, stored: Request) -> bool:
     """Whether a preview is what was stored (where long media are named, not kept)."""
     if preview.request is None:
         return False
@@ -136,6 +137,11 @@ def find_notices(run: RunSource) -> list[str]:
     """Notices above the scores: requests waiting in a batch, and damage."""
     waiting = run.waiting if isinstance(run, StoredRun) else []
     return [*waiting, *filter(None, [run.damage])]
+
+
+def find_seal(run: RunSource) -> str:
+    """Whether a sealed run went as planned; empty if it was not sealed."""
+    return run.seal if isinstance(run, StoredRun) else ''
 
 
 def find_parts(run: RunSource) -> Mapping[tuple[str, str], PartDigests]:
@@ -199,6 +205,11 @@ class StoredRun:
     def damage(self) -> str:
         """What could not be read so far, in a sentence; empty if nothing is damaged."""
         return str(self.archive.damage or '')
+
+    @property
+    def seal(self) -> str:
+        """Whether a sealed run went as planned; empty if it was not sealed."""
+        return describe_seal(self.archive)
 
     @property
     def waiting(self) -> list[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from importlib import metadata
 from typing import Any
 
 from rolecall._version import __version__
@@ -15,6 +17,7 @@ from rolecall.runs.versions import describe_rows, parts_of
 from rolecall.strings import count_noun
 
 _MOST_ROWS = 100
+_PACKAGES = ('jinja2', 'tokenizers', 'tiktoken', 'transformers', 'torch', 'vllm', 'llama-cpp-python', 'datasets')
 _SPLITS = ('train', 'test', 'validation')
 
 
@@ -54,15 +57,26 @@ def describe_run(prepared: Prepared) -> dict[str, Any]:
         }
         for pair in prepared.pairs
     ]
+    versions = describe_surroundings()
     return {
-        'rolecall': __version__,
-        'python': platform.python_version(),
+        'rolecall': versions.pop('rolecall'),
+        'python': versions.pop('python'),
         'platform': platform.platform(),
+        'packages': versions,
         'models': {name: hide_secrets(dict(model.identity)) for name, model in prepared.models.items()},
         'pairs': pairs,
         **({'servers': servers} if (servers := _describe_servers(prepared)) else {}),
         **({'overrides': hide_secrets(dict(overrides))} if overrides else {}),
     }
+
+
+def describe_surroundings() -> dict[str, str]:
+    """The versions of what prompts and replies depend on, as far as it is installed."""
+    versions = {'rolecall': __version__, 'python': platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return versions
 
 
 def _describe_servers(prepared: Prepared) -> dict[str, Any]:

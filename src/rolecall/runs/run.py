@@ -38,6 +38,7 @@ from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.run_scorer import RunScorer, ScoredPair
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.run_times import RunTimes
+from rolecall.runs.seal import make_seal, read_stored_seal, refuse_late_seal
 from rolecall.runs.server_checks import count_probes, probe_servers
 from rolecall.runs.signals import stop_on_signal
 from rolecall.runs.stopping import Goal, Watch, list_rounds
@@ -85,6 +86,9 @@ def run_config(
         listener.on_plan(plan, [finding for finding in findings if finding.severity == 'error'])
         manifest = describe_run(prepared)
         refuse_other_rows(before := read_pairs(store.directory), manifest['pairs'])
+        if options.seal is not None and read_stored_seal(store.directory) is None:
+            refuse_late_seal(before, store.directory)
+            manifest['seal'] = make_seal(manifest, options.seal)
         notes = describe_changes(store.last_manifest(), manifest) if options.rows is None else []
         for line in (*notes, *describe_other_parts(before, manifest['pairs'])):
             listener.on_message(line)

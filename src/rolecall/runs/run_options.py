@@ -122,6 +122,17 @@ class RunOptions:
             'stream replies to keep the time to first token, while that takes under a twentieth of a core'
         ),
     )
+    seal: float | None = field(
+        default=None,
+        metadata=on_command_line(
+            'write margin, rows, digests and analysis down before the first request (default margin: 2); the report '
+            'says whether the run went as planned',
+            metavar='POINTS',
+            nargs='?',
+            const=2.0,
+            type=float,
+        ),
+    )
     batch: bool = field(
         default=False,
         metadata=on_command_line('submit as batches (OpenAI, Anthropic: cheaper, results within a day), then exit'),

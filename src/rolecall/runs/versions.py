@@ -45,7 +45,8 @@ def describe_rows(options: RunOptions) -> dict[str, Any]:
     return rows if options.limit is not None or not rows else {**rows, 'seed': options.sample_seed}
 
 
-def _name_rows(rows: Mapping[str, Any]) -> str:
+def describe_rows_of(rows: Mapping[str, Any]) -> str:
+    """Which rows a dataset × model was asked about, in words."""
     drawn = f', drawn with seed {rows["seed"]}' if 'seed' in rows else ''
     if rows.get('until') is not None:
         return f'rows until {rows["until"]}{drawn}'
@@ -73,7 +74,9 @@ def refuse_other_rows(before: Pairs, now: Sequence[Mapping[str, Any]]) -> None:
         stored = before.get((pair['dataset'], pair['model']))
         if stored is not None and 'seed' in pair and not _holds(_rows_of(pair), stored):
             name = f'{pair["dataset"]} × {pair["model"]}'
-            what = f'has results of {name} on {_name_rows(stored)}, which are no part of {_name_rows(pair)}.'
+            what = (
+                f'has results of {name} on {describe_rows_of(stored)}, which are no part of {describe_rows_of(pair)}.'
+            )
             raise ConfigError(Problem('out', f'the run directory {what}', 'Name another one with --out.'))
 
 
@@ -133,7 +136,7 @@ def _find_difference(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) ->
         if differing := others.find_differing(own, _SENT):
             return f'of {dataset} × {model} with another {differing[0]}'
         if not _holds(rows, stored):
-            return f'of {dataset} on {_name_rows(stored)}'
+            return f'of {dataset} on {describe_rows_of(stored)}'
     return None
 
 

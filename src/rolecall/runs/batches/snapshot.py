@@ -37,7 +37,7 @@ def keep_snapshot(ledger: BatchLedger, prepared: Prepared) -> None:
     tasks = prepared.experiment.tasks
     config = {
         **{name: value for name, value in prepared.experiment.config.items() if not name.endswith('datasets')},
-        'datasets': [_without_rows({**task.entry, 'abbr': task.abbr}) for task in tasks],
+        'datasets': [without_rows({**task.entry, 'abbr': task.abbr}) for task in tasks],
         'models': [{**model.entry, 'abbr': model.abbr} for model in prepared.experiment.all_models],
     }
     record = json.loads(format_config(hide_keys(config), style='json'))
@@ -126,7 +126,8 @@ def _refer_to_environment(value: Any) -> Any:
     return [_refer_to_environment(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-def _without_rows(entry: Mapping[str, Any]) -> dict[str, Any]:
+def without_rows(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A dataset's entry without what says where its rows come from, or has been applied to them."""
     reader = entry.get('reader_cfg')
     rest = {name: value for name, value in entry.items() if name not in (*_OF_FILES, 'type', 'reader_cfg')}
     if isinstance(reader, Mapping):

@@ -16,6 +16,7 @@ from typing import Any
 
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
+from rolecall.runs.store.bundle_file import is_bundle, unpack_bundle
 from rolecall.runs.store.codec import (
     DamagedError,
     encode_key,
@@ -62,6 +63,9 @@ class RunReader:
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
+        self._unpacked = unpack_bundle(self.directory) if is_bundle(self.directory) else None
+        if self._unpacked is not None:
+            self.directory = Path(self._unpacked.name, self.directory.stem)
         file = self.directory / FILE
         if not file.is_file():
             raise RunError(
@@ -90,6 +94,8 @@ class RunReader:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+        if self._unpacked is not None:
+            self._unpacked.cleanup()
 
     @property
     def title(self) -> str:

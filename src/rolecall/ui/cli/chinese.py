@@ -99,6 +99,32 @@ _COMMANDS = {
     'changed rows shown per cause (default: 3)': '每个原因显示多少条变化的样本（默认 3）',
     'print one JSON object per dataset × model': '每个数据集 × 模型打印一个 JSON 对象',
     'asking the model': '调用模型',
+    'write margin, rows, digests and analysis down before the first request (default margin: 2); the report '
+    'says whether the run went as planned': (
+        '在发出第一个请求之前记下容差、样本、摘要和分析方法（默认容差 2）；报告会说明运行是否按计划进行'
+    ),
+    'word a run again, ask a few rows again, and name what has changed': (
+        '重新生成一次运行的提示词，重新询问几条样本，并列出发生的变化'
+    ),
+    'Word every request of a run again and compare it with what was sent: identical, or the first character that '
+    'differs with its origin. Ask a few rows again where the model can be reached. Name what has changed: '
+    'packages, data, tokenizer, weights. Exit code 1 if a request differs, 3 if that cannot be told.': (
+        '重新生成一次运行的每个请求，并与当时发送的内容比较：完全相同，或给出第一个不同的字符及其来源。能连上模型时重新询问几条样本。'
+        '列出发生的变化：软件包、数据、分词器、权重。退出码 1 表示有请求不同，3 表示无法判断。'
+    ),
+    'a run directory, or a bundle': '运行目录或打包文件',
+    "the run's config, where its model or metric is code of its own": '该运行的配置文件（模型或指标是自定义代码时）',
+    'rows of each dataset × model to ask again (default: 5)': '每个数据集 × 模型重新询问多少条样本（默认 5）',
+    'write a run as one file that another person can open': '把一次运行写成别人可以打开的单个文件',
+    'Pack a run into one file: requests, replies, scores, config, rows and examples. `report`, `compare`, '
+    '`explain` and `runs reproduce` open it like a run directory. API keys are never in a run.': (
+        '把一次运行打包成单个文件：请求、回复、分数、配置、样本和示例。`report`、`compare`、`explain` 和 '
+        '`runs reproduce` 可以像运行目录一样打开它。运行中从不包含 API 密钥。'
+    ),
+    'default: NAME_OF_RUN.rolecall': '默认：运行名.rolecall',
+    "the run's config, where its dataset is code of its own": '该运行的配置文件（数据集是自定义代码时）',
+    'pack the pictures, sounds and films that rows name, too': '同时打包样本中提到的图片、声音和视频',
+    'pack rows that hold a secret of this environment (default: refuse)': '打包含有本机密钥的样本（默认拒绝）',
     'what asking would cost': '调用需要多少费用',
     'ask the model with one setting changed at a time, from both ends, on a sample of rows; resumes': (
         '在一部分样本上调用模型，从两端出发每次只改一项设置；可续跑'

@@ -20,8 +20,8 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'explain', 'bench', 'web', 'doctor'), ()
     ),
-    'runs': ('list', 'control', 'merge', 'collect', 'import', 'scan', 'label', 'reread'),
-    'export': ('requests', 'results', 'sft', 'mlflow'),
+    'runs': ('list', 'control', 'merge', 'collect', 'import', 'scan', 'label', 'reread', 'reproduce'),
+    'export': ('requests', 'results', 'bundle', 'sft', 'mlflow'),
     'config': ('show', 'list', 'schema', 'prompter'),
     'model': ('pull', 'tune'),
     'completion': (),

@@ -29,6 +29,7 @@ from rolecall.insight.run_source import (
     find_counts,
     find_notices,
     find_parts,
+    find_seal,
     judge_requests,
     requests_sent,
 )
@@ -146,7 +147,7 @@ def build_page(
     models = tuple(dict.fromkeys([model for _, model in (*pairs, *run_counts.endings)]))
     digests = find_parts(run)
     ranked = rank_run(run_counts, cards, digests)
-    headline = word_headline(ranked, run_counts, cards, digests)
+    headline = ' '.join(filter(None, (word_headline(ranked, run_counts, cards, digests), find_seal(run))))
     parts = (
         make_environment()
         .get_template('page.html')

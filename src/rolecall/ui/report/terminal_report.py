@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rolecall.insight.kept_counts import TEXT_CELLS, Kept, ProbeCount, ScanCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import RunSource, find_batched, find_counts, find_notices, find_parts
+from rolecall.insight.run_source import RunSource, find_batched, find_counts, find_notices, find_parts, find_seal
 from rolecall.models.prices import Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
@@ -65,6 +65,8 @@ def report_terminal(
     ranked = rank_run(run_counts, cards, parts)
     if headline := word_headline(ranked, run_counts, cards, parts):
         to.print(Text(printable(headline), 'bold'))
+    if seal := find_seal(run):
+        to.print(Text(printable(seal)))
     for line in describe_corrections(run):
         to.print(Text(printable(line)))
     if not cards:

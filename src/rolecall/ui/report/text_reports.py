@@ -11,7 +11,7 @@ from typing import Any
 
 from rolecall.insight.kept_counts import TEXT_CELLS, ProbeCount, ScanCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import RunSource, find_batched, find_counts, find_notices, find_parts
+from rolecall.insight.run_source import RunSource, find_batched, find_counts, find_notices, find_parts, find_seal
 from rolecall.models.prices import Price
 from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.score_warnings import warnings_of
@@ -69,6 +69,8 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
     if headline := word_headline(ranked, run_counts, cards, parts):
         yield f'**{_words(headline)}**'
         yield ''
+    if seal := find_seal(run):
+        yield from (_words(seal), '')
     for line in describe_corrections(run):
         yield from (_words(line), '')
     yield from _table(

@@ -1,0 +1,246 @@
+"""Can a run be repeated? Its prompts are worded again and compared with what was sent, a few rows are asked again, and
+what has changed around it is named: packages, data, tokenizer, weights, the served model.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rolecall.core.prompts.pieces import label_of
+from rolecall.core.render.spans import Request, join_spans, texts_of
+from rolecall.errors import MissingExtraError, RolecallError
+from rolecall.experiment.pairs.pair import Preview
+from rolecall.insight.claims import Claim, ClaimSource, is_stand_in
+from rolecall.insight.run_source import says_the_same
+from rolecall.models.protocol import ModelError, Reply
+from rolecall.runs.listener import RunListener
+from rolecall.runs.manifest import describe_surroundings
+from rolecall.runs.parts import digest_pair
+from rolecall.runs.run import run_config
+from rolecall.runs.run_options import RunOptions
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.strings import count_noun
+
+_AROUND = 40
+"""Characters shown around the first that differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDifference:
+    """The first character in which a request that is worded now differs from the one that was sent."""
+
+    row: int
+    at: int
+    origin: str
+    """Where the character comes from now."""
+    sent: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReproducedPair:
+    """One dataset × model: how many rows are worded as they were, and how many replies came again."""
+
+    dataset: str
+    model: str
+    rows: int
+    same: int = 0
+    first: RequestDifference | None = None
+    why_not: str = ''
+    """Why its prompts cannot be worded here."""
+    changed: tuple[str, ...] = ()
+    """The parts whose digests are no longer those of the run."""
+    asked: int = 0
+    same_replies: int = 0
+    same_scores: int = 0
+    why_not_asked: str = ''
+
+    @property
+    def is_identical(self) -> bool:
+        return not self.why_not and self.same == self.rows
+
+    def lines(self) -> Iterator[str]:
+        """The finding for people."""
+        name, rows = f'{self.dataset} × {self.model}', count_noun(self.rows, 'row')
+        if self.why_not:
+            yield f'{name}: cannot be worded again: {self.why_not}'
+        elif self.is_identical:
+            yield f'{name}: identical, all requests of {rows}'
+        else:
+            yield f'{name}: {self.rows - self.same:,} of {rows} are worded differently'
+        if self.first is not None:
+            first = self.first
+            yield f'  row {first.row}, character {first.at} ({first.origin}): sent {first.sent!r}, now {first.now!r}'
+        if self.changed:
+            yield f'  changed since: {", ".join(self.changed)}'
+        if self.asked:
+            replies = f'{self.same_replies:,} of {self.asked:,} replies the same'
+            yield f'  asked again: {replies}, {self.same_scores:,} with the same score'
+        elif self.why_not_asked:
+            yield f'  not asked again: {self.why_not_asked}'
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """A whole run, repeated."""
+
+    run: str
+    pairs: tuple[ReproducedPair, ...]
+    surroundings: tuple[str, ...] = ()
+    """What has changed around the run: `transformers 4.57.1 → 5.0.0`."""
+
+    @property
+    def exit_code(self) -> int:
+        """0: every request is identical; 1: some differ; 3: that cannot be told."""
+        return (
+            3 if any(pair.why_not for pair in self.pairs) else 0 if all(pair.is_identical for pair in self.pairs) else 1
+        )
+
+    def lines(self) -> Iterator[str]:
+        for pair in self.pairs:
+            yield from pair.lines()
+        yield f'around it: {"; ".join(self.surroundings)}' if self.surroundings else 'around it: nothing has changed'
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything in plain values."""
+        pairs = [{**asdict(pair), 'identical': pair.is_identical} for pair in self.pairs]
+        return {'run': self.run, 'pairs': pairs, 'surroundings': list(self.surroundings)}
+
+
+def reproduce(
+    directory: str | Path, *, config: Any = None, ask: int = 5, progress: RunListener | None = None
+) -> Reproduction:
+    """Word the requests of a run again, ask `ask` rows of each dataset × model again, and name what has changed.
+
+    `config` is needed where the run's model or metric is code, which is not imported from a run directory.
+    """
+    with ExitStack() as stack:
+        source = ClaimSource(directory, stack, config)
+        reader = source.reader if source.reader is not None else RunReader(directory)
+        pairs = []
+        for names in source.pairs():
+            claim = source.claim(*names)
+            pair = _ask_again(claim, _compare(claim, reader), reader, ask, progress)
+            pairs.append(pair)
+        return Reproduction(source.title, tuple(pairs), tuple(_compare_surroundings(reader.manifest())))
+
+
+def _compare(claim: Claim, reader: RunReader) -> ReproducedPair:
+    """The requests of every row, as worded now beside what was sent."""
+    blank = ReproducedPair(claim.dataset, claim.model, len(claim.rows))
+    if claim.pair is None:
+        return replace(blank, why_not=' '.join(claim.unknown) or 'its data are not here.')
+    same, first = 0, None
+    for row in claim.rows:
+        difference = _find_difference(row.result, claim.word(row.result), reader)
+        same += difference is None
+        first = first or difference
+    return replace(blank, same=same, first=first, changed=tuple(_find_changed_parts(claim)))
+
+
+def _find_difference(result: Result, previews: Sequence[Preview], reader: RunReader) -> RequestDifference | None:
+    sent = [reader.request(mark) for mark in result.fingerprints or (result.fingerprint,) if mark]
+    for number, request in enumerate(sent):
+        preview = previews[min(number, len(previews) - 1)] if previews else None
+        if preview is None or request is None:
+            return RequestDifference(result.row, 0, 'nothing', str(request)[:_AROUND], '') if request else None
+        if not says_the_same(preview, request):
+            return _first_character(result.row, preview, request)
+    return None
+
+
+def _first_character(row: int, preview: Preview, sent: Request) -> RequestDifference:
+    """The first character that differs, and the origin of the text that it stands in now."""
+    now, before = join_spans(preview.spans), texts_of(sent)
+    for place in {**now, **before}:
+        ours, theirs = now.get(place, ''), before.get(place, '')
+        if ours != theirs:
+            pairs = zip(ours, theirs, strict=False)
+            at = next((at for at, (own, other) in enumerate(pairs) if own != other), min(len(ours), len(theirs)))
+            spans = [span for span in preview.spans if (span.message, span.part) == place]
+            start = max(0, at - _AROUND // 4)
+            stretch = slice(start, start + _AROUND)
+            return RequestDifference(row, at, _origin_at(spans, at), theirs[stretch], ours[stretch])
+    return RequestDifference(
+        row, 0, 'roles or settings of messages', str(sent)[:_AROUND], str(preview.request)[:_AROUND]
+    )
+
+
+def _origin_at(spans: Sequence[Any], at: int) -> str:
+    end = 0
+    for span in spans:
+        end += len(f'<{span.token}>' if span.token is not None else span.text)
+        if at < end:
+            return label_of(span.origin)
+    return 'end'
+
+
+def _find_changed_parts(claim: Claim) -> Iterator[str]:
+    """Parts whose digests differ now. Without the model's own code, its engine and tokenizer are not compared."""
+    model = None
+    if not is_stand_in(claim) and claim.pair is not None and claim.pair.model_entry is not None:
+        with suppress(RolecallError, MissingExtraError, OSError):
+            model = claim.pair.model_entry.model
+    if claim.pair is not None:
+        now = digest_pair(claim.pair, model, {})
+        skipped = () if claim.has_own_rows else ('rows', 'examples')
+        yield from (part for part in claim.parts.find_differing(now) if part not in skipped)
+
+
+def _find_servers(results: Iterable[Result], reader: RunReader) -> str:
+    """Who answered, in the words of the replies."""
+    replies = (reader.reply(mark) for result in results for mark in result.fingerprints)
+    return ' / '.join(sorted({str(reply.served) for reply in replies if isinstance(reply, Reply)}))
+
+
+def _ask_again(
+    claim: Claim, pair: ReproducedPair, original: RunReader, count: int, progress: RunListener | None
+) -> ReproducedPair:
+    """A few rows asked again, if the model can be reached."""
+    if not count or pair.why_not or claim.pair is None or claim.experiment is None or not claim.rows:
+        return pair
+    if is_stand_in(claim):
+        return replace(pair, why_not_asked='the model is code of the run; --config names its config.')
+    rows = random.Random(0).sample([row.result for row in claim.rows], min(count, len(claim.rows)))
+    experiment = claim.experiment.select(dataset=[claim.dataset], model=[claim.model])
+    with TemporaryDirectory() as out:
+        options = RunOptions(out=out, rows=sorted(row.row for row in rows), lint=False, force=True)
+        try:
+            summary = run_config(experiment, options, progress=progress)
+        except (RolecallError, ModelError, MissingExtraError) as error:
+            return replace(pair, why_not_asked=' '.join(str(error).split())[:200])
+        with RunReader(out) as reader:
+            again = {result.row: result for result in reader.results(claim.dataset, claim.model)}
+            servers = [_find_servers(each, run) for each, run in ((rows, original), (again.values(), reader))]
+    asked = [(row, again[row.row]) for row in rows if row.row in again and again[row.row].outcome != 'failed']
+    if not asked:
+        why = next(iter(summary.broken.values()), None) or next(iter(summary.reasons), 'no reply came.')
+        return replace(pair, why_not_asked=' '.join(why.split())[:200])
+    served = [f'served by {servers[0]} → {servers[1]}'] if servers[0] != servers[1] else []
+    return replace(
+        pair,
+        changed=(*pair.changed, *served),
+        asked=len(asked),
+        same_replies=sum(_answers(before) == _answers(now) for before, now in asked),
+        same_scores=sum(before.score == now.score for before, now in asked),
+    )
+
+
+def _answers(result: Result) -> Any:
+    return result.replies or result.prediction
+
+
+def _compare_surroundings(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Versions that differ from those of the run."""
+    before = {**(manifest.get('packages') or {}), **{name: manifest.get(name) for name in ('rolecall', 'python')}}
+    for name, now in describe_surroundings().items():
+        if (was := before.get(name)) is not None and was != now:
+            yield f'{name} {was} → {now}'
+    yield from (f'{name} {was} → not installed' for name, was in before.items() if name not in describe_surroundings())

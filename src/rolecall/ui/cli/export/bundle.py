@@ -1,0 +1,53 @@
+"""`rolecall export bundle`: a run in one file that another person opens, reproduces and compares."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command
+
+
+def add_bundle(exports: Any) -> None:
+    """Declare `rolecall export bundle`."""
+    parser = declare_command(
+        exports,
+        'bundle',
+        'write a run as one file that another person can open',
+        'Pack a run into one file: requests, replies, scores, config, rows and examples. `report`, `compare`, '
+        '`explain` and `runs reproduce` open it like a run directory. API keys are never in a run.',
+        '  rolecall export bundle runs/first -o first.rolecall\n'
+        '  rolecall runs reproduce first.rolecall\n'
+        '  rolecall compare first.rolecall runs/mine',
+    )
+    parser.set_defaults(run=_bundle)
+    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    parser.add_argument('-o', '--output', metavar='FILE', help='default: NAME_OF_RUN.rolecall')
+    parser.add_argument('--config', metavar='CONFIG', help="the run's config, where its dataset is code of its own")
+    parser.add_argument('--media', action='store_true', help='pack the pictures, sounds and films that rows name, too')
+    parser.add_argument(
+        '--keep-secrets', action='store_true', help='pack rows that hold a secret of this environment (default: refuse)'
+    )
+
+
+def _bundle(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from rolecall.insight.bundle import export_bundle
+    from rolecall.runs.store.bundle_file import SUFFIX
+    from rolecall.strings import printable
+
+    target = arguments.output or f'{Path(arguments.directory).resolve().name}{SUFFIX}'
+    if not target.endswith(SUFFIX):
+        target += SUFFIX
+    lines = export_bundle(
+        arguments.directory,
+        target,
+        config=arguments.config,
+        media=arguments.media,
+        keep_secrets=arguments.keep_secrets,
+    )
+    for line in (*lines, f'Wrote {target}'):
+        print(printable(line), file=sys.stderr)
+    return 0

@@ -1,0 +1,50 @@
+"""`rolecall runs reproduce`: is a run worded today as it was, does its model reply as it did, and what has changed?"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rolecall.ui.cli.languages import translate_message
+from rolecall.ui.cli.options import declare_command, whole_number
+
+
+def add_reproduce(commands: Any) -> None:
+    """Declare `rolecall runs reproduce`."""
+    parser = declare_command(
+        commands,
+        'reproduce',
+        'word a run again, ask a few rows again, and name what has changed',
+        'Word every request of a run again and compare it with what was sent: identical, or the first character that '
+        'differs with its origin. Ask a few rows again where the model can be reached. Name what has changed: '
+        'packages, data, tokenizer, weights. Exit code 1 if a request differs, 3 if that cannot be told.',
+        '  rolecall runs reproduce runs/first\n'
+        '  rolecall runs reproduce runs/first --config config.py --ask 20\n'
+        '  rolecall runs reproduce shared.rolecall --ask 0',
+    )
+    parser.set_defaults(run=_reproduce)
+    parser.add_argument('directory', metavar='RUN', help='a run directory, or a bundle')
+    parser.add_argument(
+        '--config', metavar='CONFIG', help="the run's config, where its model or metric is code of its own"
+    )
+    parser.add_argument(
+        '--ask',
+        metavar='N',
+        type=whole_number,
+        default=5,
+        help='rows of each dataset × model to ask again (default: 5)',
+    )
+    parser.add_argument('--json', action='store_true', help='print one JSON object')
+
+
+def _reproduce(arguments: argparse.Namespace) -> int:
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.insight.reproduction import reproduce
+    from rolecall.strings import printable
+    from rolecall.ui.views.run_progress import progress_for
+
+    progress = progress_for(quiet=True, translate=translate_message)
+    reproduction = reproduce(arguments.directory, config=arguments.config, ask=arguments.ask, progress=progress)
+    for line in [json_line(reproduction.as_json())] if arguments.json else reproduction.lines():
+        print(line if arguments.json else printable(line))
+    return reproduction.exit_code

@@ -1,0 +1,174 @@
+"""A number that can be repeated: prompts worded again, rows asked again, a run in one file, a plan sealed before it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explained_cases import CASES, config, dataset, few_shot, reasons
+from rolecall.insight.reproduction import reproduce
+from rolecall.runs import RunReader, run_config
+from rolecall.ui.cli.main import main
+
+TALKS = """def answer(prompt):
+    return 'The answer is 4.'
+"""
+CONFIG = """datasets = [dict(
+    abbr='sums', type='File', path='sums.csv', reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{words}\\n{{q}}')),
+    eval_cfg=dict(evaluator='AccEvaluator', pred_postprocessor='stated_number_postprocess'))]
+models = [dict(abbr='m', type='answers.answer', revision='1')]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path('sums.csv').write_text('q,a\n2+2,4\n1+3,4\n1+1,2\n')
+    Path('answers.py').write_text(TALKS)
+    Path('config.py').write_text(CONFIG.format(words='Add.'))
+    return tmp_path
+
+
+def say(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert main(list(words)) == code
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+def test_a_run_is_worded_and_answered_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    output = say(capsys, 'runs', 'reproduce', 'runs/a')
+    assert 'sums × m: identical, all requests of 3 rows' in output
+    assert 'not asked again: the model is code of the run; --config names its config.' in output
+    assert 'around it: nothing has changed' in output
+    output = say(capsys, 'runs', 'reproduce', 'runs/a', '--config', 'config.py')
+    assert 'asked again: 3 of 3 replies the same, 3 with the same score' in output
+
+
+def test_the_first_character_that_differs_is_shown_with_its_origin(capsys: pytest.CaptureFixture[str]) -> None:
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    Path('other.py').write_text(CONFIG.format(words='Add up.'))
+    output = say(capsys, 'runs', 'reproduce', 'runs/a', '--config', 'other.py', '--ask', '0', code=1)
+    assert 'sums × m: 3 of 3 rows are worded differently' in output
+    assert "row 0, character 3 (text): sent 'Add.\\n2+2', now 'Add up.\\n2+2'" in output
+    assert 'changed since: wording' in output
+    Path('sums.csv').write_text('q,a\n2+2,4\n1+2,3\n1+1,2\n')
+    record = json.loads(say(capsys, 'runs', 'reproduce', 'runs/a', '--ask', '0', '--json', code=1))
+    [pair] = record['pairs']
+    assert (pair['same'], pair['first']['row'], pair['first']['origin']) == (2, 1, 'field q')
+    assert pair['changed'] == ['rows']
+
+
+def test_what_has_changed_around_a_run_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    with sqlite3.connect('runs/a/run.sqlite') as store:
+        [(text,)] = store.execute('SELECT manifest FROM starts')
+        manifest = json.loads(text)
+        manifest['packages'] |= {'jinja2': '1.0', 'gone': '2'}
+        store.execute('UPDATE starts SET manifest = ?', (json.dumps(manifest),))
+    store.close()
+    output = say(capsys, 'runs', 'reproduce', 'runs/a', '--ask', '0')
+    assert 'around it: jinja2 1.0 → ' in output
+    assert 'gone 2 → not installed' in output
+    Path('answers.py').write_text(TALKS.replace('4.', '5.'))
+    Path('config.py').write_text(
+        CONFIG.format(words='Add.').replace("'1'", "'2'").replace('answers.', 'other_answers.')
+    )
+    Path('other_answers.py').write_text(TALKS.replace('4.', '5.'))
+    output = say(capsys, 'runs', 'reproduce', 'runs/a', '--config', 'config.py')
+    assert 'asked again: 0 of 3 replies the same' in output
+    assert 'changed since: engine' in output
+
+
+def test_a_run_whose_data_are_gone_says_so_and_one_with_many_inline_rows_is_worded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    Path('sums.csv').unlink()
+    assert 'cannot be worded again' in say(capsys, 'runs', 'reproduce', 'runs/a', code=3)
+    many = {**dataset(), 'test': dataset()['test'] * 3}
+    run_config(config(many, reasons), out='runs/many', lint=False)
+    assert reproduce('runs/many', ask=0).exit_code == 0
+    for cause in ('BOS', 'metric', 'system text'):
+        run_config(CASES[cause][0], out=f'runs/{cause}', lint=False)
+        assert reproduce(f'runs/{cause}', ask=0).exit_code == 0
+
+
+def test_a_bundle_is_opened_reproduced_and_compared_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = config({**few_shot(1), 'path': None}, reasons)
+    run_config(shown, out='runs/shots', lint=False)
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    for name in ('a', 'shots'):
+        assert f'Wrote {name}.rolecall' in say(capsys, 'export', 'bundle', f'runs/{name}')
+    elsewhere = tmp_path / 'elsewhere'
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert '66.7' in say(capsys, 'report', '../a.rolecall')
+    assert 'identical, all requests of 3 rows' in say(capsys, 'runs', 'reproduce', '../a.rolecall', '--ask', '0')
+    assert 'identical, all requests of 60 rows' in say(capsys, 'runs', 'reproduce', '../shots.rolecall', '--ask', '0')
+    assert 'sums × m' in say(capsys, 'compare', '../a.rolecall', '../runs/a')
+    assert 'have the same score' in say(capsys, 'explain', '../a.rolecall', '../runs/a')
+    with RunReader('../a.rolecall') as reader:
+        place = reader.directory
+        assert reader.title == 'a'
+    assert not place.exists()
+
+
+def test_a_bundle_keeps_media_and_secrets_as_wanted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path('pictures').mkdir()
+    Path('pictures/one.png').write_bytes(b'\x89PNG')
+    Path('sums.csv').write_text('q,a\npictures/one.png,4\n')
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    say(capsys, 'export', 'bundle', 'runs/a', '-o', 'plain')
+    say(capsys, 'export', 'bundle', 'runs/a', '-o', 'media', '--media', '--config', 'config.py')
+    names = {name: zipfile.ZipFile(f'{name}.rolecall').namelist() for name in ('plain', 'media')}
+    assert names['plain'] == ['run.sqlite', 'rows/0.jsonl']
+    assert names['media'] == [*names['plain'], 'media/pictures/one.png']
+    monkeypatch.setenv('ACME_API_KEY', 'sk-very-secret-123456')
+    Path('sums.csv').write_text('q,a\nsk-very-secret-123456,4\n')
+    say(capsys, 'run', 'config.py', '--out', 'runs/b', '--force')
+    assert 'test row 0: holds a secret' in say(capsys, 'export', 'bundle', 'runs/b', code=2)
+    assert 'Wrote b.rolecall' in say(capsys, 'export', 'bundle', 'runs/b', '--keep-secrets')
+
+
+@pytest.mark.parametrize('name', ['../evil.txt', 'media/../../evil.txt', 'lock'])
+def test_a_bundle_that_holds_something_else_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with zipfile.ZipFile('bad.rolecall', 'w') as packed:
+        packed.writestr(name, 'x')
+    assert 'does not belong in a bundle' in say(capsys, 'report', 'bad.rolecall', code=2)
+    Path('cut.rolecall').write_bytes(Path('bad.rolecall').read_bytes()[:20])
+    assert 'no run found' in say(capsys, 'report', 'cut.rolecall', code=2)
+
+
+def run_sealed(capsys: pytest.CaptureFixture[str], *options: Any, code: int = 0) -> str:
+    return say(capsys, 'run', 'config.py', '--out', 'runs/sealed', '--force', *options, code=code)
+
+
+def test_a_sealed_run_says_whether_it_went_as_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    output = ' '.join(run_sealed(capsys, '--seal', '3').split())
+    assert ', margin 3: as planned.' in output
+    assert ': as planned.' in ' '.join(say(capsys, 'report', 'runs/sealed', '--markdown').split())
+    text = CONFIG.format(words='Add.').replace("pred_postprocessor='", "unparsed='exclude', pred_postprocessor='")
+    Path('config.py').write_text(text)
+    output = ' '.join(run_sealed(capsys).split())
+    assert 'margin 3; changed afterwards: metric of sums × m.' in output
+    output = ' '.join(run_sealed(capsys, '--limit', '2').split())
+    assert 'sums × m on 2 rows instead of all rows' in output
+
+
+def test_a_seal_comes_before_the_first_request(capsys: pytest.CaptureFixture[str]) -> None:
+    run_sealed(capsys)
+    output = run_sealed(capsys, '--seal', code=2)
+    assert 'a seal is written before the first request' in output
+    assert 'Name another directory with --out' in output
+    assert 'as planned' in say(capsys, 'run', 'config.py', '--out', 'runs/other', '--force', '--seal')
