@@ -142,9 +142,9 @@ def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pyte
         (
             'question,answer\nWho?,Me\nWhen?,Now\n',
             "question 'question', answer 'answer', scored by contains",
-            'TriviaQAEvaluator',
+            'contains',
         ),
-        ('question,answer\n1+1,2\n2+2,"1,004"\n', "answer 'answer', scored by number", 'Gsm8kEvaluator'),
+        ('question,answer\n1+1,2\n2+2,"1,004"\n', "answer 'answer', scored by number", 'number'),
         (
             'text,label\n' + 'good,positive\nbad,negative\n' * 4,
             "question 'text', answer 'label', scored by accuracy",
@@ -248,7 +248,7 @@ def test_init_asks_and_takes_what_is_typed(folder: Path, monkeypatch: pytest.Mon
     [dataset] = load_config('rows.py')['datasets']
     assert (dataset['reader_cfg'], dataset['eval_cfg']['evaluator']) == (
         {'input_columns': ['a'], 'output_column': 'b'},
-        {'type': 'TriviaQAEvaluator'},
+        {'type': 'contains'},
     )
 
 

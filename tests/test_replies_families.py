@@ -394,7 +394,7 @@ TRUTHFUL = [  # question, reply, ROUGE-1 with the closest true answer (or `I hav
 
 def score_of(evaluator: Any, reply: str, gold: Any) -> float:
     entry = evaluator if isinstance(evaluator, dict) else {'type': evaluator}
-    [verdict] = build_scorer({'evaluator': entry}).score([Scorable(0, 'ok', reply, gold)]).verdicts
+    [verdict] = build_scorer({'evaluator': entry, 'read_as': 'own'}).score([Scorable(0, 'ok', reply, gold)]).verdicts
     assert verdict.score is not None
     return verdict.score
 

@@ -56,7 +56,9 @@ def equals_expression(reply: str, gold: str) -> bool:
 
 
 def match_with(evaluator: str, postprocessor: str | None = None) -> Callable[[str, Any], bool]:
-    scorer = build_scorer({'evaluator': evaluator, **({'pred_postprocessor': postprocessor} if postprocessor else {})})
+    scorer = build_scorer(
+        {'evaluator': evaluator, 'read_as': 'own', **({'pred_postprocessor': postprocessor} if postprocessor else {})}
+    )
     return lambda reply, gold: scorer.score([Scorable(0, 'ok', reply, gold)]).verdicts[0].score == 1.0
 
 

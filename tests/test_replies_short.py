@@ -474,7 +474,7 @@ PROMPT = 'def add(a, b):\n    """Add."""\n'
 
 @pytest.mark.parametrize(('evaluator', 'reply', 'gold', 'score'), [*SHORT, *PRESCRIBED_SHORT])
 def test_a_short_answer_is_scored_as_a_person_would(evaluator: str, reply: Any, gold: Any, score: float) -> None:
-    run = build_scorer({'evaluator': evaluator}).score([Scorable(0, 'ok', reply, gold)])
+    run = build_scorer({'evaluator': evaluator, 'read_as': 'own'}).score([Scorable(0, 'ok', reply, gold)])
     assert run.verdicts[0].score == pytest.approx(score, abs=1e-3)
 
 

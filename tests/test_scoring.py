@@ -89,7 +89,7 @@ RIGHT_OR_WRONG = [
 @in_one
 @pytest.mark.parametrize(('evaluator', 'prediction', 'gold', 'right'), RIGHT_OR_WRONG)
 def test_an_answer_is_right_or_wrong(evaluator: Any, prediction: Any, gold: Any, right: bool) -> None:
-    run = scored(evaluator, (prediction, gold))
+    run = scored(evaluator, (prediction, gold), read_as='own')
     assert (run.verdicts[0].correct, run.value) == (right, 100.0 * right)
 
 
@@ -98,12 +98,12 @@ def test_an_answer_is_right_or_wrong(evaluator: Any, prediction: Any, gold: Any,
     'tower', ['10^{10^{10}}', '9^{9^{9^9}}', '1000000!!', '2**3**4**5', '7^{99999999}', '9' * 5000]
 )
 def test_an_expression_that_would_explode_is_compared_as_text(tower: str) -> None:
-    assert scored('MATHEvaluator', (tower, '3'), (tower, tower)).value == 50.0
+    assert scored('math', (tower, '3'), (tower, tower)).value == 50.0
 
 
 def test_mathematics_is_compared_outside_the_main_thread_too() -> None:
     values: list[float | None] = []
-    work = threading.Thread(target=lambda: values.append(scored('MATHEvaluator', ('77/14', r'\frac{11}{2}')).value))
+    work = threading.Thread(target=lambda: values.append(scored('math', ('77/14', r'\frac{11}{2}')).value))
     work.start()
     work.join()
     assert values == [100.0]
@@ -251,7 +251,7 @@ def test_the_gold_answer_comes_from_the_output_column_and_its_postprocessor() ->
 
 
 def test_a_postprocessor_that_finds_nothing_in_a_gold_answer_leaves_it() -> None:
-    run = scored('AccEvaluator', ('(B)', 'True'), dataset_postprocessor='bbh-mcq')
+    run = scored('AccEvaluator', ('(B)', 'True'), dataset_postprocessor='bbh-mcq', read_as='own')
     assert run.verdicts[0].gold == 'True'
 
 
@@ -659,7 +659,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 @pytest.mark.parametrize(
     ('package', 'evaluator'),
-    [('math_verify', 'MATHEvaluator'), ('rouge_score', 'RougeEvaluator'), ('jieba', 'JiebaRougeEvaluator')],
+    [('math_verify', 'math'), ('rouge_score', 'RougeEvaluator'), ('jieba', 'JiebaRougeEvaluator')],
 )
 def test_a_missing_library_is_named_with_its_extra(
     package: str, evaluator: str, monkeypatch: pytest.MonkeyPatch

@@ -335,7 +335,7 @@ def test_letters_of_a_multiple_choice_are_read_at_the_end() -> None:
     ],
 )
 def test_verdicts_on_options_name_an_option_only_if_one_is_approved(reply: str, option: str) -> None:
-    assert read_postprocessor({'type': 'first_option', 'options': 'ABCD'})(reply) == option
+    assert read_postprocessor({'type': 'first_option', 'options': 'ABCD'}, read_as='own')(reply) == option
 
 
 @pytest.mark.parametrize(

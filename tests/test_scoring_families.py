@@ -23,7 +23,7 @@ from tables import in_one
 
 
 def scored(evaluator: Any, *rows: tuple[Any, Any], columns: dict[str, Any] | None = None) -> Scorecard:
-    return build_scorer({'evaluator': evaluator}).score(
+    return build_scorer({'evaluator': evaluator, 'read_as': 'own'}).score(
         [Scorable(number, 'ok', said, gold, columns or {}) for number, (said, gold) in enumerate(rows)]
     )
 
@@ -796,7 +796,7 @@ READ = [
 @in_one
 @pytest.mark.parametrize(('postprocessor', 'reply', 'found'), READ)
 def test_a_reply_is_read_by_its_benchmark_s_postprocessor(postprocessor: Any, reply: str, found: Any) -> None:
-    assert read_postprocessor(postprocessor)(reply) == found
+    assert read_postprocessor(postprocessor, read_as='own')(reply) == found
 
 
 def test_the_table_has_cases_of_every_postprocessor() -> None:

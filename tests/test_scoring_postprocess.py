@@ -89,7 +89,7 @@ CASES: list[tuple[str, dict[str, Any], str, Any]] = [
 
 @pytest.mark.parametrize(('name', 'options', 'reply', 'found'), CASES)
 def test_a_postprocessor_finds_what_people_mean(name: str, options: dict[str, Any], reply: str, found: Any) -> None:
-    assert read_postprocessor({'type': name, **options})(reply) == found
+    assert read_postprocessor({'type': name, **options}, read_as='own')(reply) == found
 
 
 @pytest.mark.parametrize(

@@ -86,12 +86,13 @@ READ = [  # postprocessor, reply, what it says
 
 @pytest.mark.parametrize(('postprocessor', 'reply', 'found'), READ)
 def test_a_reply_is_read_as_a_person_reads_it(postprocessor: Any, reply: str, found: str) -> None:
-    assert (read_postprocessor(postprocessor)(reply) or '') == found
+    assert (read_postprocessor(postprocessor, read_as='own')(reply) or '') == found
 
 
 def scored(evaluator: Any, prediction: Any, gold: Any, **more: Any) -> Scorecard:
     rows = [Scorable(0, 'ok', prediction, gold, more.pop('values', {}))]
-    return build_scorer({'evaluator': evaluator, **more}, judge=lambda values: str(values['prediction'])).score(rows)
+    config = {'evaluator': evaluator, 'read_as': 'own', **more}
+    return build_scorer(config, judge=lambda values: str(values['prediction'])).score(rows)
 
 
 COMPARED = [  # evaluators, prediction, gold, right

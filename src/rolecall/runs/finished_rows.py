@@ -115,6 +115,7 @@ def _make_result(pair: PairRun, finished: FinishedRow, scorable: Scorable, verdi
         expected_tokens=ask.expected_tokens,
         served=ask.served,
         first_token_seconds=ask.first_token_seconds,
+        beside=verdict.beside,
         settled=verdict.settled,
     )
 

@@ -237,6 +237,7 @@ def _mark_result(result: Result, verdict: Verdict) -> Result:
         score=verdict.score,
         correct=verdict.correct,
         read_from=verdict.read_from,
+        beside=verdict.beside,
         settled=verdict.settled,
     )
 

@@ -160,7 +160,12 @@ def _order_keys(result: Result, archive: RunReader | None = None) -> dict[str, A
         ]
     values['served'] = {name: text for name, text in result.served._asdict().items() if text}
     values['read_from'] = [place and describe_place(place) for place in result.read_from]
+    values['beside'] = dict(zip(_BESIDE, result.beside, strict=False)) or None
     return {key: values.pop(key) for key in _FIRST} | values
+
+
+_BESIDE = ('read_as', 'extracted', 'score', 'correct')
+"""What is exported of the other reading's verdict."""
 
 
 def describe_place(place: Sequence[Any]) -> dict[str, Any]:

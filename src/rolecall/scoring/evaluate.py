@@ -10,10 +10,11 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from rolecall.config_keys import keys_of
-from rolecall.errors import ConfigError, Problem, RenderError, RolecallError, did_you_mean
+from rolecall.errors import ConfigError, MissingExtraError, Problem, RenderError, RolecallError, did_you_mean
 from rolecall.models.protocol import ModelError
 from rolecall.scoring.answers import (
     AnswerReader,
@@ -21,18 +22,21 @@ from rolecall.scoring.answers import (
     Scorable,  # what a scorer is given
 )
 from rolecall.scoring.blame import blame_errors_on
-from rolecall.scoring.evaluators import read_evaluator
+from rolecall.scoring.evaluators import METRICS, read_evaluator
 from rolecall.scoring.metrics.judging import Judge, judge_values
 from rolecall.scoring.metrics.metric import Answer, Metric, PassRate
 from rolecall.scoring.metrics.several import turn_mean
 from rolecall.scoring.postprocess.freeform import extract_role
-from rolecall.scoring.postprocessors import Extractor, read_postprocessor
+from rolecall.scoring.postprocessors import POSTPROCESSORS, Extractor, read_postprocessor
+from rolecall.scoring.reading_choice import OWN, READ_BY, named_system
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.session import JudgeReplies, Policy, ScoringSession, name_evaluator
 
 _POLICIES: tuple[Policy, ...] = ('exclude', 'wrong')
 _EXTRACTING = ('model_postprocessor', 'pred_postprocessor')
 _EVALUATORS_OWN = 'evaluator.pred_postprocessor'
+_RELATED = {'opencompass': 'aisbench', 'aisbench': 'opencompass'}
+"""Systems that share names."""
 _ONLY = ''
 """The name of the extractor where there is one."""
 EVAL_KEYS = keys_of('eval')
@@ -49,6 +53,10 @@ class DatasetScorer:
     failures: Policy = 'exclude'
     unparsed: Policy = 'wrong'
     k: tuple[int, ...] = ()
+    read_as: str = OWN
+    """Whose reading this is: ours, or that of the system whose names the config uses."""
+    beside: DatasetScorer | None = None
+    """The other reading of the same replies."""
 
     @property
     def needs_judge(self) -> bool:
@@ -75,8 +83,9 @@ class DatasetScorer:
 
     def start(self, *, adds_up: bool = True) -> ScoringSession:
         """A session that scores rows as they come, in bounded memory; with `adds_up=False`, it only marks them."""
+        beside = self.beside.start(adds_up=adds_up) if self.beside is not None and self.metric is not None else None
         return ScoringSession(
-            self.metric, self.readers, failures=self.failures, unparsed=self.unparsed, k=self.k, adds_up=adds_up
+            self.metric, self.readers, self.failures, self.unparsed, self.k, adds_up, self.read_as, beside
         )
 
     async def score_with_judge(self, rows: Sequence[Scorable]) -> Scorecard:
@@ -127,6 +136,7 @@ def build_scorer(
     by_prompt: bool = False,
     role_marks: Mapping[str, Any] | None = None,
     word_prompt: Callable[[Mapping[str, Any]], Any] | None = None,
+    read_as: str | None = None,
 ) -> DatasetScorer:
     """Build the scorer that a dataset's `eval_cfg` describes; all problems are reported in one ConfigError.
 
@@ -138,6 +148,9 @@ def build_scorer(
     `word_prompt` gives evaluators of other systems the prompt of a row.
     `pred_postprocessor` may be a dict of names: each extractor gets a score of its own, the first makes the verdicts.
 
+    Names of another system mean what they mean there, and our own reading stands beside; `read_as` in `eval_cfg`
+    chooses whose reading makes the score. As an argument it asks for that reading alone.
+
     >>> build_scorer({'evaluator': {'type': 'AccEvalutor'}})
     Traceback (most recent call last):
     rolecall.errors.ConfigError: evaluator
@@ -145,6 +158,18 @@ def build_scorer(
       Did you mean 'AccEvaluator'?
     """
     config = eval_cfg or {}
+    if read_as is None:
+        build = partial(
+            build_scorer,
+            output_column=output_column,
+            judge=judge,
+            turns=turns,
+            whole_dialogue=whole_dialogue,
+            by_prompt=by_prompt,
+            role_marks=role_marks,
+            word_prompt=word_prompt,
+        )
+        return _read_both_ways(config, build)
     problems = [
         Problem(str(key), f'eval_cfg has no key {key!r}.', did_you_mean(key, EVAL_KEYS))
         for key in config
@@ -164,7 +189,8 @@ def build_scorer(
     parsed: dict[str, Any] = {}
     for key, entry in parts.items():
         try:
-            parsed[key] = (read_evaluator if key == 'evaluator' else read_postprocessor)(entry, where=key)
+            read_part: Any = read_evaluator if key == 'evaluator' else read_postprocessor
+            parsed[key] = read_part(entry, where=key, read_as=read_as)
         except ConfigError as error:
             problems += error.problems
     metric: Metric | None = parsed.get('evaluator')
@@ -219,7 +245,28 @@ def build_scorer(
         failures=config.get('failures') or 'exclude',
         unparsed=config.get('unparsed') or 'wrong',
         k=counts or (metric.aggregation.k if metric and isinstance(metric.aggregation, PassRate) else ()),
+        read_as=read_as,
     )
+
+
+def _read_both_ways(config: Mapping[str, Any], build: Callable[..., DatasetScorer]) -> DatasetScorer:
+    """The scorer by the reading that a config names or chooses, with the other one beside it, if there is one."""
+    named = named_system(config, {'evaluator': METRICS, 'postprocessor': POSTPROCESSORS})
+    read_as = config.get('read_as') or named or OWN
+    if read_as not in READ_BY:
+        raise ConfigError(Problem('read_as', f'got {read_as!r}.', did_you_mean(read_as, READ_BY)))
+    if read_as != OWN and read_as not in (named, _RELATED.get(named)):
+        what = f'no part of this eval_cfg is named after {read_as}.'
+        readings = ' or '.join(dict.fromkeys(filter(None, (OWN, named))))
+        raise ConfigError(Problem('read_as', what, f'Choose {readings}.'))
+    scorer = build(config, read_as=read_as)
+    alone = scorer.needs_judge or len(scorer.readers) > 1 or scorer.metric is None or scorer.metric.whole is not None
+    if not named or alone:
+        return scorer
+    try:
+        return replace(scorer, beside=build(config, read_as=named if read_as == OWN else OWN))
+    except MissingExtraError:  # what our reading needs is not installed
+        return scorer
 
 
 def _named_extractors(entry: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from rolecall.registry import (
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, make_mark, mark_by
 from rolecall.scoring.postprocessors import Extractor, is_empty, read_postprocessor
+from rolecall.scoring.reading_choice import read_meaning
 from rolecall.usercode import printing_to_stderr
 
 _NAMES = 'rolecall.compat.opencompass.evaluator_names'
@@ -42,8 +43,10 @@ _NESTED = ('evaluator', 'rule_evaluator', 'llm_evaluator')
 """Options that hold nested evaluators."""
 
 
-def read_evaluator(entry: Any, *, where: str = '') -> Metric:
+def read_evaluator(entry: Any, *, where: str = '', read_as: str | None = None) -> Metric:
     """Resolve an entry (a name, a function of prediction and gold, a class, or a dict with options) to a metric.
+
+    A name of another system means what it means there, unless `read_as` is another one.
 
     >>> read_evaluator('AccEvaluator').name
     'accuracy'
@@ -54,14 +57,14 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
     _refuse_unsupported(kind, where)
     if _runs_in_a_service(kind, options):
         return _adapt(Part(part_name(kind), kind, '', options, where))
-    part = METRICS.read(entry, where=where)
+    part = read_meaning(METRICS.read(entry, where=where), kind, read_as)
     if not part.builtin:
         return _read_user_evaluator(part)
     inside = f'{where}.' if where else ''
     extract = options.pop('pred_postprocessor', None)
     for name in _NESTED:
         if options.get(name) is not None:
-            options[name] = read_evaluator(options[name], where=f'{inside}{name}')
+            options[name] = read_evaluator(options[name], where=f'{inside}{name}', read_as=read_as)
     if problems := replace(part, options=options).option_problems():
         raise ConfigError(problems)
     try:
@@ -70,7 +73,8 @@ def read_evaluator(entry: Any, *, where: str = '') -> Metric:
         raise ConfigError(problem.inside(where) for problem in error.problems) from error
     if extract is None:
         return metric
-    return _extract_then_mark(read_postprocessor(extract, where=f'{inside}pred_postprocessor'), metric)
+    extractor = read_postprocessor(extract, where=f'{inside}pred_postprocessor', read_as=read_as)
+    return _extract_then_mark(extractor, metric)
 
 
 def judge_entry(entry: Any) -> Mapping[str, Any] | None:

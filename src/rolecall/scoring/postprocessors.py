@@ -13,6 +13,7 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Part, Registry
 from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.readers.reading import Reading
+from rolecall.scoring.reading_choice import read_meaning
 
 POSTPROCESSORS: Registry[Callable[..., Any]] = Registry(
     'postprocessor',
@@ -46,18 +47,20 @@ class Extractor:
             return self.function(reply if isinstance(reply, str) else text_of(reply), **options)
 
 
-def read_postprocessor(entry: Any, *, where: str = '') -> Extractor:
+def read_postprocessor(entry: Any, *, where: str = '', read_as: str | None = None) -> Extractor:
     """Resolve a config entry (a name, a function, or `{'type': …}` with options).
 
-    Exceptions inside it are raised as `ScoringError`.
+    A name of another system means what it means there, unless `read_as` is another one. Exceptions inside it are raised
+    as `ScoringError`.
 
-    >>> first_option = read_postprocessor({'type': 'first_option_postprocess', 'options': 'ABCD'})
-    >>> first_option('The answer is C.'), first_option.read('The answer is C.').start
-    ('C', 14)
+    >>> entry, reply = {'type': 'first_option_postprocess', 'options': 'ABCD'}, 'A is tempting, but the answer is C.'
+    >>> read_postprocessor(entry)(reply), read_postprocessor(entry, read_as='own')(reply)
+    ('C', 'C')
     >>> read_postprocessor(str.upper)('yes')
     'YES'
     """
     part = POSTPROCESSORS.read(entry, where=where)
+    part = read_meaning(part, entry.get('type') if isinstance(entry, Mapping) else entry, read_as, skip=1)
     function: Callable[..., Any] = part.value
     if not callable(function):
         raise ConfigError(Problem(where, f'{part.name} is not a function.', 'A postprocessor takes a reply.'))

@@ -8,6 +8,7 @@ from typing import Any
 
 from rolecall.models.protocol import Outcome
 from rolecall.scoring.json_records import read_record, write_record
+from rolecall.scoring.reading_choice import OtherReading
 from rolecall.scoring.receipt import Receipt
 from rolecall.strings import count_noun
 
@@ -45,6 +46,8 @@ class Verdict:
     """Whether `add_settled` with score and verdict does the same as adding the row."""
     read_from: tuple[Any, ...] = ()
     """Where each answer stands in its reply, as `Reading.place` writes it; None where no reader of ours read it."""
+    beside: tuple[Any, ...] = ()
+    """The other reading's verdict where it differs: whose it is, what it extracted, score, right or wrong, places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,7 @@ class Scorecard:
     empty: ReplyCount | None = None
     """Replies without a word."""
     inferred: Inferred | None = None
+    beside: OtherReading | None = None
     extractors: Mapping[str, ExtractorScore] | None = None
     judging: Judging | None = field(default=None, metadata={'inline': True})
     groups: tuple[tuple[int, ...], ...] | None = None
@@ -323,6 +327,10 @@ class Scorecard:
     def describe_receipt(self) -> str:
         """What is not set in the requests, and what the server reports of them."""
         return self.receipt.describe() if self.receipt else ''
+
+    def describe_readings(self, digits: int = 1) -> str:
+        """The score by each of two readings, and how many rows differ; empty if none does."""
+        return self.beside.describe(self.value, digits) if self.beside and self.value is not None else ''
 
     def warnings(self) -> tuple[str, ...]:
         """Why this score should not be trusted: more than 5 % of the replies were cut off, or empty, rows lack samples

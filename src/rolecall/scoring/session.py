@@ -12,6 +12,7 @@ from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
 from rolecall.scoring.blame import NoVerdictError, ScoringError, blame_errors_on
 from rolecall.scoring.metrics.comparing import drop_half_comparisons
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric
+from rolecall.scoring.reading_choice import OWN, OtherReading, compare_readings
 from rolecall.scoring.scorecard import ExtractorScore, Inferred, Judging, ReplyCount, Scorecard, Verdict
 from rolecall.scoring.summary import summarise_whole
 
@@ -42,6 +43,10 @@ class ScoringSession:
     k: tuple[int, ...] = ()
     adds_up: bool = True
     """Whether there will be a number over all rows; otherwise only verdicts are wanted."""
+    read_as: str = OWN
+    """Whose reading this is: ours, or that of the system whose names the config uses."""
+    beside: ScoringSession | None = None
+    """The same rows by the other reading."""
     _columns: dict[str, _Column] = field(init=False)
     _first: _Column = field(init=False)
     _outcomes: Counter[str] = field(init=False, default_factory=Counter)
@@ -55,6 +60,8 @@ class ScoringSession:
     """Rows whose judge replied without a verdict, under the reason of the first."""
     _inferred: list[float] = field(init=False, default_factory=list)
     """What rows without a stated answer would score by the inferred one."""
+    _differ: int = field(init=False, default=0)
+    """Rows whose verdict is another by the reading beside."""
     _readable: bool = field(init=False, default=False)
     _plain: bool = field(init=False, default=False)
     _whole: bool = field(init=False, default=False)
@@ -85,6 +92,8 @@ class ScoringSession:
                 column.unparsed += row.outcome == 'unparsed'
                 if column.marks is not None:
                     column.marks.add(self._mark_row(row, ())[0])
+        if self.beside is not None:
+            self._differ += compare_readings(verdicts, self.beside.add(rows), self.beside.read_as)
         return verdicts
 
     @property
@@ -92,6 +101,8 @@ class ScoringSession:
         """Whether the score is a plain mean, so that stored verdicts can be added without marking rows again."""
         metric = self.metric
         if metric is None or len(self._columns) > 1 or self.k or metric.by_turn:
+            return False
+        if self.beside is not None and not self.beside.is_plain:
             return False
         return metric.aggregation == Mean() and metric.needs_judge is None and metric.prepare is None
 
@@ -105,6 +116,8 @@ class ScoringSession:
         for column in self._columns.values():
             if column.marks is not None:
                 column.marks.add_plain(scores, correct)
+        if self.beside is not None:
+            self.beside.add_settled(scores, correct)
 
     def finish(self, dataset: str = '', model: str = '') -> Scorecard:
         """The score over all rows. `verdicts` is filled only if the metric scores all rows at once.
@@ -138,6 +151,7 @@ class ScoringSession:
             cut=self._count_replies('cut', finished),
             empty=self._count_replies('empty'),
             inferred=self._describe_inferred(card),
+            beside=self._describe_beside(),
             extractors={name: self._score_column(column) for name, column in self._columns.items()}
             if several
             else None,
@@ -294,6 +308,16 @@ class ScoringSession:
             return None
         scored = card.scored if self.unparsed == 'wrong' else card.scored + len(self._inferred)
         return Inferred(len(self._inferred), sum(self._inferred) / scored * (100 if card.is_percent else 1))
+
+    def _describe_beside(self) -> OtherReading | None:
+        if self.beside is None or not self.adds_up:
+            return None
+        try:
+            card = self.beside.finish()
+        except ScoringError:
+            return None
+        numbers = (card.value, card.low, card.high, card.scored)
+        return OtherReading(self.read_as, self.beside.read_as, *numbers, differ=self._differ)
 
     def _score_column(self, column: _Column) -> ExtractorScore:
         card, finished = self._summarise(column)

@@ -122,6 +122,8 @@ def _load(benchmark: Benchmark, wording: BenchmarkWording, options: BenchmarkOpt
     places = _Places(benchmark, wording, options)
     make = places.task_entry if wording.is_task else places.dataset_entry
     entries = [entry for template in wording.entries for entry in make(template)]
+    if options.style is None and not wording.is_task:  # no system is named, so our readers are used
+        entries = [{**entry, 'eval_cfg': {**(entry.get('eval_cfg') or {}), 'read_as': 'own'}} for entry in entries]
     facts = {
         'wording': wording.style,
         'equals': wording.equals or 'no file of a catalogue',

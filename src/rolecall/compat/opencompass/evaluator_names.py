@@ -23,6 +23,12 @@ def locate_parts(table: str) -> dict[str, str]:
 
 METRICS: Mapping[str, str] = locate_parts("""
 scoring.metrics.matching:
+  exact=whole_match accuracy=accuracy contains=contains_an_answer number=gsm8k
+scoring.metrics.symbolic:
+  math=same_expression
+scoring.metrics.overlap:
+  f1=word_f1 rouge=rouge bleu=bleu
+scoring.metrics.matching:
   AccEvaluator=accuracy AccwithDetailsEvaluator=accuracy EMEvaluator=exact_match WholeMatchEvaluator=whole_match
   Gsm8kEvaluator=gsm8k
 scoring.metrics.symbolic:
@@ -156,6 +162,30 @@ compat.benchmark_metrics.measurements:
 compat.benchmark_metrics.pictures:
   refcoco_bbox_postprocess=read_box
 """)
+
+_THEIRS = locate_parts("""
+compat.opencompass.their_metrics:
+  AccEvaluator=same_text AccwithDetailsEvaluator=same_text EMEvaluator=same_phrase Gsm8kEvaluator=same_value
+  BBHEvaluator=same_statement BBHEvaluator_mcq=same_text NQEvaluator=contain_phrase TriviaQAEvaluator=contain_trivia
+  MATHEvaluator=same_formula GPQAEvaluator=same_text
+compat.opencompass.their_options:
+  first_option_postprocess=read_first_option last_option_postprocess=read_last_option
+compat.opencompass.their_answers:
+  first_number_postprocess=read_first_figures gsm8k_postprocess=read_last_figures bbh_mcq_postprocess=read_letter
+  bbh_freeform_postprocess=read_statement general_postprocess=read_phrase
+compat.opencompass.their_mathematics:
+  math_postprocess=read_final_sentence math_postprocess_v2=read_boxed_or_sentence
+""")
+
+_AISBENCH = locate_parts("""
+compat.opencompass.their_metrics:
+  BBHEvaluator=same_plain_statement
+compat.opencompass.their_answers:
+  bbh_freeform_postprocess=read_plain_statement
+""")
+
+MEANINGS: Mapping[str, Mapping[str, str]] = {'opencompass': _THEIRS, 'aisbench': {**_THEIRS, **_AISBENCH}}
+"""By system, the names whose own reading is another than ours, and what reads as that system does."""
 
 CODE_METRICS = frozenset(name for name, path in METRICS.items() if path.startswith('rolecall.scoring.code.'))
 

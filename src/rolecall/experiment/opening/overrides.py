@@ -35,6 +35,8 @@ class Overrides:
     max_out_len: int | None = None
     seed: int | None = None
     n: int | None = None
+    read_as: str | None = None
+    """Whose reading makes the score (`eval_cfg.read_as`)."""
     settings: tuple[tuple[str, Any], ...] = ()
     """Values by their place (`--set PATH=VALUE`)."""
     silence: tuple[str, ...] = ()
@@ -51,6 +53,7 @@ class Overrides:
         reader.number('temperature', least=0)
         reader.text('system')
         reader.text('retriever')
+        reader.text('read_as')
         reader.raise_problems()
 
     @property
@@ -103,6 +106,8 @@ class Overrides:
             yield self._with_sampling
         if self.n is not None:
             yield lambda entry, where: {**entry, 'n': self.n}
+        if self.read_as is not None:
+            yield lambda entry, where: {**entry, 'eval_cfg': {**(entry.get('eval_cfg') or {}), 'read_as': self.read_as}}
 
     def _with_shots(self, entry: Entry, where: str) -> Entry:
         from rolecall.experiment.opening.templates import add_examples

@@ -19,17 +19,17 @@ from rolecall.sources.datasets.formats import FileOptions, open_file
 from rolecall.sources.datasets.lines import OnError
 from rolecall.strings import count_noun
 
-METRIC_NAMES: Mapping[str, tuple[str, str | None]] = {
-    'exact': ('WholeMatchEvaluator', 'stated_text_postprocess'),
-    'accuracy': ('AccEvaluator', None),
-    'contains': ('TriviaQAEvaluator', None),
-    'number': ('Gsm8kEvaluator', 'stated_number_postprocess'),
-    'math': ('MATHVerifyEvaluator', 'stated_expression_postprocess'),
-    'f1': ('SquadEvaluator', None),
-    'rouge': ('RougeEvaluator', None),
-    'bleu': ('BleuEvaluator', None),
+METRIC_NAMES: Mapping[str, str | None] = {
+    'exact': 'stated_text_postprocess',
+    'accuracy': None,
+    'contains': None,
+    'number': 'stated_number_postprocess',
+    'math': 'stated_expression_postprocess',
+    'f1': None,
+    'rouge': None,
+    'bleu': None,
 }
-"""Short names of metrics: the evaluator, and how the answer is read from a reply."""
+"""Our own metrics, and how the answer is read from a reply for each."""
 
 _QUESTIONS = (
     *('question', 'prompt', 'input', 'query', 'instruction', 'problem', 'text', 'sentence', 'review', 'passage'),
@@ -366,8 +366,7 @@ def _evaluation(
     evaluator: Any = metric
     extract: Any = options.extract
     if isinstance(metric, str) and metric in METRIC_NAMES:
-        evaluator, usual = METRIC_NAMES[metric]
-        extract = extract or usual
+        extract = extract or METRIC_NAMES[metric]
     elif isinstance(metric, str) and METRICS.builtin_name(metric) is None and '.' not in metric and ':' not in metric:
         names = [*METRIC_NAMES, *METRICS, *(plugin.name for plugin in METRICS.plugins())]
         if metric not in names:

@@ -77,6 +77,8 @@ class Result:
     """Who answered, as the replies say."""
     first_token_seconds: float | None = None
     """Until the first piece of the first reply, if it was streamed."""
+    beside: tuple[Any, ...] = ()
+    """The other reading's verdict where it differs: whose it is, what it extracted, score, right or wrong, places."""
     settled: bool = field(default=False, compare=False, repr=False)
     """Whether outcome, score and verdict are all that a summary needs of this row; not part of the row itself."""
 

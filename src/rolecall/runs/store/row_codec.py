@@ -45,7 +45,7 @@ and older rows differ.
 _LARGEST_INTEGER = 2**63
 _LARGEST_WHOLE = 2**40
 """Scores and seconds up to this are written as whole numbers where they are."""
-_TUPLES = ('judged', 'fingerprints', 'replies', 'reasoning', 'shots', 'read_from')
+_TUPLES = ('judged', 'fingerprints', 'replies', 'reasoning', 'shots', 'read_from', 'beside')
 LONG_REPLY = 256
 """Characters from which a reply is stored once, with its request: looking it up costs time."""
 _SAME_AS_REPLY = {'reply': 0}
@@ -194,7 +194,7 @@ _encode_served = lru_cache(dumps)
 
 _read_uncolumned = attrgetter(*_UNCOLUMNED)
 _NONE_UNCOLUMNED = (None,) * len(_UNCOLUMNED)
-_read_further = attrgetter('reason', 'reasoning', 'judged', 'details', 'shots', 'shots_dropped')
+_read_further = attrgetter('reason', 'reasoning', 'judged', 'details', 'shots', 'shots_dropped', 'beside')
 
 
 def _lacks_column(result: Result, numbers: Sequence[Any]) -> bool:

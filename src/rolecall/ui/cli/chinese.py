@@ -80,6 +80,13 @@ _COMMANDS = {
     ),
     'only this row': '只显示这一行',
     'only rows whose answer was merely inferred': '只显示答案仅为推断的行',
+    'only rows whose verdict is another by the other reading': '只显示按另一种读法判定不同的行',
+    'show the verdicts of this reading': '显示按这种读法得出的判定',
+    'rows that OpenCompass reads differently': 'OpenCompass 读法不同的行',
+    'the verdict by our own reading': '按我们自己的读法得出的判定',
+    'whose reading of replies makes the score (default: that of the system whose names the config uses)': (
+        '按谁的读法计分（默认：配置所用名称所属的系统）'
+    ),
     'only this dataset': '只显示这个数据集',
     'only this model': '只显示这个模型',
     'show the scores of a run': '显示一次运行的分数',

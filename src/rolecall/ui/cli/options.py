@@ -217,6 +217,11 @@ def _add_override_options(parser: argparse.ArgumentParser) -> None:
     overrides.add_argument('--seed', metavar='N', type=whole_number, help='seed of sampling and of random examples')
     overrides.add_argument('--n', metavar='N', type=positive_number, help='answers for each row')
     overrides.add_argument(
+        '--read-as',
+        choices=('own', 'opencompass', 'aisbench', 'lm_eval'),
+        help='whose reading of replies makes the score (default: that of the system whose names the config uses)',
+    )
+    overrides.add_argument(
         '--set',
         metavar='PATH=VALUE',
         action='append',
@@ -278,6 +283,7 @@ def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bo
             max_out_len=arguments.max_out_len,
             seed=arguments.seed,
             n=arguments.n,
+            read_as=arguments.read_as,
             settings=tuple(map(parse_setting, arguments.set)),
             silence=tuple(arguments.silence) if asks_models else (),
         ),

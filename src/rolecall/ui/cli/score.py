@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rolecall.scoring.reading_choice import OWN, READ_BY, word_other_verdict
 from rolecall.ui.cli.options import declare_command, fail
 
 if TYPE_CHECKING:
     from rolecall.runs.store.results import Result
+    from rolecall.scoring.scorecard import Scorecard
 
 _BEFORE, _AFTER = 400, 160
 """Characters of a reply that are shown before and behind the answer."""
@@ -24,7 +27,9 @@ def add_score(commands: Any) -> None:
         'Show the rows of a run with the characters of the reply that the answer was read from, the rule, how sure the '
         'reading is, and what else was possible.',
         '  rolecall score runs/mmlu --row 17\n  rolecall score runs/mmlu --inferred\n'
-        '  rolecall score runs/mmlu --doubted --patch gold_patch.jsonl',
+        '  rolecall score runs/mmlu --doubted --patch gold_patch.jsonl\n'
+        '  rolecall score runs/mmlu --differ                     rows that OpenCompass reads differently\n'
+        '  rolecall score runs/mmlu --read-as own --row 17       the verdict by our own reading',
     )
     parser.set_defaults(run=_show_readings)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
@@ -38,6 +43,8 @@ def add_score(commands: Any) -> None:
     )
     parser.add_argument('--json', action='store_true', help='with --doubted: one JSON object per row, then per score')
     parser.add_argument('--patch', metavar='FILE', help='with --doubted: write the rows as JSON lines')
+    parser.add_argument('--differ', action='store_true', help='only rows whose verdict is another by the other reading')
+    parser.add_argument('--read-as', metavar='SYSTEM', choices=tuple(READ_BY), help='show the verdicts of this reading')
     parser.add_argument('--dataset', metavar='NAME', help='only this dataset')
     parser.add_argument('--model', metavar='NAME', help='only this model')
 
@@ -50,13 +57,19 @@ def _show_readings(arguments: argparse.Namespace) -> int:
         return _show_doubted(arguments)
     count = 0
     with RunReader(arguments.directory) as run:
+        cards = {(card.dataset, card.model): card for card in run.scorecards() if card.beside}
         for dataset, model in run.pairs():
-            if arguments.dataset in (None, dataset) and arguments.model in (None, model):
-                for result in run.results(dataset, model):
-                    if _is_wanted(result, arguments):
-                        count += 1
-                        for line in _describe(result):
-                            print(printable(line))
+            if arguments.dataset not in (None, dataset) or arguments.model not in (None, model):
+                continue
+            if (card := cards.get((dataset, model))) and (words := card.describe_readings()):
+                print(printable(f'{dataset} × {model}: {words}'))
+            if problem := _check_reading(arguments, card):
+                return fail(problem)
+            for result in run.results(dataset, model):
+                if _is_wanted(result, arguments):
+                    count += 1
+                    for line in _describe(_read_as(result, arguments.read_as)):
+                        print(printable(line))
     return 0 if count else fail(f'{arguments.directory}: no such row.')
 
 
@@ -90,9 +103,34 @@ def _show_doubted(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _check_reading(arguments: argparse.Namespace, card: Scorecard | None) -> str:
+    """Why the rows of a pair have no verdicts by the reading that was chosen; empty if they have."""
+    stored = (card.beside.read_as, card.beside.other) if card and card.beside else (OWN,)
+    if arguments.read_as in (None, *stored):
+        return ''
+    return (
+        f'{arguments.directory} was read as {" and ".join(stored)}. Read its replies again, without sending anything: '
+        f'rolecall run CONFIG --out {arguments.directory} --read-as {arguments.read_as}'
+    )
+
+
+def _read_as(result: Result, read_as: str | None) -> Result:
+    """The row with the verdict of the reading that was chosen."""
+    if not result.beside or result.beside[0] != read_as:
+        return result
+    _, extracted, score, correct, *places = result.beside
+    return replace(
+        result, extracted=extracted, score=score, correct=correct, read_from=tuple(places), beside=(), reason=''
+    )
+
+
 def _is_wanted(result: Result, arguments: argparse.Namespace) -> bool:
     inferred = any(place and place[3] == 'inferred' for place in result.read_from)
-    return (arguments.row is None or result.row == arguments.row) and (inferred or not arguments.inferred)
+    return (
+        arguments.row in (None, result.row)
+        and (inferred or not arguments.inferred)
+        and bool(result.beside or not arguments.differ)
+    )
 
 
 def _describe(result: Result) -> Iterator[str]:
@@ -109,6 +147,8 @@ def _describe(result: Result) -> Iterator[str]:
         others = f'; also possible: {", ".join(map(repr, rivals[0]))}' if rivals else ''
         yield f'  {certainty}, by {rule}, characters {start} to {end}{others}'
         yield f'  {_mark(reply, start, end)}'
+    if other := word_other_verdict(result.beside):
+        yield f'  {other}'
     if result.reason:
         yield f'  {result.reason}'
 

@@ -19,6 +19,7 @@ from rolecall.experiment.pairs.pair import Preview
 from rolecall.experiment.previews.blocks import blocks_of, is_messages, shorten_media
 from rolecall.insight.run_source import SentRequest
 from rolecall.runs.store.results import Result
+from rolecall.scoring.reading_choice import word_other_verdict
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.report.counts import VERDICTS, Pair, verdict_of
 from rolecall.ui.report.score_text import OUTCOMES
@@ -194,7 +195,8 @@ def _more(result: Result) -> dict[str, Any]:
         'losses': losses,
         'ended': ended,
         'golds': _turn_golds(result),
-        'read': [place and list(place[:4]) for place in result.read_from],
+        'read': [place and list(place[:4]) for place in result.read_from or result.beside[4:]],
+        'beside': word_other_verdict(result.beside),
         'details': _cut(json.dumps(details, ensure_ascii=False, indent=1, default=str)) if details else None,
     }
     return {name: value for name, value in more.items() if value not in (None, '', 0, [])}

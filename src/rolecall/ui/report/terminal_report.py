@@ -137,7 +137,12 @@ def _remarks(card: Scorecard, digits: int) -> list[tuple[str, str]]:
     """Further numbers, what is missing from a score, and how many replies were cut or empty."""
     odd = [
         (f'\n{words}', _ODD)
-        for words in (card.describe_missing(), left_out(card), card.describe_replies(digits))
+        for words in (
+            card.describe_missing(),
+            left_out(card),
+            card.describe_replies(digits),
+            card.describe_readings(digits),
+        )
         if words
     ]
     plain = (*further_numbers(card, digits, most=MOST_FURTHER), card.describe_receipt())

@@ -99,6 +99,8 @@ def _lines(run: RunSource, prices: Mapping[str, Price | None] | None) -> Iterato
             for card in cards
         ],
     )
+    if readings := [f'{card.dataset} × {card.model}: {words}' for card in cards if (words := card.describe_readings())]:
+        yield from ('', '## Readings', '', *(f'- {_words(line)}' for line in readings))
     if numbers := [line for card in cards if (line := _further_numbers(card, digits[card.metric]))]:
         yield from ('', '## Further numbers', '', *(f'- {_words(line)}' for line in numbers))
     if descriptions := describe_extraction(cards):

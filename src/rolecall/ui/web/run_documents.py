@@ -26,6 +26,7 @@ from rolecall.runs.store.directory import FILE, is_running
 from rolecall.runs.store.labels import Kind, Labels, RowKey, Value, settle
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.reading_choice import word_other_verdict
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.report.counts import VERDICTS, verdict_of
 from rolecall.ui.report.score_text import OUTCOMES
@@ -44,8 +45,9 @@ _NUMBERS = (
     *('different_gold', 'different_requests', 'left_model', 'right_model', 'differing', 'served'),
 )
 _START = ('', '', -1)
-_OTHER_VERDICTS = ('cut', 'labelled', 'disagrees')
-"""Further filters: cut off by max_out_len, with a human label, with a label that differs from the verdict."""
+_OTHER_VERDICTS = ('cut', 'readings differ', 'labelled', 'disagrees')
+"""Further filters: cut off by max_out_len, another verdict by the other reading, with a human label, with a label that
+differs from the verdict."""
 
 Counterpart = Callable[[Result], 'Result | None']
 """Finds the same row of another run or model."""
@@ -71,7 +73,7 @@ class RowFilter:
             return False
         if self.verdict in VERDICTS and verdict_of(result) != self.verdict:
             return False
-        if self.verdict == 'cut' and not result.is_cut:
+        if (self.verdict == 'cut' and not result.is_cut) or (self.verdict == 'readings differ' and not result.beside):
             return False
         if self.text and self.text.lower() not in _searchable(result):
             return False
@@ -163,7 +165,8 @@ class RunDocument:
             'labels': {by: decision.value for by, decision in self.labels.find((dataset, model, row)).items()},
             'reason': cut_text(result.reason, LONGEST_TEXT),
             'replies': [cut_text(reply, LONGEST_TEXT) for reply in result.replies],
-            'read_from': [place and list(place[:4]) for place in result.read_from],
+            'read_from': [place and list(place[:4]) for place in result.read_from or result.beside[4:]],
+            'beside': word_other_verdict(result.beside),
             'reasoning': [cut_text(thought, LONGEST_TEXT) for thought in result.reasoning if thought],
             'prediction': as_text(result.prediction),
             'extracted': as_text(result.extracted),

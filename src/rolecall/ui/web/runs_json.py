@@ -44,6 +44,7 @@ def _score_cell(card: Scorecard | None, digits: int) -> dict[str, Any] | None:
         'interval': interval(card, digits),
         'scored': denominator(card) if card.total else '',
         'rest': '; '.join(filter(None, (left_out(card), card.describe_replies(digits), card.describe_receipt()))),
+        'readings': card.describe_readings(digits),
         'error': card.error,
     }
 

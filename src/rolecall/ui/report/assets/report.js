@@ -13,6 +13,7 @@
   const [ASKED, IN_A_SHOT] = [1, 2];
   const OK = about.outcomes.findIndex(([name]) => name === 'ok');
   const FILTERS = ['dataset', 'model', 'outcome', 'verdict', 'where', 'q'];
+  const DIFFER = 'readings differ';
   const unique = (list) => [...new Set(list)];
   const datasets = unique(about.pairs.map(([dataset]) => dataset));
   const models = unique(about.pairs.map(([, model]) => model));
@@ -68,7 +69,7 @@
     const { dataset, model, outcome, verdict: said } = state.filters;
     const [ofDataset, ofModel] = pairOf(row);
     return (!dataset || ofDataset === dataset) && (!model || ofModel === model) &&
-      (!outcome || about.outcomes[row[OUTCOME]][0] === outcome) && (!said || about.verdicts[row[VERDICT]] === said);
+      (!outcome || about.outcomes[row[OUTCOME]][0] === outcome) && (!said || (said === DIFFER ? row[MORE].beside : about.verdicts[row[VERDICT]] === said));
   };
 
   // Searching goes in slices, so that the page stays alive; a newer search ends an older one.
@@ -109,7 +110,7 @@
     choice('dataset', 'Dataset', datasets.map((name) => [name, name])),
     choice('model', 'Model', models.map((name) => [name, name])),
     choice('outcome', 'Outcome', about.outcomes.filter((_, at) => rows.some((row) => row[OUTCOME] === at))),
-    choice('verdict', 'Verdict', about.verdicts.filter((_, at) => rows.some((row) => row[VERDICT] === at)).map((word) => [word, word])),
+    choice('verdict', 'Verdict', about.verdicts.filter((_, at) => rows.some((row) => row[VERDICT] === at)).concat(rows.some((row) => row[MORE].beside) ? [DIFFER] : []).map((word) => [word, word])),
     make('label', { class: 'wide' }, 'Search', make('input', { type: 'search', name: 'q', placeholder: 'Words in any row', autocomplete: 'off', spellcheck: 'false', oninput: () => soon() })),
     choice('where', 'Search in', Object.keys(parts).map((name) => [name, name])),
     make('button', { type: 'reset', onclick: () => setTimeout(changed) }, 'Clear'));
@@ -248,6 +249,7 @@
       make('button', { type: 'button', class: 'up', onclick: () => filters.scrollIntoView() }, '↑ list'),
       make('h3', {}, make('span', {}, make('bdi', {}, ...drawText(dataset)), ' × ', make('bdi', {}, ...drawText(model)), ` · row ${row[ROW]}`), badge(row)),
       ...(row[REASON] && row[OUTCOME] !== OK ? [make('p', { class: 'note missing', dir: 'auto' }, ...drawText(row[REASON]))] : []),
+      row[MORE].beside ? make('p', { class: 'note missing', dir: 'auto' }, ...drawText(row[MORE].beside)) : '',
       answers.length ? make('div', { class: 'answers' }, ...answers.map(([name, text]) => titled(name, say(text)))) : '',
       row[MORE].losses ? losses(row) : '',
       talk ? dialogue(row) : '',

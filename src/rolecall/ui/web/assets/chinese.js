@@ -48,7 +48,7 @@ export const CHINESE = {
   '{agree} of {rows} labels agree with the verdict': '{rows} 个标注中有 {agree} 个与判定一致', '{n} without a verdict': '{n} 个没有判定', 'Your label': '你的标注', 'Ask this row again': '重新提问该样本', 'Asking …': '提问中…',
   'To ask this row again, start the page with the config of this run, too.': '若要重新提问，请在启动页面时同时指定该运行的配置。', Judge: '评审', "The judge's prompt": '评审的提示词', 'About this row': '样本信息', 'The same row': '同一样本',
   'The request was not kept.': '请求未保存。', ok: '正常', unparsed: '无法解析', filtered: '被过滤', 'too long': '过长', too_long: '过长', 'answered by': '作答者', 'truncated by the server': '被服务器截断', truncated_by_server: '被服务器截断', 'thinking exhausted': '思考耗尽', thinking_exhausted: '思考耗尽', failed: '失败',
-  correct: '正确', wrong: '错误', scored: '已评分', score: '得分', cut: '被截断', labelled: '已标注', disagrees: '标注不一致', 'not finished': '未完成', accuracy: '准确率', 'mean of rows': '各样本均值',
+  correct: '正确', wrong: '错误', scored: '已评分', score: '得分', cut: '被截断', 'readings differ': '读法不一致', labelled: '已标注', disagrees: '标注不一致', 'not finished': '未完成', accuracy: '准确率', 'mean of rows': '各样本均值',
   // labels
   Label: '标注', 'What is decided': '判断内容', 'Right or wrong': '对错', 'Which answer': '答案是什么', 'Second opinion': '复核', 'Your name': '你的名字', '{done} of {wanted} decided': '已判断 {done} / {wanted}', Progress: '进度',
   '{n} divided': '{n} 条意见分歧', 'no answer': '没有答案', 'another answer': '其他答案', 'a number': '分数', 'Your mark, a number': '你的评分（数字）', 'Which answer does the reply give?': '该回复给出的答案是什么？', Skip: '跳过', 'The score so far': '目前的得分', 'Nothing left to decide.': '没有需要判断的样本。',

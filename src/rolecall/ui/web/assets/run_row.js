@@ -62,6 +62,7 @@ export const RowDetail = ({ run, address, wanted, session, change, onasked, blin
       ${found.again ? html`<${Again} run=${run} wanted=${wanted} onasked=${(row) => { setNewer(row); onasked(row); }} />` : null}</div>
     ${found.reason && found.outcome !== 'ok' ? html`<p class="why-not">${found.reason}</p>` : null}
     ${found.outcome !== 'ok' && !found.again ? html`<p class="note">${t('To ask this row again, start the page with the config of this run, too.')}</p>` : null}
+    ${found.beside ? html`<p class="why-not">${found.beside}</p>` : null}
     <div class="answers"><${Answer} name=${t('Gold')} text=${found.gold} /><${Answer} name=${t('Extracted')} text=${found.extracted} /></div>
     <${Replies} found=${found} query=${query} />
     ${found.judge.length ? html`<${Judge} judged=${found.judge} legend=${session.legend} />` : null}

@@ -11,8 +11,9 @@ const LIVE = 2000; // how often a run in progress is read again (ms), and others
 const IDLE = 15000;
 
 // ── scores ───────────────────────────────────────────────────────────────────────────────────────────────────────
-const Cell = ({ cell, onclick }) => (cell ? html`<td><button type="button" class="plain" onClick=${onclick}><b>${cell.score}</b></button> <i>${cell.interval}</i>
+const Cell = ({ cell, onclick, ondiffer }) => (cell ? html`<td><button type="button" class="plain" onClick=${onclick}><b>${cell.score}</b></button> <i>${cell.interval}</i>
   ${cell.scored ? html`<small>${t('{n} scored', { n: cell.scored })}</small>` : null}${cell.rest ? html`<small class="missing">${tellCounts(cell.rest)}</small>` : null}
+  ${cell.readings ? html`<small class="missing"><button type="button" class="plain" onClick=${ondiffer}>${cell.readings}</button></small>` : null}
   ${cell.error ? html`<small class="missing">${cell.error}</small>` : null}</td>` : html`<td></td>`);
 const Scores = ({ scores, change }) => {
   const [open, setOpen] = useState({});
@@ -24,7 +25,8 @@ const Scores = ({ scores, change }) => {
     <tbody>${lines.map((line) => html`<tr key=${line.dataset + line.metric} class=${`${line.group ? `member depth-${line.depth}` : ''}${line.isGroup ? ' group' : ''}`.trim()}><th scope="row">
       ${line.isGroup && !line.group ? html`<button type="button" class="fold" aria-expanded=${isOpen(line.dataset) ? 'true' : 'false'} aria-label=${t('Datasets of {name}', { name: line.dataset })}
         onClick=${() => setOpen({ ...open, [line.dataset]: !isOpen(line.dataset) })}>${isOpen(line.dataset) ? '▾' : '▸'}</button>` : null}<bdi>${line.dataset}</bdi><small>${metricName(line.metric)}</small></th>
-      ${line.cells.map((cell, at) => html`<${Cell} cell=${cell} onclick=${() => change({ ...NO_FILTERS, dataset: line.isGroup ? '' : line.dataset, model: scores.models[at] })} />`)}</tr>`)}</tbody></table></div>`;
+      ${line.cells.map((cell, at) => html`<${Cell} cell=${cell} onclick=${() => change({ ...NO_FILTERS, dataset: line.isGroup ? '' : line.dataset, model: scores.models[at] })}
+        ondiffer=${() => change({ ...NO_FILTERS, dataset: line.dataset, model: scores.models[at], verdict: 'readings differ' })} />`)}</tr>`)}</tbody></table></div>`;
 };
 
 // ── the list of runs ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -52,7 +54,8 @@ const RunList = ({ change }) => {
         const isFirst = order || lines[number_ - 1]?.at !== at;
         return html`<tr key=${`${at}-${model}`}><td class="tick">${isFirst && !run.error ? html`<input type="checkbox" aria-label=${t('Compare {name}', { name: run.name })} checked=${picked.includes(at)} onChange=${(event) => pick(at, event.target.checked)} />` : null}</td>
           <th scope="row">${isFirst ? html`<a href=${`#runs?run=${at}`}><bdi>${run.name}</bdi></a> ${run.live ? html`<span class="live">● ${t('live')}</span>` : null}<small>${run.error ? html`<span class="missing">${run.error}</span>` : tellTime(run.created)}</small>` : null}</th>
-          <td><bdi>${model}</bdi></td>${columns.map((column) => html`<${Cell} cell=${cells[column]} onclick=${() => change({ ...NO_FILTERS, run: at, dataset: column.split('\n')[0], model })} />`)}</tr>`;
+          <td><bdi>${model}</bdi></td>${columns.map((column) => html`<${Cell} cell=${cells[column]} onclick=${() => change({ ...NO_FILTERS, run: at, dataset: column.split('\n')[0], model })}
+            ondiffer=${() => change({ ...NO_FILTERS, run: at, dataset: column.split('\n')[0], model, verdict: 'readings differ' })} />`)}</tr>`;
       })}</tbody></table></div></div>`;
 };
 
