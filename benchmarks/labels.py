@@ -1,5 +1,6 @@
 """How often corrected scores hold the true one: the tables of design/labels.md, from public judgements of people.
 
+    python benchmarks/labels.py grid        judges with known error rates, two intervals
     python benchmarks/labels.py labels      scores corrected by 30, 100 and 300 labels
     python benchmarks/labels.py graded      ratings instead of right and wrong
     python benchmarks/labels.py carried     scores corrected by the labels of another system's answers
@@ -13,11 +14,13 @@ order of the queue, and the corrected interval is compared with the score by the
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from real_replies import SHARED, Case, logged_cases, rows_of, scorer_for
@@ -114,6 +117,42 @@ def _draw_corrections(rows: Sequence[Judged], size: int, seed: int) -> list[Esti
         Estimate(statistics.fmean(alone), *wilson(sum(alone), size), size),
         Estimate(right / ROWS, *wilson(right, ROWS), ROWS),
     ]
+
+
+def measure_grid(draws: int) -> None:
+    """Judges with known error rates: our interval, and Wilson's limits of each verdict put together by squares."""
+    print('| interval | holds, least % | holds, mean % | mean width, 30 labels |')
+    print('|---|---:|---:|---:|')
+    cells: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
+    for share, hits, misses, size in product((0.1, 0.5, 0.9), (0.7, 0.9, 0.99), (0.7, 0.9, 0.99), (30, 100)):
+        corrections: dict[str, list[Estimate]] = defaultdict(list)
+        for seed in range(draws):
+            drawn = random.Random(seed)
+            people = [float(drawn.random() < share) for _ in range(ROWS)]
+            run = [Judged(float(drawn.random() < (hits if mark else 1 - misses)), mark) for mark in people]
+            groups = [[row.people for row in run[:size] if row.verdict == verdict] for verdict in (0.0, 1.0)]
+            rows = [sum(row.verdict == verdict for row in run) for verdict in (0.0, 1.0)]
+            strata = [Stratum(float(at), count, groups[at]) for at, count in enumerate(rows) if count]
+            corrections['draws from a Dirichlet distribution'].append(correct_by_strata(strata))
+            corrections["Wilson's limits by squares"].append(_add_by_squares(strata))
+        for name, entries in corrections.items():
+            holds = statistics.fmean(entry.low <= share <= entry.high for entry in entries)
+            cells[name].append((holds, statistics.fmean(entry.high - entry.low for entry in entries), size))
+    for name, numbers in cells.items():
+        least, mean = min(number[0] for number in numbers), statistics.fmean(number[0] for number in numbers)
+        width = statistics.fmean(number[1] for number in numbers if number[2] == 30)
+        print(f'| {name} | {100 * least:.1f} | {100 * mean:.1f} | {width:.3f} |')
+
+
+def _add_by_squares(strata: Sequence[Stratum]) -> Estimate:
+    value = sum(stratum.rows * stratum.mean for stratum in strata) / ROWS
+    limits = [(stratum, wilson(sum(stratum.labels), len(stratum.labels))) for stratum in strata]
+    rows = sum(stratum.rows * (stratum.mean - value) ** 2 for stratum in strata) / ROWS**2 * 1.96**2
+    low, high = (
+        math.sqrt(rows + sum((stratum.rows / ROWS * (stratum.mean - ends[side])) ** 2 for stratum, ends in limits))
+        for side in (0, 1)
+    )
+    return Estimate(value, value - low, value + high, 0)
 
 
 def measure_carried(draws: int) -> None:
@@ -261,7 +300,7 @@ def _draw_reading(rows: Sequence[tuple[RereadRow, float]], seed: int) -> list[Es
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('table', choices=('labels', 'graded', 'carried', 'readings', 'prior'))
+    parser.add_argument('table', choices=('grid', 'labels', 'graded', 'carried', 'readings', 'prior'))
     parser.add_argument('--draws', type=int, default=400)
     arguments = parser.parse_args()
     if not (SHARED / 'logs').is_dir():
@@ -270,9 +309,13 @@ def main() -> int:
     if arguments.table == 'prior':
         measure_prior()
     else:
-        {'labels': measure_labels, 'graded': measure_graded, 'carried': measure_carried, 'readings': measure_readings}[
-            arguments.table
-        ](arguments.draws)
+        {
+            'grid': measure_grid,
+            'labels': measure_labels,
+            'graded': measure_graded,
+            'carried': measure_carried,
+            'readings': measure_readings,
+        }[arguments.table](arguments.draws)
     return 0
 
 

@@ -130,7 +130,7 @@ REFUSED = [
     ([{'id': 'w0', 'label': 'correct'}], {'by': 'who'}, "no column 'who'"),
     ([{'name': 'w0', 'label': 'correct'}], {}, 'no column of the table says which row is meant'),
     ([{'id': 'w0', 'label': 4}], {}, '--scale 1:5'),
-    ([{'id': 'w0', 'label': 'splendid'}], {}, "the label 'splendid' is not known"),
+    ([{'id': 'w0', 'label': 'splendid'}], {}, "unknown label 'splendid'"),
     ([{'id': 'w0', 'label': 7}], {'scale': (1, 5)}, 'not on the scale 1:5'),
 ]
 

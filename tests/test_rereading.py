@@ -33,10 +33,20 @@ def sums_once(tmp_path_factory):
     folder = tmp_path_factory.mktemp('sums')
     names: dict[str, object] = {}
     exec(MODELS, names)
-    rows = [{'question': f'What is {number} + {number}?', 'answer': str(2 * number)} for number in range(1, 121)]
+    dataset = {
+        'abbr': 'rows',
+        'type': 'Rows',
+        'test': [{'question': f'What is {n} + {n}?', 'answer': f'It doubles.\n#### {2 * n}'} for n in range(1, 121)],
+        'reader_cfg': {'input_columns': ['question'], 'output_column': 'answer'},
+        'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{question}'}},
+        'eval_cfg': {
+            'evaluator': {'type': 'Gsm8kEvaluator'},
+            'pred_postprocessor': {'type': 'gsm8k'},
+            'dataset_postprocessor': {'type': 'gsm8k_dataset'},
+        },
+    }
     models = [{'abbr': name, 'type': 'Function', 'function': names[name]} for name in ('strong', 'weak')]
-    rolecall.run(rows, model=models, template='{question}', answer='answer', out=folder / 'run', quiet=True,
-                 extract='gsm8k_postprocess', metric='number')  # fmt: skip
+    rolecall.run({'datasets': [dataset], 'models': models}, out=folder / 'run', quiet=True)
     return folder / 'run'
 
 

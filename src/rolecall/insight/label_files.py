@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -133,9 +134,8 @@ class _Joiner:
 
     def __init__(self, run: RunReader, records: Sequence[Mapping[str, Any]], columns: LabelColumns) -> None:
         self._run = run
-        self._columns = columns
         names = dict.fromkeys(name for record in records for name in record)
-        self._labels = list(columns.label) or [name for name in names if name in _LABEL_COLUMNS][:1]
+        self._labels = list(columns.label) or [name for name in _LABEL_COLUMNS if name in names][:1]
         self._by = columns.by or next((name for name in names if name in _PERSON_COLUMNS), '')
         missing = [name for name in (*self._labels, *columns.on, *filter(None, [columns.by])) if name not in names]
         if missing or not self._labels:
@@ -154,7 +154,8 @@ class _Joiner:
             value = record.get(name)
             person = str(record.get(self._by) or '') if self._by else name if len(self._labels) > 1 else ''
             if isinstance(value, str) and value.startswith('['):
-                value = _as_list(value)
+                with suppress(ValueError):
+                    value = json.loads(value)
             if isinstance(value, list | tuple):
                 yield from ((f'{name} {place}', vote) for place, vote in enumerate(value, 1))
             else:
@@ -162,12 +163,10 @@ class _Joiner:
 
     def find(self, record: Mapping[str, Any]) -> list[Result]:
         """The rows that a record may be about."""
+        content = tuple(_plain(record.get(name)) for name in self._on)
+        keys: Iterable[RowKey] = self._index.get(content, ())
         if self._on == ['row']:
-            number = _plain(record.get('row'))
-            pairs = [pair for pair in self._pairs if number.isdecimal() and _fits(record, pair)]
-            results = [self._run.result(*pair, int(number)) for pair in pairs]
-            return [result for result in results if result is not None]
-        keys = self._index.get(tuple(_plain(record.get(name)) for name in self._on), ())
+            keys = [(*pair, int(content[0])) for pair in self._pairs if content[0].isdecimal()]
         matches = [self._run.result(*key) for key in keys if _fits(record, key[:2])]
         return [result for result in matches if result is not None]
 
@@ -182,7 +181,7 @@ class _Joiner:
     def _find_common(self, names: Iterable[str], taken: set[str]) -> list[str]:
         """The columns of the table that the run's rows have, too."""
         first = next((result for pair in self._pairs for result in self._run.results(*pair)), None)
-        content = {} if first is None else _content(self._run, first)
+        content = {} if first is None else {'reply': '', **self._run.fields(first.dataset, first.row)}
         common = [name for name in names if name in content and name not in taken]
         if not common:
             has = f'The rows of the run have row, {", ".join(content)}.'
@@ -216,13 +215,6 @@ def _plain(value: Any) -> str:
     return ' '.join(value.split()) if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
-def _as_list(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 def _read_label(value: Any, columns: LabelColumns, percent: bool) -> Value:
     """A label as it is stored; None for an empty cell."""
     text = '' if value is None or value != value else str(value).strip()
@@ -231,10 +223,9 @@ def _read_label(value: Any, columns: LabelColumns, percent: bool) -> Value:
         return None
     if label in LABELS:
         return label
-    try:
+    number = None
+    with suppress(ValueError):
         number = float(label)
-    except ValueError:
-        number = None
     if number is not None and columns.correct_from is not None:
         return 'correct' if number >= columns.correct_from else 'wrong'
     if number is not None and columns.scale is not None:
@@ -246,8 +237,6 @@ def _read_label(value: Any, columns: LabelColumns, percent: bool) -> Value:
     if word is not None and percent:
         return word
     if number is None or (percent and not 0 <= number <= 1):
-        advice = (
-            'Use correct, wrong, win, tie or loss, or say what it means: --map X=correct, --scale 1:5, --correct-from 4'
-        )
-        raise DataError(f'the label {text!r:.40} is not known. {advice}.')
+        words = f'Use {", ".join(LABELS)}, or say what it means'
+        raise DataError(f'unknown label {text!r:.40}. {words}: --map X=correct, --scale 1:5, --correct-from 4.')
     return number

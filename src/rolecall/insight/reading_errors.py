@@ -138,10 +138,8 @@ class RereadPair:
         by_trait = {trait: [row for row in ranked if self.rows[row].trait == trait] for trait in ('doubtful', 'alike')}
         queue: list[int] = []
         while any(by_trait.values()) and len(queue) < length:
-            control = (len(decided) + len(queue)) % _CONTROLS == _CONTROLS - 1
-            queue.append(
-                by_trait['alike' if (control and by_trait['alike']) or not by_trait['doubtful'] else 'doubtful'].pop(0)
-            )
+            first = 'alike' if (len(decided) + len(queue)) % _CONTROLS == _CONTROLS - 1 else 'doubtful'
+            queue.append((by_trait[first] or by_trait['alike'] or by_trait['doubtful']).pop(0))
         return queue
 
 
@@ -177,11 +175,12 @@ def reread_pair(run: RunReader, dataset: str, model: str, *, most: int = _MOST_R
     chosen = nsmallest(most, numbers, key=lambda row: place_of(dataset, model, row))
     results = [result for row in sorted(chosen) if (result := run.whole_result(dataset, model, row)) is not None]
     results = [result for result in results if isinstance(result.prediction, str) and result.correct is not None]
-    kind = kind_of_golds([result.gold for result in results if result.gold not in (None, '')])
-    scorer = _build_scorer(run, dataset, kind)
-    if not results or scorer is None or kind.metric not in _READERS:
-        return None
     scorables = [scorable_of(result, run.fields(dataset, result.row)) for result in results]
+    scorer = _build_scorer(run, dataset, scorables)
+    golds = [scorer.read(scorable).gold for scorable in scorables] if scorer is not None else []
+    kind = kind_of_golds([gold for gold in golds if gold not in (None, '')])
+    if scorer is None or not any(golds) or kind.metric not in _READERS:
+        return None
     rows = read_rows(scorer, kind, results, scorables)
     return RereadPair(dataset, model, rows, len(numbers), scorer, _list_readers(kind)[_OURS])
 
@@ -223,11 +222,11 @@ def _mark(verdict: Verdict) -> float:
     return float(verdict.correct or False)
 
 
-def _build_scorer(run: RunReader, dataset: str, kind: GoldKind) -> DatasetScorer | None:
-    """The scorer of the stored config, or one for this kind of gold answers; None for judges and code of others."""
+def _build_scorer(run: RunReader, dataset: str, rows: Sequence[Scorable]) -> DatasetScorer | None:
+    """The scorer of the stored config, or one for such gold answers; None for judges and code of others."""
     entries = [entry for entry in run.config().get('datasets') or () if isinstance(entry, Mapping)]
     entry = next((entry for entry in entries if entry.get('abbr') == dataset), {})
-    scoring = entry.get('eval_cfg') or {'evaluator': kind.metric}
+    scoring = entry.get('eval_cfg') or {'evaluator': kind_of_golds([row.gold for row in rows]).metric}
     columns = entry.get('reader_cfg') or {}
     try:
         named = _use_own_names(scoring)

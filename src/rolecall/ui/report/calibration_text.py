@@ -56,9 +56,8 @@ def describe_carried(carried: Calibration, source: str) -> str:
         return f'{name}; not corrected: the calibration of {source} is stale ({", ".join(carried.changed)} changed).'
     if carried.rogan_gladen is None:
         return f'{name}; not corrected: {source} has no labels of both right and wrong rows by this judge.'
-    return (
-        f'{name}; corrected by the labels of {source} (Rogan–Gladen): {_number(carried.rogan_gladen, carried.factor)}'
-    )
+    corrected = f'if the judge errs here as often as there: {_number(carried.rogan_gladen, carried.factor)}'
+    return f'{name}; corrected by the labels of {source} (Rogan–Gladen), {corrected}'
 
 
 def describe_reading(error: ReadingError) -> Iterator[str]:
