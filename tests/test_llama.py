@@ -146,7 +146,7 @@ def test_labels_of_one_token_need_nothing_but_what_they_share(small: SmallModel)
 def test_any_set_of_prompts_scores_as_each_alone(model: LlamaModel, prompts: list[list[int]]) -> None:
     together = run(model.score(list(prompts)))
     alone = LlamaModel(model._settings, name='alone', share=False)
-    alone._worker, alone._streams, alone._loaded_vocabulary = model._worker, model._streams, model._loaded_vocabulary
+    alone._worker, alone._engine, alone._loaded_vocabulary = model._worker, model._engine, model._loaded_vocabulary
     assert [one.logprobs for one in together] == [one.logprobs for one in run(alone.score(list(prompts)))]
 
 

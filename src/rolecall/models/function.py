@@ -19,8 +19,17 @@ from typing import Any, get_args
 from rolecall.checking import OptionReader
 from rolecall.core.render.spans import Request
 from rolecall.models.http.connection import run_together
-from rolecall.models.protocol import Capabilities, Model, ModelError, Outcome, Reply, Sampling, Scored, Usage
-from rolecall.models.reply_redaction import redact_reply
+from rolecall.models.protocol import (
+    Capabilities,
+    Model,
+    ModelError,
+    Outcome,
+    Reply,
+    Sampling,
+    Scored,
+    Usage,
+    redact_reply,
+)
 from rolecall.models.token_counter import TokenCounter
 from rolecall.redaction import Redactor, environment_secrets, find_secrets
 from rolecall.registry import import_dotted

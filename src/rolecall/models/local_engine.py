@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rolecall.core.render.spans import Request
-from rolecall.models.protocol import ModelError, Reply, Usage, split_reasoning
+from rolecall.models.protocol import ModelError, Reply, Usage, redact_reply, split_reasoning
 from rolecall.models.tokenizers.tokenizer import Tokenizer
+from rolecall.redaction import Redactor, environment_secrets
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 
 T = TypeVar('T')
+E = TypeVar('E')
 
 
 class WorkerThread:
@@ -52,6 +54,49 @@ class WorkerThread:
         if pool is not None:
             await asyncio.get_running_loop().run_in_executor(pool, let_go)
             await asyncio.to_thread(pool.shutdown)
+
+
+class LocalModel(Generic[E]):
+    """The base of models in this process: an engine, opened at the first request in a thread of its own.
+
+    Replies hide secrets of the environment and of the config.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._worker = WorkerThread(name)
+        self._engine: E | None = None
+        self._redactor = Redactor(environment_secrets())
+
+    def add_secrets(self, secrets: Iterable[str]) -> None:
+        """Hide these as well, wherever the model repeats them."""
+        self._redactor = Redactor({*self._redactor.secrets, *secrets})
+
+    async def load(self) -> None:
+        """Load the weights now, not at the first request."""
+        await self._in_thread(lambda _engine: None)
+
+    async def close(self) -> None:
+        await self._worker.close(self._release)
+
+    async def _in_thread(self, work: Callable[[E], T]) -> T:
+        return await self._worker.run(lambda stopped: self._work(work, stopped))
+
+    def _work(self, work: Callable[[E], T], stopped: Event) -> T:
+        """Run some work with the engine, in its thread; `stopped` is set when nobody waits for it any more."""
+        if self._engine is None:
+            self._engine = self._open()
+        return work(self._engine)
+
+    def _open(self) -> E:
+        """The engine with its weights."""
+        raise NotImplementedError
+
+    def _release(self) -> None:
+        self._engine = None
+
+    def _redact(self, replies: Sequence[Reply]) -> list[Reply]:
+        return [redact_reply(reply, self._redactor) for reply in replies]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,20 @@
 
 A model declares its capabilities; a config that needs more is refused before the run. It takes requests and returns
 replies or token scores; retries, caching and concurrency belong to the run. `split_reasoning` separates reasoning from
-the answer, for models that write both into one text.
+the answer, for models that write both into one text; `redact_reply` hides secrets.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
 from rolecall.quick_init import quick_init
+from rolecall.redaction import Redactor
 
 THINK = ('<think>', '</think>')
 Outcome = Literal['ok', 'failed', 'too_long', 'truncated_by_server', 'filtered', 'thinking_exhausted', 'unparsed']
@@ -254,3 +255,24 @@ def split_reasoning(text: str, *, cut_off: bool = False, tags: tuple[str, str] =
     if opened and cut_off:
         return SplitReply('', start.removeprefix(opening).strip(), exhausted=True)
     return SplitReply(text)
+
+
+def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
+    """The reply with every secret that a server echoed replaced."""
+    if not redactor.secrets:
+        return reply
+    generated = ''.join(token for token, _ in reply.logprobs)
+    plain = not (reply.tool_calls or reply.thinking or reply.others)
+    if plain and all(map(redactor.is_clean, (reply.text, reply.reason, reply.reasoning, generated, *reply.served))):
+        return reply
+    return replace(
+        reply,
+        text=redactor.redact(reply.text),
+        reason=redactor.redact(reply.reason),
+        reasoning=redactor.redact(reply.reasoning),
+        tool_calls=redactor.redact_value(reply.tool_calls),
+        thinking=redactor.redact_value(reply.thinking),
+        others=tuple(redact_reply(other, redactor) for other in reply.others),
+        logprobs=reply.logprobs if redactor.is_clean(generated) else (),
+        served=Served(*map(redactor.redact, reply.served)),
+    )

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Protocol, TypeVar
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import MissingExtraError, RolecallError
 from rolecall.models.local_engine import (
+    LocalModel,
     PromptEncoder,
     TokenPrompt,
     TransformersDecoding,
-    WorkerThread,
     separate_thinking,
     too_long_reply,
 )
 from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored, Usage
-from rolecall.models.reply_redaction import RedactingModel
 from rolecall.models.tokenizers.huggingface import TransformersTokenizer
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
@@ -62,19 +62,16 @@ def build(entry: Mapping[str, Any], *, name: str) -> VLLMModel:
     return VLLMModel(read_transformers_entry(entry, name=name), name=name)
 
 
-class VLLMModel(RedactingModel):
+class VLLMModel(LocalModel[RunningVLLM]):
     """A model run by vLLM as a `rolecall.models.protocol.Model`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True)
 
     def __init__(self, settings: TransformersSettings, *, name: str, start: Start | None = None) -> None:
-        super().__init__()
-        self.name = name
+        super().__init__(name)
         self._settings = settings
         self._files = ModelFiles(settings)
         self._start = start or _start_vllm
-        self._worker = WorkerThread(name)
-        self._engine: RunningVLLM | None = None
 
     @property
     def batch(self) -> int:
@@ -103,30 +100,18 @@ class VLLMModel(RedactingModel):
         tokenizer = self._files.tokenizer
         return None if tokenizer is None else len(self._files.encoder(tokenizer).encode(request).ids)
 
-    async def close(self) -> None:
-        await self._worker.close(self._release)
+    def _open(self) -> RunningVLLM:
+        return self._start(vllm_arguments(self._settings))
 
-    async def load(self) -> None:
-        """Start vLLM now, not at the first request."""
-        await self._in_thread(lambda _engine: None)
-
-    async def _in_thread(self, work: Callable[[RunningVLLM], T]) -> T:
-        return await self._worker.run(lambda _stopped: self._work(work))  # vLLM cannot be interrupted
-
-    def _work(self, work: Callable[[RunningVLLM], T]) -> T:
+    def _work(self, work: Callable[[RunningVLLM], T], stopped: Event) -> T:
         try:
-            if self._engine is None:
-                self._engine = self._start(vllm_arguments(self._settings))
-            return work(self._engine)
+            return super()._work(work, stopped)  # vLLM cannot be interrupted
         except RolecallError:
             raise
         except Exception as error:  # vLLM, torch and their plugins raise anything
             if type(error).__name__ == _DEAD:
                 self._engine = None  # the next request starts another
             raise ModelError(f'vLLM: {error}\nIn this process it is experimental; behind a URL it is not.') from error
-
-    def _release(self) -> None:
-        self._engine = None
 
     def _encoder(self, engine: RunningVLLM) -> PromptEncoder:
         tokenizer: Tokenizer = self._files.tokenizer or TransformersTokenizer(engine.llm.get_tokenizer())

@@ -18,8 +18,7 @@ from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.models.http.server_facts import ServerFacts, recall_facts
-from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage, is_messages
-from rolecall.models.reply_redaction import redact_reply
+from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage, is_messages, redact_reply
 from rolecall.models.token_counter import TokenCounter
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.redaction import StreamRedactor

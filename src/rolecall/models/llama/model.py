@@ -15,10 +15,9 @@ from rolecall.checking import OptionReader, is_whole
 from rolecall.config_keys import keys_of
 from rolecall.core.render.spans import Request
 from rolecall.errors import DataError, did_you_mean
-from rolecall.models.local_engine import PromptEncoder, TokenPrompt, WorkerThread
+from rolecall.models.local_engine import LocalModel, PromptEncoder, TokenPrompt
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
 from rolecall.models.pull import PACKAGED, cached_path, model_path
-from rolecall.models.reply_redaction import RedactingModel
 from rolecall.models.tokenizers.gguf import read_metadata
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.redaction import StreamRedactor
@@ -120,19 +119,16 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
     return LlamaModel(settings, name=name)
 
 
-class LlamaModel(RedactingModel):
+class LlamaModel(LocalModel['Streams']):
     """A GGUF file as a `rolecall.models.protocol.Model`. It can be used again after `close`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True, json_schema=True)
 
     def __init__(self, settings: LlamaSettings, *, name: str, share: bool = True) -> None:
         """`share=False` computes every prompt from its first token, for comparison."""
-        super().__init__()
-        self.name = name
+        super().__init__(name)
         self._settings = settings
         self._share = share
-        self._worker = WorkerThread(name)
-        self._streams: Streams | None = None
         self._reading = Lock()
         self._loaded_vocabulary: LlamaVocabulary | None = None
 
@@ -149,7 +145,7 @@ class LlamaModel(RedactingModel):
     @property
     def computed(self) -> int:
         """Tokens computed since the weights were loaded."""
-        return self._streams.computed if self._streams is not None else 0
+        return self._engine.computed if self._engine is not None else 0
 
     @cached_property
     def identity(self) -> Mapping[str, Any]:
@@ -211,16 +207,9 @@ class LlamaModel(RedactingModel):
         text: list[int | str] = [request] if isinstance(request, str) else []
         return len(self._encode_prompt(text or request).ids)  # of a list, no ranges are computed
 
-    async def load(self) -> None:
-        """Load the weights now, not at the first request."""
-        await self._in_thread(lambda _streams: None)
-
     async def forget(self) -> None:
         """Forget earlier prompts; the next one is computed from its first token."""
         await self._in_thread(lambda streams: streams.forget())
-
-    async def close(self) -> None:
-        await self._worker.close(self._release)
 
     def _generate(
         self, streams: Streams, requests: Sequence[Request], decoding: LlamaDecoding, on_text: OnText | None = None
@@ -286,16 +275,14 @@ class LlamaModel(RedactingModel):
     def _limit(self) -> int:
         return self.max_seq_len or 2048
 
-    async def _in_thread(self, work: Callable[[Streams], T]) -> T:
-        return await self._worker.run(lambda stopped: self._work(work, stopped))
-
     def _work(self, work: Callable[[Streams], T], stopped: Event) -> T:
-        if self._streams is None:
-            self._streams = self._open_streams()
-        self._streams.stopped = stopped.is_set
-        return work(self._streams)
+        def stoppable(streams: Streams) -> T:
+            streams.stopped = stopped.is_set
+            return work(streams)
 
-    def _open_streams(self) -> Streams:
+        return super()._work(stoppable, stopped)
+
+    def _open(self) -> Streams:
         from rolecall.models.llama.bindings import library
 
         library()
@@ -312,7 +299,7 @@ class LlamaModel(RedactingModel):
         )
 
     def _release(self) -> None:
-        streams, self._streams = self._streams, None
+        streams, self._engine = self._engine, None
         if streams is not None:
             streams.close()
 

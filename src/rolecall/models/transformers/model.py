@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
-from rolecall.models.local_engine import WorkerThread
+from rolecall.models.local_engine import LocalModel
 from rolecall.models.protocol import Capabilities, Reply, Sampling, Scored
-from rolecall.models.reply_redaction import RedactingModel
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
-from rolecall.models.transformers.weights import LoadedModel, import_hf_package, release_memory
+from rolecall.models.transformers.weights import import_hf_package, release_memory
 
 if TYPE_CHECKING:
     from rolecall.models.transformers.torch_engine import TorchEngine
@@ -40,20 +39,17 @@ def build(entry: Mapping[str, Any], *, name: str) -> TransformersModel:
     return TransformersModel(read_transformers_entry(entry, name=name), name=name)
 
 
-class TransformersModel(RedactingModel):
+class TransformersModel(LocalModel['TorchEngine']):
     """A causal language model as a `rolecall.models.protocol.Model`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True)
 
     def __init__(self, settings: TransformersSettings, *, name: str, shares: bool = True) -> None:
         """`shares=False` computes every prompt from its first token, for comparison."""
-        super().__init__()
-        self.name = name
+        super().__init__(name)
         self._settings = settings
         self._files = ModelFiles(settings)
         self._shares = shares
-        self._worker = WorkerThread(name)
-        self._engine: TorchEngine | None = None
         self._failure: RolecallError | None = None
 
     @property
@@ -88,10 +84,6 @@ class TransformersModel(RedactingModel):
         """Raise if a package or the folder of the weights is missing."""
         self._settings.source.check_ready()
 
-    async def load(self) -> None:
-        """Load the weights now, not at the first request."""
-        await self._in_thread(lambda _engine: None)
-
     async def forget(self) -> None:
         """Forget the last prompt; the next call computes everything."""
         await self._in_thread(lambda engine: engine.forget())
@@ -104,31 +96,26 @@ class TransformersModel(RedactingModel):
         tokenizer = self._files.tokenizer  # not the engine's, which a preview does not have
         return None if tokenizer is None else len(self._files.encoder(tokenizer).encode(request).ids)
 
-    async def close(self) -> None:
-        await self._worker.close(self._release)
-
-    async def _in_thread(self, work: Callable[[TorchEngine], T]) -> T:
-        return await self._worker.run(lambda stopped: self._work(work, stopped))
-
     def _work(self, work: Callable[[TorchEngine], T], stopped: Event) -> T:
-        if self._failure is not None:
-            raise self._failure
-        if self._engine is None:
-            try:
-                loaded = self._settings.source.load(self._files.tokenizer)
-            except RolecallError as error:  # loading will fail for the next request too
-                self._failure = error
-                raise
-            self._engine = self._build_engine(loaded)
-        self._engine.stopped = stopped
-        return work(self._engine)
+        def stoppable(engine: TorchEngine) -> T:
+            engine.stopped = stopped
+            return work(engine)
+
+        return super()._work(stoppable, stopped)
 
     def _release(self) -> None:
-        self._engine = None
+        super()._release()
         release_memory()
 
-    def _build_engine(self, loaded: LoadedModel) -> TorchEngine:
-        from rolecall.models.transformers.torch_engine import build_engine  # not import_extra to count tokens
+    def _open(self) -> TorchEngine:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            loaded = self._settings.source.load(self._files.tokenizer)
+        except RolecallError as error:  # loading will fail for the next request too
+            self._failure = error
+            raise
+        from rolecall.models.transformers.torch_engine import build_engine  # not imported to count tokens
 
         return build_engine(
             loaded,
