@@ -603,6 +603,7 @@ class Profile:
 @pytest.mark.parametrize(
     ('use', 'sentence'),
     [
+        (lambda: TrainableModule('gpt-4o').start(), r"use OnlineChatModule\('openai/gpt-4o'\)"),
         (lambda: OnlineChatModule('smollm2'), r"It is a model on this machine: use TrainableModule\('smollm2'\)"),
         (lambda: OnlineChatModule('gpt-4o'), r"It is a model: write OnlineChatModule\('openai/gpt-4o'\)"),
         (lambda: OnlineChatModule('claude-sonnet-4-5'), r"OnlineChatModule\('anthropic/claude-sonnet-4-5'\)"),

@@ -209,7 +209,10 @@ def test_a_forced_tool_call_is_forced_once(till: Till, forced: Any) -> None:
     with serve(answer) as server:
         assert module_of(server).with_tools([till.pay])('Pay.', tool_choice=forced) == 'Paid.'
     assert [body.get('tool_choice') for body in server.bodies] == [forced, None]
-    assert till.paid == [1]
+    with serve(answer) as server:
+        module_of(server).with_tools([till.pay])('Pay.', extra_body={'tool_choice': forced})
+    assert [body.get('tool_choice') for body in server.bodies] == [forced, None]
+    assert till.paid == [1, 1]
 
 
 def test_a_forced_tool_call_of_anthropic_is_forced_once(till: Till) -> None:

@@ -56,6 +56,14 @@ def test_a_log_has_every_step_and_the_origin_of_what_was_sent(tmp_path: Path, mo
     assert lines[-2]['text'] == 'Paid, with [key].'
 
 
+def test_a_log_hides_a_key_that_was_given_in_code(tmp_path: Path) -> None:
+    key = 'given-in-code-4711'
+    with serve(lambda body: f'Your key is {key}.') as server:
+        module = OnlineChatModule(server.url, 'toy', api_key=key)
+        [*_, line, _usage] = log_a_call(tmp_path / 'calls.jsonl', module)
+    assert line['text'] == 'Your key is [key].'
+
+
 def test_the_page_gets_what_was_appended_and_waits_for_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / 'calls.jsonl'
     with serve_page(watched=path) as (port, rules), serve(pays) as server:

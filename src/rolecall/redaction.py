@@ -88,11 +88,19 @@ _FOLDERS = ('PWD', 'OLDPWD')
 """Variables that shells set to working folders; in configs `pwd` is a password."""
 
 
+_REMEMBERED: set[str] = set()
+
+
+def remember_secrets(secrets: Iterable[str]) -> None:
+    """Keep keys that were given in code, so that whatever hides the environment's secrets hides them, too."""
+    _REMEMBERED.update(secret for secret in secrets if len(secret) >= _SHORTEST_UNNAMED)
+
+
 def environment_secrets() -> set[str]:
-    """The values of environment variables with secret names, and secrets inside addresses."""
+    """The values of environment variables with secret names, secrets inside addresses, and keys given in code."""
     named = {value for name, value in os.environ.items() if is_secret_name(name) and name not in _FOLDERS}
     urls = (_in_urls(value, paths=True) for name, value in os.environ.items() if _ADDRESSES.fullmatch(name))
-    return {value for value in named.union(*urls) if len(value) >= _SHORTEST_UNNAMED}
+    return _REMEMBERED | {value for value in named.union(*urls) if len(value) >= _SHORTEST_UNNAMED}
 
 
 def _walk(value: Any, *, secret: bool, depth: int, paths: bool = False) -> Iterator[str]:

@@ -51,6 +51,15 @@ _FAMILIES = {
 """How names of well-known models begin, and a service that offers them: for suggestions only."""
 
 
+def find_service(name: str) -> str | None:
+    """A service that offers a model of this name; None if its name tells none.
+
+    >>> find_service('gpt-4o'), find_service('my-model')
+    ('openai', None)
+    """
+    return next((service for begin, service in _FAMILIES.items() if name.lower().startswith(begin)), None)
+
+
 def resolve_models(
     models: ModelName | Iterable[ModelName], *, model_name: str | None = None, where: str = 'model'
 ) -> list[dict[str, Any]]:
@@ -247,7 +256,7 @@ def _suggest(name: str) -> str:
         return 'There is no such file or folder.'
     if slash and _HUB_NAME.fullmatch(name):
         return f"For a model on the Hugging Face hub write 'hf:{name}'. Services: {', '.join(SOURCES)}."
-    if family := next((service for begin, service in _FAMILIES.items() if name.lower().startswith(begin)), None):
+    if (family := find_service(name)) is not None:
         return f"Did you mean '{family}/{name}'?"
     return f'Write {FORMS}.'
 

@@ -345,7 +345,10 @@ class Conversation:
 def _without_forced_choice(extra: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parameters without a `tool_choice` that forces a call: forced in every round, no model could answer."""
     forced = extra.get('tool_choice') not in (None, 'auto', 'none', {'type': 'auto'}, {'type': 'none'})
-    return {name: value for name, value in extra.items() if not (forced and name == 'tool_choice')}
+    free = {name: value for name, value in extra.items() if not (forced and name == 'tool_choice')}
+    if isinstance(body := extra.get('extra_body'), Mapping):
+        free['extra_body'] = _without_forced_choice(body)
+    return free
 
 
 def _shorten_ids(messages: Sequence[Message], start: int) -> list[Message]:

@@ -130,19 +130,18 @@ def _describe_spent(spent: Spent) -> str:
 
 
 class CallLog:
-    """Writes every event of a module's calls to a file, one JSON object a line. Keys of the environment are hidden.
+    """Writes every event of a module's calls to a file, one JSON object a line. Keys are hidden.
 
     module = module.watch(CallLog('calls.jsonl'))
     """
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._redactor = Redactor(environment_secrets())
         self._writing = threading.Lock()
 
     def __call__(self, event: Event) -> None:
         line = {'call': event.call, 'at': time.time(), 'kind': event.kind, **_describe_event(event)}
-        text = self._redactor.redact(json.dumps(line, ensure_ascii=False, default=str))
+        text = Redactor(environment_secrets()).redact(json.dumps(line, ensure_ascii=False, default=str))
         with self._writing, self._path.open('a', encoding='utf-8', errors='backslashreplace') as file:
             file.write(f'{text}\n')
 

@@ -21,6 +21,7 @@ from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import DataError
 from rolecall.models.backends import build_model
 from rolecall.models.llama.model import SAMPLING_PARAMETERS
+from rolecall.models.model_names import find_service
 from rolecall.models.prices import Price
 from rolecall.models.protocol import Model, Sampling
 from rolecall.models.pull import PACKAGED, model_path
@@ -64,6 +65,8 @@ _NAME = 'TrainableModule'
 _FREE = Price(0.0, 0.0)
 _NO_RETRIES = RetryPolicy(seconds=None, retries=0, when_busy=0)
 _HELLO = 'Hello'
+_SERVED_ONLY = ('openai', 'anthropic', 'gemini', 'xai')
+"""Services whose models have no public weights of the same name."""
 _ORPHANS: list[Connection] = []
 """Engines of a parent process, kept so that they are never destroyed in a forked child."""
 
@@ -223,6 +226,9 @@ class _LocalModel:
                 template = _template_in_gguf(model_path(self._path))
                 self._begin(template)
                 return
+            if '/' not in self._path and find_service(self._path) in _SERVED_ONLY and not os.path.exists(self._path):
+                address = f'{find_service(self._path)}/{self._path}'
+                raise ModuleError(f'{self._path} is a model of a service: use OnlineChatModule({address!r}).')
             if self._path.startswith(('/', '.', '~')) and not os.path.exists(os.path.expanduser(self._path)):
                 raise DataError(f'folder not found: {self._path}.')
             template = _template_in_folder(self._folder())

@@ -40,7 +40,7 @@ from rolecall.models.http.body import (
 from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
 from rolecall.models.http.rate_limits import RateLimit, Unit, read_rate_limits
 from rolecall.models.protocol import ModelError, OnText
-from rolecall.redaction import Redactor, environment_secrets
+from rolecall.redaction import Redactor, environment_secrets, remember_secrets
 
 if TYPE_CHECKING:
     import ssl
@@ -122,6 +122,8 @@ class HttpClient:
         self._limiter = _RateLimiter(per_second) if per_second else None
         self._proxy = proxy
         self._max_reply_bytes = max_reply_bytes
+        secrets = tuple(secrets)
+        remember_secrets(secrets)
         self.entry_redactor = Redactor({*secrets, *environment_secrets()})
         """Replaces the secrets that are known without looking up a key."""
         self.rate_limits: Mapping[Unit, RateLimit] = {}
