@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import exp, log
+from operator import itemgetter
 from typing import Any
 
 from rolecall.errors import import_extra
@@ -64,15 +66,16 @@ def best_lines_bleu() -> Metric:
     def mark(answer: Answer) -> Mark:
         lines = [_space_out(line) for line in strip_text(answer.prediction).split('\n') if line.strip()][:_MOST_LINES]
         wanted = [tokenize(_space_out(strip_text(text))).split() for text in alternatives(answer.gold)]
-        tallies = _tallies_of_parts([tokenize(line).split() for line in lines or ['']], wanted)
-        score, tally = max(((_sentence_bleu(bleu, tally), tally) for tally in tallies), key=lambda scored: scored[0])
+        score, tally = _find_best_part([tokenize(line).split() for line in lines or ['']], wanted)
         return Mark(score / 100, tally=tally)
 
     return Metric('BLEU', mark, Corpus(total=corpus_bleu))
 
 
-def _tallies_of_parts(lines: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
-    """BLEU's counts for every run of consecutive lines: matching and all n-grams by order, and both lengths."""
+def _find_best_part(lines: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> tuple[float, tuple[int, ...]]:
+    """The run of consecutive lines with the best BLEU, and its counts: matching and all n-grams by order, lengths."""
+    best: tuple[float, tuple[int, ...]] = (-1.0, ())
+    longest = sum(map(len, wanted))
     allowed: Counter[tuple[str, ...]] = Counter()
     for text in wanted:
         allowed |= Counter(ngram for end in range(1, len(text) + 1) for ngram in _ngrams_ending(text, end))
@@ -82,31 +85,36 @@ def _tallies_of_parts(lines: Sequence[Sequence[str]], wanted: Sequence[Sequence[
         correct = [0] * BLEU_ORDERS
         for line in lines[start:]:
             words += line
+            if best[0] * len(words) > 100 * longest:  # precision is below that
+                break
             for end in range(len(words) - len(line) + 1, len(words) + 1):
                 for ngram in _ngrams_ending(words, end):
+                    if ngram not in allowed:  # nor is a longer one
+                        break
                     used[ngram] += 1
                     correct[len(ngram) - 1] += used[ngram] <= allowed[ngram]
             totals = (max(0, len(words) - order) for order in range(BLEU_ORDERS))
             closest = min((len(text) for text in wanted), key=lambda size: (abs(size - len(words)), size))
-            yield (*correct, *totals, len(words), closest)
+            tally = (*correct, *totals, len(words), closest)
+            best = max(best, (_sentence_bleu(tally), tally), key=itemgetter(0))
+    return best
 
 
 def _ngrams_ending(words: Sequence[str], end: int) -> Iterator[tuple[str, ...]]:
     return (tuple(words[end - order : end]) for order in range(1, min(BLEU_ORDERS, end) + 1))
 
 
-def _sentence_bleu(bleu: Any, tally: Sequence[int]) -> float:
-    *counts, sys_len, ref_len = tally
-    return float(
-        bleu.compute_bleu(
-            correct=counts[:BLEU_ORDERS],
-            total=counts[BLEU_ORDERS:],
-            sys_len=sys_len,
-            ref_len=ref_len,
-            smooth_method='exp',
-            effective_order=True,
-        ).score
-    )
+def _sentence_bleu(tally: Sequence[int]) -> float:
+    """BLEU of one text, smoothed (a count of 0 is half of the one before) and over the orders that it has."""
+    *counts, length, wanted = tally
+    orders = [pair for pair in zip(counts[:BLEU_ORDERS], counts[BLEU_ORDERS:], strict=True) if pair[1]]
+    if not counts[0] or not orders:
+        return 0.0
+    smooth, total = 1.0, 0.0
+    for correct, possible in orders:
+        smooth = smooth if correct else smooth / 2
+        total += log((correct or smooth) / possible)
+    return 100 * exp(min(0.0, 1 - wanted / length) + total / len(orders))
 
 
 def _space_out(text: str) -> str:
