@@ -27,7 +27,7 @@ _TAKEN_BACK = re.compile(
 _ROOM = 1000
 """Characters of punctuation and articles that a reply may have around its answer."""
 _LEAD = re.compile(
-    r'\A(?:(?:sure|certainly|of course)[!,.]\s+|[-•]\s+(?!\d)|[>*✅✔👉]\s+|#{1,6}\s+'
+    r'\A(?:(?:sure|certainly|of course)[!,.]\s+|[-•]\s+(?!\d)|[>*✅✔👉]\s+(?=\w)|#{1,6}\s+'
     r'|\*{0,2}(?:the )?(?:(?:final |correct |short |predicted )?(?:answer|label|category|class|sentiment|prediction)'
     r'(?: is\b(?! not\b)|\*{0,2}\s?[:：])|(?:最终|正确)?答案(?:[是为]|\*{0,2}\s?[:：]))\*{0,2}[:：]?\s*(?=\S)){1,4}',
     re.IGNORECASE,
@@ -42,7 +42,7 @@ _INITIALS = re.compile(r'\b(?:[^\W\d_]\.\s?){2,9}')
 _THOUSANDS = re.compile(r'(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])')
 _AROUND = '.,!?;:"\'`*()[]{}“”‘’…。，！？；：、（）「」《》'
 _ACCENT = re.compile('[\u0300-\u036f]')
-_ARTICLES = frozenset({'a', 'an', 'the'})
+_ARTICLES = frozenset(('a', 'an', 'the', 'der', 'die', 'das', 'den', 'le', 'la', 'les', 'el', 'los', 'las', 'il', 'lo'))
 _AMOUNT = re.compile(r'[-−+]?[$€£¥]?[\d.½¼¾]|[^\W\d]+(?:[\s-][^\W\d]+){0,5}\Z')
 _COMMAND = re.compile(r'\\(?:boxed|text|mathrm|textbf|mathbf)\s?\{')
 

@@ -38,6 +38,8 @@ _TYPED = (
     (re.compile(r'\A(?:approximately|about|roughly|around|≈|\\approx)\s*(?=[-\d])', re.IGNORECASE), ''),
 )
 """What people type, and how TeX writes it."""
+_ONE_EQUATION = re.compile(r'[^=<>,;]+(?:=[^=<>,;]+)+')
+_SEVERAL = re.compile(r'\\text|\b(?:or|and)\b|\\(?:quad|lor|vee)')
 _REPEATING = re.compile(r'(?<![\d.])(\d{1,9})\.(\d{0,9})\\overline\{(\d{1,9})\}')
 _BASE = re.compile(r'\d_\{?(\d{1,2})\}?\$?\Z')
 _COMMA = re.compile(r'-?\d+,\d{1,2}')
@@ -72,6 +74,8 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
     bases = [base[1] for text in (ours, right) if (base := _BASE.search(text))]
     if len(set(bases)) > 1:
         return False
+    if '=' not in right and _ONE_EQUATION.fullmatch(ours) and not _SEVERAL.search(ours):  # `f(x) = 2x` gives 2x
+        ours = ours.rpartition('=')[2]
     if any(len(text) > _LONGEST or _EXPLOSIVE.search(text) for text in (ours, right)):
         return False
     if {_bracket_of(ours), _bracket_of(right)} == {'set', 'tuple'}:

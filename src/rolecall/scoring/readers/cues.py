@@ -197,7 +197,7 @@ class Cues:
     @cached_property
     def right(self) -> re.Pattern[str]:
         """Behind an option: it is the one."""
-        good = r'[✅✓✔☑]|(?:correct|true|right|yes|works|正确|对)(?![a-z])'
+        good = r'[✅✓✔☑]|√(?!\s?[\d(])|(?:correct|true|right|yes|works|正确|对)(?![a-z])'
         unless = r'(?!\s+(?:if|only|unless|had|when|or)\b)'
         return re.compile(
             rf'{_CLOSE}(?:{self.any_of("right")}{unless}|{_JUDGED}(?:{good})|[^\n]{{0,80}}[✅✓✔☑]\s*(?:\n|\Z))'
@@ -206,7 +206,7 @@ class Cues:
     @cached_property
     def wrong(self) -> re.Pattern[str]:
         """Behind an option: it is ruled out."""
-        bad = r'[❌✗✘✖]|(?:incorrect|false|wrong|no|nope|fails|错误?|不正确|不对)(?![a-z])'
+        bad = r'[❌✗✘✖]|×(?!\s?[\d(])|(?:incorrect|false|wrong|no|nope|fails|错误?|不正确|不对)(?![a-z])'
         judged = rf'(?:{self.any_of("wrong")}|{_JUDGED}(?:{bad}))(?!误?[，,]?(?:故|因此)?(?:当选|符合题意))'
         return re.compile(rf'{_CLOSE}(?:{judged}|[^\n]{{0,80}}[❌✗✘✖]\s*(?:\n|\Z))')
 
@@ -223,6 +223,11 @@ class Cues:
     def condition(self) -> re.Pattern[str]:
         """What a sentence begins with that holds under a condition only."""
         return re.compile(r'\W*(?:(?:if|when|wenn|falls|si|cuando|quand)(?![a-zà-ÿ])|如果|若|当)')
+
+    @cached_property
+    def hypothesis(self) -> re.Pattern[str]:
+        """In a statement that only answers another question: `if you meant …, the answer would be`."""
+        return re.compile(r'(?<![a-z])(?:would|wäre|serait|sería)(?![a-z])')
 
     @cached_property
     def either(self) -> re.Pattern[str]:

@@ -12,7 +12,7 @@ from rolecall.scoring.readers.reading import Candidate, Page
 
 _FORMULA = re.compile(
     r'\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\\]|\\.)+)\$|\\\((?P<c>(?:(?!\\[()]).)+)\\\)'
-    r'|\\\[(?P<d>(?:(?!\\[\[\]]).)+)\\\]',
+    r'|\\\[(?P<d>(?:(?!\\[\[\]]).)+)\\\]|\\begin\{(?:align|equation|gather)\*?\}(?P<e>(?:(?!\\end).)+)\\end\{\w+\*?\}',
     re.DOTALL,
 )
 _PROSE = re.compile(r'(?<![\\a-z{])[a-z]{3,}\s+[a-z]{2,}', re.IGNORECASE)
@@ -36,9 +36,10 @@ _ATOM = (
 )
 _BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
 _TOKENS = re.compile(
-    rf'(?<![\w\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(\'])|{_FUNCTION}(?=[\s(]))'
-    rf'(?:{_ATOM}|\ (?=[-+*/=^]\s?[\w(\\√-])'
-    rf'|(?<=[-+*/=^,])\ (?=[\w(\\√-])|(?<=sin|cos|tan|log|exp)\ (?=[a-zθ\d](?![a-z]))|(?<=ln)\ (?=[a-z\d](?![a-z])))*'
+    rf'(?<![\w\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(\'<>≤≥])|{_FUNCTION}(?=[\s(]))'
+    rf'(?:{_ATOM}|\ (?=[-+*/=^<>≤≥]\s?[\w(\\√-])'
+    rf'|(?<=[-+*/=^,<>≤≥])\ (?=[\w(\\√-])|(?<=sin|cos|tan|log|exp)\ (?=[a-zθ\d](?![a-z]))'
+    r'|(?<=ln)\ (?=[a-z\d](?![a-z])))*'
 )
 _MATRIX = re.compile(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
 _SEVERAL = re.compile(
@@ -52,6 +53,7 @@ _EQUATION = re.compile(r'[^=<>!]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)\s*')
 _WORD = re.compile(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
 _CONDITION = re.compile(r'\s(?:when|where|if|since|because|for)\s(?=[^.\n]{0,200}\.?\Z)')
 _UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
+_SIGN_OFF = re.compile(r'[\s$\\(\[]*\\(?:blacksquare|square|Box|qed)[\s$\\)\].]*\Z')
 _OR = re.compile(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
 _HAS_VALUE = re.compile(r'[\d$\\π√∞]')
 _DENIED = re.compile(r'\b(?:not|nicht|pas|no)\s\Z|不是\Z')
@@ -123,6 +125,8 @@ class Expressions:
         return self._formula_at(page, start, end) if correcting else None
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        signed_off = _SIGN_OFF.search(page.raw, max(start, end - 40), end)
+        end = signed_off.start() if signed_off else end
         condition = _CONDITION.search(page.raw, max(start, end - 400), end)
         formulas = (_formulas(page, start, condition.start()) if condition else []) or _formulas(page, start, end)
         begin, stop = page.last_sentence(start, end)
@@ -188,7 +192,8 @@ class Expressions:
 
     def _content(self, page: Page, formula: re.Match[str]) -> Candidate:
         group = formula.lastgroup or 'a'
-        return Candidate(_tidy(formula[group]), *formula.span(group))
+        lines = formula[group].strip().removesuffix('\\\\').replace('&', '') if group == 'e' else formula[group]
+        return Candidate(_tidy(lines.rpartition('\\\\')[2] if group == 'e' else lines), *formula.span(group))
 
 
 def _formulas(page: Page, start: int, end: int) -> list[re.Match[str]]:

@@ -78,14 +78,15 @@ _RESTATED = re.compile(
     re.DOTALL,
 )
 """What may follow `= 33.3` and give the answer in other words: `which rounds to 33`."""
-_EQUALS = re.compile(r'=|≈|\b(?:equals?|comes? to|which is|gives?|makes?)\b|等于')
+_EQUALS = re.compile(r'=|≈|,\s+or\b|\b(?:equals?|comes? to|which is|gives?|makes?)\b|等于')
 _ANY = r'[$€£]?\d[\d.,]{0,20}%?'
 _UNSETTLED = re.compile(
     rf'(?<![/*+×.=]){_ANY} ?(?:or|或者?|还是|oder|ou|o) ?(?:[a-z] ?= ?)?[-–]?{_ANY}|(?<![/*+×.\d-]){_ANY}(?:[–—~～至到]'
     rf'|-(?=[$€£]?\d)){_ANY}(?! ?=)'
     rf'|\b(?:between|are|entre|zwischen) {_ANY} (?:and|y|et|und) {_ANY}|\b(?:less|fewer|more|greater) than {_ANY}'
-    r'|\d ?(?:hours?|hrs?|h|days?|years?|minutes?|mins?|feet|foot|ft|pounds?|lbs?|dollars?),?(?: and)? \d[\d.]{0,9} ?'
-    r'(?:minutes?|mins?|seconds?|secs?|hours?|days?|months?|inch(?:es)?|ounces?|oz|cents?|pence)\b',
+    r'|\d ?(?:hours?|hrs?|h|days?|years?|minutes?|mins?|feet|foot|ft|pounds?|lbs?|dollars?|euros?|stunden?'
+    r'|heures?|horas?),?(?: and| und| et| y)? \d[\d.]{0,9} ?'
+    r'(?:minutes?|mins?|seconds?|secs?|hours?|days?|months?|inch(?:es)?|ounces?|oz|cents?|pence|centimes?|minuten?|minutos?)\b',
     re.IGNORECASE,
 )
 """A place that leaves two numbers open or has two units: no number in it is the answer."""
@@ -101,7 +102,8 @@ _SIDE_REMARK = re.compile(
 _CUT = re.compile(r'[-+*/×÷=(\[{,:<]\s*\Z')
 _UNIT_ONLY = re.compile(r'[^\w\n]*(?:[^\W\d]+[^\w\n]+){0,3}(?:[^\W\d]*)[^\w\n]*')
 _MARKER = re.compile(r'\s*1[.)]\s+(?=\S)')
-_LONGEST = 240
+_LONGEST, _LOOP = 240, 60
+"""Characters of a sentence that are looked at, and equal digits in a row that are no number but a loop."""
 _BOLD = re.compile(r'\*\*\s*(?=[$€£¥]?-?\d)(?!\d{1,2}[.)]\s*\*\*)[^*\n]{1,40}\*\*')
 
 
@@ -262,7 +264,7 @@ class Numbers:
 def _find(page: Page, start: int, end: int) -> Iterator[Candidate]:
     for match in _NUMBER.finditer(page.text, start, end):
         value = _value_of(match, page)
-        if value is not None:
+        if value is not None and not (len(value) > _LOOP and len(set(value)) == 1):
             yield Candidate(value, match.start(), match.end())
 
 
@@ -362,7 +364,8 @@ def number_of(value: object) -> float | None:
 
 _AS_A_WHOLE = re.compile(
     r'(?:\s+(?!(?:percent|and|or|mod|sin|cos|tan|cot|log|exp|sqrt|alpha|beta|gamma|delta|theta|lambda|sigma|omega)s?\b)'
-    r'[a-z°]{3,20}(?: (?!and\b|or\b|of\b)[a-z]{2,20}){0,2})?(?:\s+\([^()]{1,80}\)'
+    r'(?:[a-z°]{3,20}(?: (?!and\b|or\b|of\b)[a-z]{2,20}){0,2}|(?:[kcm]?m|[km]?g|ft|in|ml)(?:[²³]|\^\{?[23]\}?)?))?'
+    r'(?:\s+\([^()]{1,80}\)'
     r'| of (?:the )?\d[\d.,]*(?: [a-z]{2,20}){0,3})?\.?',
     re.IGNORECASE,
 )

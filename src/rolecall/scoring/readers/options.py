@@ -22,7 +22,7 @@ _LATELY = 400
 _OPEN, _CLOSE = '([{【<"\'“‘*$', ')]}】>"\'”’*$'
 _AROUND = ' \t\r\n*_#>-.:,;!?。！？"\'“”‘’([{【)]}】$\\<>✅✔☑✓👉—–…%'
 _AFTER = re.compile(
-    r'\s{0,80}[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|</|\s{0,80}(?:\n|\Z)|\s[-–—(|]|\s{0,80}[一-鿿✓✔✅✗✘❌→—–]|[-–—]\s)'
+    r'\s{0,80}[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|</|\s{0,80}(?:\n|\Z)|\s[-–—(|]|\s{0,80}[一-鿿✓✔✅✗✘❌→—–]|[×√](?=[，,;；。\s]|\Z)|[-–—]\s)'
 )
 _BECAUSE = re.compile(
     r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que'
@@ -46,6 +46,7 @@ _PREPOSITION = re.compile(r'(?<![a-z])(?:of|and|to|from|with|at|in|on|by|for|per
 _LABEL = re.compile(
     rf'{CUES.any_of("option")}|\A\W*\d{{1,2}}[.)]\s|\A\W*(?:so|therefore|thus|hence|also|donc|entonces)\W+|\A(?:所以|因此)'
 )
+_CLAUSE_END = re.compile(r'\s*(?:[.,;:!—–。，！]|\Z|(?:because|since|as|weil|da|car|porque)\b)')
 _TEXT_END = re.compile(
     r'[\s"\'*)]*(?:[.,;:(!—–。，]|\Z|\s(?:because|since|as|which|who|that|and not|not|weil|car|porque)\b)'
 )
@@ -69,7 +70,7 @@ def _letters(labels: str) -> re.Pattern[str]:
     """A letter of the options on its own, or a run of several."""
     return re.compile(
         rf'[{labels}](?<![A-Za-z0-9_\\.°].)(?<![A-Za-z0-9]-.)[{labels}]{{0,9}}(?![A-Za-z0-9_]|[\'’][A-Za-z]'
-        rf'|-[A-Za-z0-9])'
+        rf'|-[A-Za-z0-9]|["\']\s?:)'
     )
 
 
@@ -89,7 +90,8 @@ def _words(words: tuple[str, ...]) -> re.Pattern[str]:
 @lru_cache(maxsize=16)
 def _whole(role: str) -> re.Pattern[str]:
     """A sentence that is nothing but yes or no in other words: `It does not.`"""
-    return re.compile(rf'\W*(?:{CUES.any_of("conclude")}\W*)?{CUES.any_of(role)}\W*')
+    words = f'{CUES.any_of(role)}|{CUES.any_of(role.replace("whole", "also"))}'
+    return re.compile(rf'\W*(?:{CUES.any_of("conclude")}\W*)?(?:{words})\W*')
 
 
 class Options:
@@ -327,7 +329,9 @@ class Options:
             )
         if len(self.values) > len(self.labels):
             for role, label in self._pair.items():
-                if (whole := _whole(role).match(page.low, start, stop)) and _TEXT_END.match(page.low, whole.end() - 1):
+                if (whole := _whole(role).match(page.low, start, stop)) and _CLAUSE_END.match(
+                    page.low, whole.end() - 1
+                ):
                     return Candidate(label, start, whole.end())
         small = _SMALL_FIRST.match(page.text, start, end) if self.lettered else None
         mentions = list(self._find(page, start, max(stop, min(end, start + 4)), head=True))

@@ -131,8 +131,10 @@ def short_phrases(reply: str) -> set[str]:
 
 _NEGATED = re.compile(r'\b(?:not|nicht|pas|no|never|nor)\b|n[\'’]t\b|不')
 _QUESTION = re.compile(r'\A[^.!?\n]{3,120}[?？]\s*(?=\S)')
-_SUBJECT = re.compile(r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were)\s+(?:the|a|an)\s')
-_NAME = re.compile(r'\A((?:[A-Z][\w.\'’-]*\s){2,4})(?=[a-zà-ÿ])')
+_SUBJECT = re.compile(
+    r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were|ist|war|est|es|era)\s+(?:the|an?|d[eia][rse]|eine?|la|le|el|une?)\s'
+)
+_NAME = re.compile(r'\A((?:[A-Z][\w.\'’-]*\s(?:(?:da|de|van|von|der|del|al|of|the)\s){0,2}){2,4})(?=[a-zà-ÿ])')
 _PLACE = re.compile(
     r'\s(?:in|on|at|by|during|i\.e\.|while|from|von|de|am|im|par|por|en)\s((?:the\s)?[A-Z0-9][^.!?。]{0,60}?)[.!]?\Z'
 )

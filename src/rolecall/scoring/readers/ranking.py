@@ -276,7 +276,10 @@ def _statement(page: Page, family: Family, start: int, end: int) -> _Evidence | 
             continue
         evidence = _Evidence(begin, rule, 'stated', candidate)
         if not (family.chooses and CUES.condition.match(page.low, sentence, begin)):
-            return conditional or evidence
+            counts = conditional and not CUES.hypothesis.search(
+                page.low, conditional.place, conditional.candidate.start
+            )
+            return conditional if conditional and counts else evidence
         if conditional is not None and conditional.candidate.value != candidate.value:
             return conditional._replace(candidate=Candidate(None, candidate.start, conditional.candidate.end))
         conditional = conditional or evidence
