@@ -131,9 +131,7 @@ def test_a_row_is_labelled_by_a_person(browser, run_page):
     browser.wait_for('return document.querySelectorAll(".label button").length === 2')
     browser.click('.label button')
     browser.wait_for('return document.querySelector(".label button").getAttribute("aria-pressed") === "true"')
-    browser.wait_for(
-        'return document.querySelector(".runs .heading").innerText.includes("labels agree with the verdict [")'
-    )
+    browser.wait_for('return document.querySelector(".runs .heading").innerText.includes("1 labelled")')
 
 
 def test_the_queue_is_worked_through_by_keyboard_and_undone(browser, run_page):

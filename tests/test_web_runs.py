@@ -149,14 +149,16 @@ def test_a_human_label_is_kept_in_the_run_and_compared_with_the_verdicts(run_cli
         status, _ = label(run_client, row=row, label=verdict)
         assert status == 200
     assert run_client.get('run_row', dataset='sums', model='chatml', row=3)['labels'] == {'': verdicts[3]}
-    assert run_client.get('run')['agreement']['agree'] == 2
+    assert run_client.get('run')['labelled'] == 2
+    assert any('agreement in percent 100.0' in line for line in run_client.get('queue')['lines'])
     label(run_client, row=3, label='wrong' if verdicts[3] == 'correct' else 'correct')
-    agreement = run_client.get('run')['agreement']
-    assert (agreement['agree'], agreement['rows']) == (1, 2)
-    assert agreement['low'] < 0.5 < agreement['high']
+    assert any(
+        line.startswith('  agreement in percent') and ' 100.0 [' not in line
+        for line in run_client.get('queue')['lines']
+    )
     assert len(run_client.get('run_rows', verdict='disagrees')['rows']) == 1
     label(run_client, row=3, label='')
-    assert run_client.get('run')['agreement']['rows'] == 1
+    assert run_client.get('run')['labelled'] == 1
     assert (stored_run / 'labels.jsonl').read_text().count('\n') == 4
 
 
@@ -343,8 +345,7 @@ def test_labels_without_a_verdict_are_not_counted_as_disagreeing(tmp_path):
         client = Client(*address)
         for row in (0, 1):
             client.post('label', run=0, dataset='d', model='m', row=row, label='correct')
-        found = client.get('run')['agreement']
-    assert (found['agree'], found['rows'], found['unjudged']) == (1, 1, 1)
+        assert any('corrected by 1 labelled row ' in line for line in client.get('queue')['lines'])
 
 
 @pytest.mark.parametrize('kind', ['symbolic link', 'hard link', 'pipe'])
@@ -361,7 +362,7 @@ def test_labels_are_written_to_a_file_of_the_run_only(tmp_path, kind):
         client = Client(*address)
         status, [found] = client.post('label', run=0, dataset='d', model='m', row=0, label='wrong')
         assert (status, 'regular file' in found['error']) == (422, True)
-        assert client.get('run')['agreement'] is None
+        assert client.get('run')['labelled'] == 0
     assert (tmp_path / 'precious').read_text() == 'precious'
 
 

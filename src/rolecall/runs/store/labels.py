@@ -11,15 +11,13 @@ import json
 import math
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from rolecall.errors import DataError, RunError
 from rolecall.runs.store.results import Result
-from rolecall.scoring.statistics import wilson
 
 LABELS: Mapping[str, float] = {'correct': 1.0, 'wrong': 0.0, 'win': 1.0, 'tie': 0.5, 'loss': 0.0}
 """The labels that are words, with their marks; others are numbers on the scale of the score."""
@@ -72,18 +70,6 @@ def settle(labels: Sequence[Value]) -> Value:
     return None if others and others[0][1] == most else first
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """On how many labelled rows the run's verdict is the same, with a 95 % interval of the share."""
-
-    agree: int
-    rows: int
-    low: float
-    high: float
-    unjudged: int = 0
-    """Labelled rows whose verdict is neither correct nor wrong. They are not in `rows`."""
-
-
 class Labels:
     """The labels of one run, or its answers. Lines that another process appends are read, too."""
 
@@ -129,15 +115,6 @@ class Labels:
         except OSError as error:
             raise RunError(f'{self._file}: cannot be written: {error.strerror or error}.') from error
         self._read_new_lines()
-
-    def agreement(self, verdict_of: Callable[[RowKey], str]) -> Agreement | None:
-        """How often the labels agree with the verdicts; None without labels."""
-        verdicts = [(verdict_of(key), label) for key, label in self.items()]
-        if not verdicts:
-            return None
-        judged = [verdict == label for verdict, label in verdicts if verdict in LABELS]
-        low, high = wilson(sum(judged), len(judged))
-        return Agreement(sum(judged), len(judged), low, high, unjudged=len(verdicts) - len(judged))
 
     def _read_new_lines(self) -> None:
         try:

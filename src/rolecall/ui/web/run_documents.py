@@ -109,7 +109,7 @@ class RunDocument:
             **self.summary(),
             'outcomes': list(OUTCOMES.items()),
             'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
-            'agreement': self.agreement(),
+            'labelled': len(self.labels.by_row()),
             'scan': self._scan(),
             'last': {f'{dataset} × {model}': row for dataset, model, row in self._last_rows()},
         }
@@ -123,15 +123,6 @@ class RunDocument:
         for dataset, model in self._reader.pairs():
             if (last := self._reader.last_row(dataset, model)) is not None:
                 yield dataset, model, last
-
-    def agreement(self) -> dict[str, Any] | None:
-        """How often human labels agree with the run's verdicts."""
-        agreement = self.labels.agreement(self._verdict_at)
-        return None if agreement is None else asdict(agreement)
-
-    def _verdict_at(self, key: RowKey) -> str:
-        result = self._reader.result(*key)
-        return '' if result is None else verdict_of(result)
 
     def rows(self, wanted: RowFilter, after: str = '') -> dict[str, Any]:
         """The next rows after a key. A long search stops after a while and can be continued from its key.

@@ -213,7 +213,7 @@ class _Pages:
             run = self._workspace.run(body.get('run', 0))
             key = (body.get('dataset', ''), body['model'], body.get('row', 0))
             run.decide(key, kind, value, body.get('by', ''))
-            return {'agreement': run.agreement()}
+            return {'labelled': len(run.labels.by_row())}
 
         return await self._answer(keep)
 

@@ -45,7 +45,7 @@ export const CHINESE = {
   // runs
   'All runs': '全部运行', 'Compare the two ticked': '对比所选两个', 'Compare {name}': '对比 {name}', live: '进行中', '{n} so far': '已有{n}', 'No scores yet.': '还没有得分。', Scores: '得分', '{n} scored': '{n} 已评分',
   'Datasets of {name}': '{name} 的数据集', Outcome: '结果', Verdict: '判定', all: '全部', 'Flipped against': '与之相比翻转', 'From row': '起始样本', 'No rows yet.': '还没有样本。', gold: '标准答案', Gold: '标准答案', Extracted: '提取的答案',
-  '{agree} of {rows} labels agree with the verdict': '{rows} 个标注中有 {agree} 个与判定一致', '{n} without a verdict': '{n} 个没有判定', 'Your label': '你的标注', 'Ask this row again': '重新提问该样本', 'Asking …': '提问中…',
+  '{n} labelled': '已标注 {n} 条', 'Your label': '你的标注', 'Ask this row again': '重新提问该样本', 'Asking …': '提问中…',
   'To ask this row again, start the page with the config of this run, too.': '若要重新提问，请在启动页面时同时指定该运行的配置。', Judge: '评审', "The judge's prompt": '评审的提示词', 'About this row': '样本信息', 'The same row': '同一样本',
   'The request was not kept.': '请求未保存。', ok: '正常', unparsed: '无法解析', filtered: '被过滤', 'too long': '过长', too_long: '过长', 'answered by': '作答者', 'truncated by the server': '被服务器截断', truncated_by_server: '被服务器截断', 'thinking exhausted': '思考耗尽', thinking_exhausted: '思考耗尽', failed: '失败',
   correct: '正确', wrong: '错误', scored: '已评分', score: '得分', cut: '被截断', 'readings differ': '读法不一致', labelled: '已标注', disagrees: '标注不一致', 'not finished': '未完成', accuracy: '准确率', 'mean of rows': '各样本均值',

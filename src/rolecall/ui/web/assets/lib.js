@@ -32,7 +32,6 @@ export const t = (words, values = {}) => {
 };
 export const number = (value) => value.toLocaleString('en');
 export const countOf = (count, noun) => (isChinese ? t(`{n} ${noun}`, { n: number(count) }) : `${number(count)} ${noun}${count === 1 ? '' : 's'}`);
-export const percent = (share) => `${Math.round(100 * share)} %`;
 // Texts that the server puts together from numbers and nouns, such as `2,424 characters in 3 messages`. Sentences stay as they are.
 export const tellCounts = (text) => {
   if (!isChinese) return text;

@@ -1,5 +1,5 @@
 // Runs: the list of runs with scores, one run with its rows, and two runs or models compared.
-import { html, t, ask, useAsk, useKeys, useState, useEffect, useTyped, countOf, percent, number, tellCounts, tellTime, metricName } from './lib.js';
+import { html, t, ask, useAsk, useKeys, useState, useEffect, useTyped, countOf, number, tellCounts, tellTime, metricName } from './lib.js';
 import { useEndless, EndlessList, stepIn, Select, Search, focusSearch, Problem, Loading, Empty, Tabs, KeyHints, RowNumber } from './parts.js';
 import { Badge, RowDetail, keyOf } from './run_row.js';
 import { RunCompare } from './run_compare.js';
@@ -96,7 +96,6 @@ const RunRows = ({ session, address, change, run, turn }) => {
 };
 
 // ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────────
-const Agreement = ({ found }) => (found ? html`<span class="soft">${t('{agree} of {rows} labels agree with the verdict', found)}${found.rows ? ` [${percent(found.low)}, ${percent(found.high)}]` : ''}${found.unjudged ? ` · ${t('{n} without a verdict', { n: found.unjudged })}` : ''}</span>` : null);
 const Scan = ({ counts, change }) => (counts.length ? html`<details class="table"><summary>${t('Replies')}</summary><div class="scroll" tabindex="0"><table class="scores"><thead><tr>${[t('scanner'), t('dataset'), t('model'), t('replies'), '%', t('rows')].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead><tbody>
   ${counts.map((count) => html`<tr><th scope="row"><bdi>${count.scanner}</bdi></th><td><bdi>${count.dataset}</bdi></td><td><bdi>${count.model}</bdi></td><td>${count.hits} / ${count.replies}</td><td>${count.share}</td>
     <td>${count.rows.map((hit) => html`<button type="button" class="plain" title=${hit.excerpt} onClick=${() => change({ ...NO_FILTERS, at: JSON.stringify([count.dataset, count.model, hit.row]) })}>${hit.row}</button> `)}</td></tr>`)}</tbody></table></div></details>` : null);
@@ -113,7 +112,7 @@ const Run = ({ session, address, change }) => {
   return html`<div class="runs"><div class="bar heading">
       ${session.runs.length > 1 ? html`<a href="#runs" onClick=${(event) => { event.preventDefault(); change({ ...NO_FILTERS, run: '', show: '' }); }}>← ${t('All runs')}</a>` : null}
       <h2><bdi>${run.name}</bdi></h2><span class="soft">${tellTime(run.created)}</span>
-      ${run.live ? html`<span class="live" role="status">● ${t('live')} · ${t('{n} so far', { n: countOf(done, 'row') })}</span>` : null}<${Agreement} found=${run.agreement} />${run.damage ? html`<span class="note missing" role="status">${run.damage}</span>` : null}
+      ${run.live ? html`<span class="live" role="status">● ${t('live')} · ${t('{n} so far', { n: countOf(done, 'row') })}</span>` : null}${run.labelled ? html`<span class="soft">${t('{n} labelled', { n: number(run.labelled) })}</span>` : null}${run.damage ? html`<span class="note missing" role="status">${run.damage}</span>` : null}
       <${Tabs} label=${t('What of the run is shown')} tabs=${[['rows', t('Rows')], ...(canCompare ? [['compare', t('Compare')]] : []), ['label', t('Label')]]} value=${show} onchange=${(name) => change({ show: name })} /></div>
     ${show === 'rows' ? html`<details class="table" open=${address.table !== '0'} onToggle=${(event) => change({ table: event.target.open ? '' : '0' }, { replace: true })}><summary>${t('Scores')}</summary><${Scores} scores=${run.scores} change=${change} /></details><${Scan} counts=${run.scan} change=${change} />
       <${RunRows} key=${address.run || 0} session=${session} address=${address} change=${change} run=${run} turn=${turn} />` : show === 'label' ? html`<${LabelQueue} session=${session} address=${address} change=${change} run=${run} />` : html`<${RunCompare} session=${session} address=${address} change=${change} />`}</div>`;
