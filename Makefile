@@ -96,12 +96,14 @@ test-all: check $(HEAVY) $(DOCS)
 	if command -v npm >/dev/null; then $(PY) tools/vendor_web.py --check; fi
 
 # REFERENCE is a Python that has opencompass and ais-bench-benchmark installed; without it only our own side is measured.
+# VLLM is a Python that has vllm, TOKENIZER a folder with a tokenizer that vLLM and AISBench count with.
 bench: $(STAMP)
 	$(PY) benchmarks/prompts.py $(if $(REFERENCE),--reference-python $(REFERENCE))
 	$(PY) benchmarks/chat_templates.py
 	$(PY) benchmarks/retrievers.py $(if $(REFERENCE),--reference-python $(REFERENCE))
 	$(PY) benchmarks/startup.py
 	$(PY) benchmarks/api.py
+	$(PY) benchmarks/serving.py $(if $(VLLM),--vllm-python $(VLLM)) $(if $(REFERENCE),--aisbench-python $(REFERENCE)) $(if $(TOKENIZER),--tokenizer $(TOKENIZER))
 	$(PY) benchmarks/perplexity.py
 	$(PY) benchmarks/prompters.py
 	$(if $(REFERENCE),$(PY) benchmarks/configs.py --reference-python $(REFERENCE))

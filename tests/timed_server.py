@@ -93,8 +93,9 @@ class Connection(asyncio.Protocol):
         self.server.count += 1
         self.number = self.server.count
         texts = [message['content'] for message in body['messages']] if 'messages' in body else [body['prompt']]
-        self.prompt_tokens = sum(len(text.split()) + 4 for text in texts)
-        self.tokens = min(body.get('max_tokens') or options.tokens, options.longest)
+        self.prompt_tokens = sum(len(str(text).split()) + 4 for text in texts)
+        most = body.get('max_tokens') or body.get('max_completion_tokens') or options.tokens
+        self.tokens = min(most, options.longest)
         if options.fail_every and self.number % options.fail_every == 0:
             self.send_whole({'error': {'message': 'out of memory'}}, b'500 Internal Server Error')
             return
@@ -135,9 +136,8 @@ class Connection(asyncio.Protocol):
     def end(self) -> None:
         usage = {'prompt_tokens': self.prompt_tokens, 'completion_tokens': self.tokens}
         if self.body.get('stream'):
-            self.write_event(
-                {'choices': [{'index': 0, 'delta': {}, 'finish_reason': 'length'}], 'usage': usage}, first=False
-            )
+            self.write_event({'choices': [{'index': 0, 'delta': {}, 'finish_reason': 'length'}]}, first=False)
+            self.write_event({'choices': [], 'usage': usage}, first=False)
             self.transport.write(b'e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n')
         else:
             text = ' '.join(map(self.word, range(self.tokens)))

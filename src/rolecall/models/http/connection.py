@@ -31,9 +31,9 @@ from rolecall.models.http.body import (
     MAX_REPLY_BYTES,
     EventReader,
     ReplyTooLargeError,
-    iterate_body,
     iterate_lines,
     parse_json,
+    pass_pieces,
     read_start,
     read_whole,
 )
@@ -262,8 +262,11 @@ class HttpClient:
 
     async def _collect_events(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
         reader = EventReader()
-        async for piece in iterate_body(response, limit=self._max_reply_bytes):
+
+        def take(piece: bytes) -> None:
             self._pass_events(reader.feed(piece), collector)
+
+        await pass_pieces(response, take, limit=self._max_reply_bytes)
         self._pass_events(reader.finish(), collector)
         if not collector.finished:
             raise self.malformed_error('the stream ended early')

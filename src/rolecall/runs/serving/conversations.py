@@ -20,15 +20,28 @@ from rolecall.models.protocol import Sampling, is_messages
 _MARK = '\ue0f0reply{}\ue0f1'
 """Stands for the reply to a turn until it is there."""
 _MOST_TURNS = 100
-_ATTEMPTS = 12
-_COMMON = """
+_ATTEMPTS = 4
+_WORDS = """
 time people way water words house world school state family student group country problem hand part place case week
 company system program question work government number night point home room mother area money story fact month lot
 right study book eye job word business issue side kind head far black little line car city name team minute idea
 """
-_WORDS = tuple(_COMMON.split())
-"""Common words: one token each, after a space, in the vocabularies of most models."""
 Count = Callable[[Request], Awaitable[int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """What made-up prompts are made of: pieces of a token each, and what stands between them."""
+
+    pieces: Sequence[str]
+    between: str
+
+    def list_pieces(self, count: int) -> list[str]:
+        return [self.pieces[number % len(self.pieces)] for number in range(count)]
+
+
+_UNITS = (_Units(_WORDS.split(), ' '), _Units('etaoinshrdlu', ''))
+"""Common words are one token each in most vocabularies, letters in those of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,42 +126,42 @@ class PromptWriter:
         self._chat = chat
         self._shared = shared
         self._draw = random.Random(seed)
-        self._words: dict[int, int] = {}
+        self._lengths: dict[int, tuple[_Units, int]] = {}
 
     async def write(self, tokens: int) -> Request:
         """One more prompt of this length."""
-        if tokens not in self._words:
-            self._words[tokens] = await self._find_words(tokens)
-        words = self._list_words(self._words[tokens])
-        rest = words[self._shared + 1 :]
+        if tokens not in self._lengths:
+            self._lengths[tokens] = await self._find_length(tokens)
+        units, count = self._lengths[tokens]
+        pieces = units.list_pieces(count)
+        rest = pieces[self._shared + 1 :]
         self._draw.shuffle(rest)
-        return self._request([*words[: self._shared + 1], *rest])
+        return self._request(units, [*pieces[: self._shared + 1], *rest])
 
-    def _list_words(self, count: int) -> list[str]:
-        return [_WORDS[number % len(_WORDS)] for number in range(count)]
-
-    def _request(self, words: Sequence[str]) -> Request:
-        text = ' '.join(words)
+    def _request(self, units: _Units, pieces: Sequence[str]) -> Request:
+        text = units.between.join(pieces)
         if self._chat:
             message: Message = {'role': 'user', 'content': text}
             return [message]
         return text
 
-    async def _find_words(self, tokens: int) -> int:
+    async def _find_length(self, tokens: int) -> tuple[_Units, int]:
         """How many words make a request of so many tokens: the first guess is nearly always right."""
-        words = tokens
-        tried: dict[int, int] = {}
-        for _ in range(_ATTEMPTS):
-            if words < 1 or words in tried:
-                break
-            count = await self._count(self._request(self._list_words(words)))
-            if count is None:
-                what = 'the number of tokens of a prompt is unknown: no tokenizer is on this machine, and the server '
-                remedy = 'Name a tokenizer: --set models.*.tokenizer_path=FOLDER.'
-                raise ConfigError(Problem('--input-len', f'{what}reports no usage.', remedy))
-            if count == tokens:
-                return words
-            tried[words] = count
-            words += tokens - count
-        closest = min(tried.values(), key=lambda length: abs(length - tokens))
+        tried: list[int] = []
+        for units in _UNITS:
+            count = tokens
+            for _ in range(_ATTEMPTS):
+                tried.append(await self._count_tokens(self._request(units, units.list_pieces(count))))
+                if tried[-1] == tokens:
+                    return units, count
+                count = max(1, count + tokens - tried[-1])
+        closest = min(tried, key=lambda length: abs(length - tokens))
         raise ConfigError(Problem('--input-len', f'no prompt of {tokens} tokens was found; the closest has {closest}.'))
+
+    async def _count_tokens(self, request: Request) -> int:
+        count = await self._count(request)
+        if count is None:
+            what = 'no tokenizer is on this machine, and the server does not report the tokens of a prompt.'
+            remedy = 'Name a tokenizer: --set models.*.tokenizer_path=FOLDER.'
+            raise ConfigError(Problem('--input-len', what, remedy))
+        return count

@@ -7,7 +7,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -93,10 +93,13 @@ async def send_load(
         run.records.append(record)
         on_record(record)
 
+    if share.concurrency is not None:  # connections are open before the clock starts
+        await asyncio.gather(*(model.is_reachable() for _ in range(min(share.concurrency, len(share.conversations)))))
     watching = asyncio.get_running_loop().create_task(_watch_loop(run.client.lags))
     collects = gc.isenabled()
     gc.disable()
     await asyncio.sleep(share.begin - time.perf_counter())
+    share = replace(share, begin=max(share.begin, time.perf_counter()))
     computed = time.process_time()
     try:
         await _send_all(model, share, add)
@@ -122,6 +125,7 @@ async def _send_all(model: ServedModel[Any], share: LoadShare, add: Callable[[Re
         tasks.add(task)
         task.add_done_callback(tasks.discard)
         task.add_done_callback(lambda _: places.release())
+        await asyncio.sleep(0)  # each is sent before the next is started, so that none waits with its clock running
     if tasks:
         await asyncio.gather(*tasks)
 
@@ -208,8 +212,6 @@ async def _send_and_close(model: ServedModel[Any], share: LoadShare) -> LoadRun:
 
 def split_share(share: LoadShare, count: int) -> Iterator[LoadShare]:
     """A load in shares of nearly the same size."""
-    from dataclasses import replace
-
     count = min(count, share.concurrency or count)
     for rank in range(count):
         places = None if share.concurrency is None else (share.concurrency + count - 1 - rank) // count
