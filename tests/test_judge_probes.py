@@ -194,6 +194,15 @@ def test_probing_is_planned_first_resumes_and_is_kept(
     assert 'any of them' in capsys.readouterr().out
 
 
+def test_a_run_stores_the_words_of_a_rubric_so_that_a_calibration_is_theirs(tmp_path: Path) -> None:
+    run_config(config_with({'rubric': 'correctness'}, says_right_or_wrong('')), out=tmp_path)
+    with RunReader(tmp_path) as run:
+        [dataset] = run.config()['datasets']
+    evaluator = dataset['eval_cfg']['evaluator']
+    assert 'rubric' not in evaluator
+    assert 'Reference answer:' in str(evaluator['prompt_template'])
+
+
 @in_one
 @pytest.mark.parametrize(
     ('evaluator', 'remedy'),

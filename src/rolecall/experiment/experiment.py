@@ -9,8 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from rolecall.checking import Problems
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.experiment.opening.entries import build_edited_entries, build_entries, media_folders
+from rolecall.experiment.opening.entries import (
+    build_edited_entries,
+    build_entries,
+    media_folders,
+    write_out_rubrics,
+)
 from rolecall.experiment.opening.loading import Source, SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.rows_config import Task
@@ -82,6 +88,7 @@ class Experiment:
         config, selected = assemble(recognised, options, notes)
         skipped: list[Problem] | None = [] if options.collects_problems else None
         tasks, models = build_entries(config, skipped=skipped)
+        config = write_out_rubrics(config, Problems())
         in_entry = recognised.kind == 'rows' and isinstance(recognised.value, Path) and options.train_only
         opened = cls(
             source=recognised,

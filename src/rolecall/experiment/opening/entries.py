@@ -36,11 +36,12 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
     ['demo']
     """
     problems = Problems()
+    config = write_out_rubrics(config, problems)
     problems.items += misspelt_lists(config)
     tasks: list[TaskEntry] = []
     judges = _find_default_judges(config, problems)
     for key in dataset_keys(config):
-        entries = _expand_rubrics(config[key], key, problems)
+        entries = config[key]
         if judges and isinstance(entries, list | tuple):
             entries = [_with_judges(entry, judges) if isinstance(entry, Mapping) else entry for entry in entries]
         tasks += collect(entries, key, problems, build_task)
@@ -101,19 +102,29 @@ def _find_default_judges(config: Mapping[str, Any], problems: Problems) -> list[
     return list(judges)
 
 
-def _expand_rubrics(entries: object, where: str, problems: Problems) -> object:
-    """Dataset entries whose evaluators have their rubrics written out."""
-    if not isinstance(entries, list | tuple):
-        return entries
-    expanded = list(entries)
-    for at, entry in enumerate(entries):
-        scoring = entry.get('eval_cfg') if isinstance(entry, Mapping) else None
-        if isinstance(scoring, Mapping) and isinstance(scoring.get('evaluator'), Mapping):
-            reader = entry.get('reader_cfg')
-            with problems.inside(f'{where}[{at}]'):
-                evaluator = expand_rubric(scoring['evaluator'], reader if isinstance(reader, Mapping) else {})
-                expanded[at] = {**entry, 'eval_cfg': {**scoring, 'evaluator': evaluator}}
-    return expanded
+def write_out_rubrics(config: Mapping[str, Any], problems: Problems) -> Mapping[str, Any]:
+    """The config with the ready judges of its datasets written out, so that what a run stores says it all."""
+    written = {
+        key: [_write_out_rubric(entry, f'{key}[{at}]', problems) for at, entry in enumerate(config[key])]
+        for key in dataset_keys(config)
+        if isinstance(config[key], list | tuple)
+    }
+    if all(new is old for key, entries in written.items() for new, old in zip(entries, config[key], strict=True)):
+        return config
+    names = {**config, **written}
+    return replace(config, names=names) if isinstance(config, Config) else names
+
+
+def _write_out_rubric(entry: Any, where: str, problems: Problems) -> Any:
+    scoring = entry.get('eval_cfg') if isinstance(entry, Mapping) else None
+    evaluator = scoring.get('evaluator') if isinstance(scoring, Mapping) else None
+    if not isinstance(scoring, Mapping) or not isinstance(evaluator, Mapping):
+        return entry
+    reader = entry.get('reader_cfg')
+    with problems.inside(where):
+        written = expand_rubric(evaluator, reader if isinstance(reader, Mapping) else {})
+        return entry if written is evaluator else {**entry, 'eval_cfg': {**scoring, 'evaluator': written}}
+    return entry
 
 
 def _with_judges(entry: Mapping[str, Any], judges: list[Any]) -> Mapping[str, Any]:
