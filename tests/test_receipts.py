@@ -207,6 +207,7 @@ def test_an_honest_server_is_as_expected_and_its_default_temperature_is_stated(f
         ([(100, 100)] * 3 + [(4_097, 4_096)], 'same', (3,)),
         ([(100, 101)] * 3 + [(5_000, 4_096)], 'constant', (3,)),
         ([(5_812, 4_096)], 'constant', ()),
+        ([(280, 53)] * 9 + [(281, 53)] * 5, 'jump', ()),  # another tokenizer, and rows that are much alike
     ],
 )
 def test_counts_are_told_apart(pairs: Any, kind: str, truncated: tuple[int, ...]) -> None:

@@ -12,6 +12,7 @@ from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
 from rolecall.models.tokenizers.tokenizer import Tokenizer, find_chat_template, find_tokenizer
 
+_REMEMBERED = 50_000
 _ROLES = {'user': 'HUMAN', 'assistant': 'BOT', 'system': 'SYSTEM'}
 _KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model', 'chat_template', 'bos_token', 'eos_token')
 
@@ -25,6 +26,8 @@ class TokenCounter:
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
         self._entry = {key: entry[key] for key in _KEYS if key in entry}
+        self._sizes: dict[int, int] = {}
+        """Tokens of texts by their 64-bit hash: the plan, the fitting and the receipt count the same prompts."""
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
@@ -52,7 +55,14 @@ class TokenCounter:
 
     def _text(self, text: str, *, bos: bool = False) -> int | None:
         tokenizer = self.tokenizer
-        return None if tokenizer is None else tokenizer.count(text) + (bos and tokenizer.adds_bos)
+        if tokenizer is None:
+            return None
+        size = self._sizes.get(key := hash(text))
+        if size is None:
+            size = tokenizer.count(text)
+            if len(self._sizes) < _REMEMBERED:
+                self._sizes[key] = size
+        return size + (bos and tokenizer.adds_bos)
 
     def _messages(self, messages: Any) -> int | None:
         template = self.template

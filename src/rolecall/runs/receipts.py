@@ -32,6 +32,8 @@ _TRIED = 6
 _LEVEL = 3
 """Rows with the largest prompt reported that are a ceiling, where tokens cannot be counted here."""
 _NAMED = 4
+_LOOKED_AT = 200
+"""Rows whose lost spans are named; of further ones, the reason has the amounts."""
 _UNEXPLAINED = 'no BOS token, system message or known chat template explains it'
 SERVER_DEFAULT = 'server default'
 
@@ -45,7 +47,8 @@ def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
     entries = store.token_counts(*names)
     marked = {row for row, *_, outcome in entries if outcome == 'truncated_by_server'}
     counts = [TokenCount(row, expected, *rest) for row, expected, *rest, _ in entries if expected is not None]
-    comparison = compare_counts(counts, window=model.max_seq_len) if counts else None
+    window = model.facts.window if model.facts else None
+    comparison = compare_counts(counts, window=window) if counts else None
     cut = {count.row: count for count in counts if comparison and count.row in comparison.truncated}
     if not counts:
         cut = {count.row: count for count in _find_level(pair, entries)}
@@ -75,8 +78,10 @@ def describe_temperature(pair: PairRun) -> str:
     sampling = getattr(pair.inferencer, 'sampling', None)
     if sampling is None or pair.pair.weighs or not isinstance(pair.model, ServedModel):
         return ''
-    is_set = sampling.temperature is not None or pair.model.identity.get('temperature') is not None
-    return '' if is_set else SERVER_DEFAULT
+    if sampling.temperature is not None or pair.model.identity.get('temperature') is not None:
+        return ''
+    usual = pair.model.facts.temperature if pair.model.facts else None
+    return SERVER_DEFAULT if usual is None else f'{SERVER_DEFAULT} ({usual:g})'
 
 
 def _find_level(pair: PairRun, entries: Sequence[tuple[Any, ...]]) -> list[TokenCount]:
@@ -101,9 +106,12 @@ def _mark_truncated(pair: PairRun, store: Store, cut: dict[int, TokenCount], mar
     for row in sorted(marked - set(cut)):
         if (result := store.result(*names, row)) is not None:
             changed.append(replace(result, outcome='ok', reason='', **unmarked))
-    for preview in read_previews(pair, sorted(set(cut) - marked)):
-        if (result := store.result(*names, preview.row)) is not None:
-            reason = _describe_loss(pair, preview, cut[preview.row])
+    new = sorted(set(cut) - marked)
+    looked_at = read_previews(pair, new[:_LOOKED_AT])
+    losses = {preview.row: _describe_loss(pair, preview, cut[preview.row]) for preview in looked_at}
+    for row in new:
+        if (result := store.result(*names, row)) is not None:
+            reason = losses.get(row) or _describe_amount(cut[row])
             changed.append(replace(result, outcome='truncated_by_server', reason=reason, **unmarked))
     if changed:
         store.update_rows(changed)
@@ -124,9 +132,7 @@ def _read_requests(pair: PairRun, rows: Sequence[int]) -> Iterable[tuple[int, Re
 
 def _describe_loss(pair: PairRun, preview: Preview, count: TokenCount) -> str:
     """What the server cannot have read, by origin. Which end it dropped is not known, so both are named."""
-    if not count.expected:
-        return f'the server read {count.reported:,} tokens, its limit, of a longer request.'
-    amount = f'the server read {count.reported:,} of {count.expected:,} tokens.'
+    amount = _describe_amount(count)
     counter: TokenCounter = pair.model.counter  # type: ignore[attr-defined]  # of a served model
     tokens = list(tokens_with_origins(preview, counter))
     lost = round(count.difference)
@@ -134,6 +140,12 @@ def _describe_loss(pair: PairRun, preview: Preview, count: TokenCount) -> str:
         return amount
     start, end = _name_origins(tokens[:lost]), _name_origins(tokens[-lost:])
     return f'{amount} Lost, if it dropped the beginning: {start}; if the end: {end}.'
+
+
+def _describe_amount(count: TokenCount) -> str:
+    if not count.expected:
+        return f'the server read {count.reported:,} tokens, its limit, of a longer request.'
+    return f'the server read {count.reported:,} of {count.expected:,} tokens.'
 
 
 def tokens_with_origins(preview: Preview, counter: TokenCounter) -> Iterable[TokenAt]:

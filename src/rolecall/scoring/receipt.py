@@ -15,8 +15,12 @@ from rolecall.strings import count_noun
 
 _FEWEST = 3
 """Rows that must agree before others are judged by them."""
-_LOOSE = 0.02
+_LOOSE = 0.05
 """How far, as a share, counts may differ where the tokenizers do not agree exactly."""
+_LEVEL = 0.005
+"""How far, as a share, counts at one ceiling lie apart."""
+_BOS_LIKE = 2
+"""A difference so small is plausible in itself; a larger one must be that of rows of several lengths."""
 _EXACT_SHARE = 0.9
 
 
@@ -99,14 +103,16 @@ def _find_base(counts: Sequence[TokenCount]) -> float:
 def _find_truncated(counts: Sequence[TokenCount], base: float, ceiling: float, window: int | None) -> set[int]:
     """Rows that are longer than anything the server reports to have read, where shorter rows arrive whole."""
     whole = [count for count in counts if count.sent - base <= ceiling]
-    steady = sum(count.difference == base for count in whole)
-    exact = steady >= _FEWEST and steady >= _EXACT_SHARE * len(whole)
+    steady = [count.accepted for count in whole if count.difference == base]
+    plausible = abs(base) <= _BOS_LIKE or len(set(steady)) >= _FEWEST
+    exact = plausible and len(steady) >= max(_FEWEST, _EXACT_SHARE * len(whole))
     slack = 0.0 if exact else _LOOSE * ceiling
     longer = [count for count in counts if count.sent - base > ceiling + slack]
     if exact:
         return {count.row for count in longer}
-    level = [count for count in longer if count.accepted >= ceiling * (1 - _LOOSE)]
-    is_level = len(level) > 1 and len(level) == len(longer) and len({count.sent for count in level}) > 1
+    level = [count for count in longer if count.accepted >= ceiling * (1 - _LEVEL)]
+    lengths = [count.sent for count in level]
+    is_level = len(level) == len(longer) > 1 and max(lengths) - min(lengths) > _LOOSE * ceiling
     at_window = window is not None and all(count.sent > window >= count.accepted for count in longer)
     return {count.row for count in longer} if is_level or at_window else set()
 

@@ -1,0 +1,67 @@
+"""How often receipts mark a row that the server did not cut, and miss one that it did, by simulation.
+
+    python benchmarks/receipts.py
+
+A server is honest, uses another tokenizer, or cuts prompts at a window that 5 to 50 % of the rows exceed, to the window
+or by whole messages; the chat template adds or takes a constant. Lengths are spread (log-normal around 400 tokens),
+narrow (300 to 330) or of three values.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from rolecall.scoring.receipt import TokenCount, compare_counts
+
+ROWS, TRIALS = 100, 2000
+Read = Callable[[int, int], tuple[int, bool]]
+"""What a server reports of a prompt of so many tokens, with its window, and whether it cut the prompt."""
+
+draw = random.Random(1)
+LENGTHS: dict[str, Callable[[], int]] = {
+    'spread': lambda: int(draw.lognormvariate(6, 0.8)) + 20,
+    'narrow': lambda: draw.randint(300, 330),
+    'three values': lambda: draw.choice([400, 401, 402]),
+}
+
+
+def make_server(kind: str) -> Read:
+    """A server that behaves so in one trial."""
+    ratio, added = draw.uniform(0.6, 1.5), draw.choice([-20, -1, 0, 0, 1, 7, 40])
+
+    def read(sent: int, window: int) -> tuple[int, bool]:
+        if kind == 'another tokenizer':
+            return max(1, round(sent * ratio + draw.gauss(0, 0.02 * sent))), False
+        size = sent + added
+        if kind == 'honest' or size <= window:
+            return size, False
+        return window if kind == 'cuts tokens' else draw.randint(window // 2, window), True
+
+    return read
+
+
+def run_trial(lengths: str, kind: str) -> tuple[int, int, int]:
+    """Rows marked falsely, cut rows missed, and cut rows, of one run."""
+    server, sizes = make_server(kind), [LENGTHS[lengths]() for _ in range(ROWS)]
+    window = sorted(sizes)[int(ROWS * draw.uniform(0.5, 0.95))]
+    answers = [server(sent, window) for sent in sizes]
+    counts = [TokenCount(row, sizes[row], reported) for row, (reported, _) in enumerate(answers)]
+    cut = {row for row, (_, is_cut) in enumerate(answers) if is_cut}
+    marked = set(compare_counts(counts).truncated)
+    return len(marked - cut), len(cut - marked), len(cut)
+
+
+def main() -> None:
+    print('| server | lengths | runs with a false mark | cut rows missed |\n|---|---|---|---|')
+    for kind in ('honest', 'another tokenizer', 'cuts tokens', 'cuts messages'):
+        for lengths in LENGTHS:
+            trials = [run_trial(lengths, kind) for _ in range(TRIALS)]
+            false = sum(wrong > 0 for wrong, _, _ in trials) / TRIALS
+            missed, cut = (sum(trial[place] for trial in trials) for place in (1, 2))
+            share = f'{missed / cut:.1%} of {cut:,}' if cut else '–'
+            print(f'| {kind} | {lengths} | {false:.2%} | {share} |')
+
+
+if __name__ == '__main__':
+    main()
