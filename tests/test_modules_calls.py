@@ -398,10 +398,10 @@ def fits(schema: Any, text: str) -> bool:
     assert isinstance(vocabulary, LlamaVocabulary)
     grammar, logits = AnswerGrammar(vocabulary, schema), np.zeros(vocabulary.size, np.float32)
     for token in vocabulary.encode(text):
-        if not np.isfinite(grammar.mask(logits)[token]):
+        if not np.isfinite(grammar.mask(logits, greedy=False)[token]):
             return False
         grammar.accept(token)
-    return all(np.isfinite(grammar.mask(logits)[end]) for end in vocabulary.ends)
+    return all(np.isfinite(grammar.mask(logits, greedy=False)[end]) for end in vocabulary.ends)
 
 
 NUMBERS = {'type': 'array', 'items': {'type': 'integer'}, 'minItems': 2, 'maxItems': 3}

@@ -99,7 +99,7 @@ class GrowingAnswer:
     def mask_logits(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """The logits, with tokens that are not allowed yet masked."""
         if self._grammar is not None:
-            return self._grammar.mask(logits)
+            return self._grammar.mask(logits, greedy=not self._answering.temperature)
         if not self._answering.ignore_eos and self.tokens >= self._answering.min_new:
             return logits
         ruled: npt.NDArray[np.float32] = logits.copy()

@@ -85,12 +85,15 @@ class AnswerGrammar:
         if matcher:
             self._native.llg_free_matcher(matcher)
 
-    def mask(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The logits without the tokens that cannot come next."""
+    def mask(self, logits: npt.NDArray[np.float32], *, greedy: bool) -> npt.NDArray[np.float32]:
+        """The logits without the tokens that cannot come next. Where only the best counts, it is looked at first."""
         self._native.llg_matcher_compute_mask(self._matcher)
         self._check()
         size = self._native.llg_matcher_get_mask_byte_size(self._matcher)
         bits = np.ctypeslib.as_array(self._native.llg_matcher_get_mask(self._matcher), (size,))
+        best = int(logits.argmax())
+        if greedy and bits[best >> 3] >> (best & 7) & 1:
+            return logits
         allowed = np.unpackbits(bits, bitorder='little')[: len(logits)].astype(bool)
         allowed[list(self._vocabulary.ends)] = allowed[_end_of(self._vocabulary)]
         masked: npt.NDArray[np.float32] = np.where(allowed, logits, np.float32(-np.inf))
