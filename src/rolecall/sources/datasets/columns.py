@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 from rolecall.sources.datasets.conversions import LETTERS, last_boxed
 from rolecall.sources.datasets.rows import Row
 
-_Step: TypeAlias = Callable[[dict[str, Any], Row], object]
 _Read: TypeAlias = Callable[[Any], Any]
 
 _OPERATIONS: Mapping[str, Callable[[str], _Read]] = {
@@ -52,8 +52,11 @@ def make_shape(declaration: str) -> Callable[[Row], Row]:
 
     def shape(record: Row) -> Row:
         row: dict[str, Any] = {}
-        for step in steps:
-            step(row, record)
+        for name, step in steps:
+            if name:
+                row[name] = step(record)
+            else:
+                step(row, record)
         return row
 
     return shape
@@ -72,20 +75,21 @@ def _split(text: str, mark: str) -> list[str]:
     return [piece.strip() for piece in pieces]
 
 
-def _read_column(column: str) -> _Step:
+def _read_column(column: str) -> tuple[str, Callable[..., Any]]:
+    """A column's name and what reads it from a record; without a name, what changes the row otherwise."""
     name, _, value = map(str.strip, column.partition('='))
     if column.startswith('*'):
         inner = _read_value(column.lstrip('*') or '.')
-        return lambda row, record: row.update(inner(record))
+        return '', lambda row, record: row.update(inner(record))
     if column.startswith('-'):
-        return lambda row, record: row.pop(column[1:], None)
+        return '', lambda row, record: row.pop(column[1:], None)
     if column.endswith('?'):
-        return lambda row, record: row.update({column[:-1]: record[column[:-1]]} if column[:-1] in record else {})
+        return '', lambda row, record: row.update({column[:-1]: record[column[:-1]]} if column[:-1] in record else {})
     read = _read_value(value or name)
     if name.startswith('('):
         letters, strict = name.strip('(?)'), '?' not in name
-        return lambda row, record: row.update(zip(letters, read(record), strict=strict))
-    return lambda row, record: row.update({name: read(record)})
+        return '', lambda row, record: row.update(zip(letters, read(record), strict=strict))
+    return name, read
 
 
 def _read_value(value: str) -> _Read:
@@ -97,7 +101,7 @@ def _read_value(value: str) -> _Read:
         read = make_shape(start[1:-1])
     else:
         path = [step for step in start.split('.') if step]
-        read = itemgetter(path[0]) if len(path) == 1 else lambda record: _follow(record, path)
+        read = itemgetter(path[0]) if len(path) == 1 else partial(_follow, path=path)
     for operation in operations:
         name, _, argument = operation.removesuffix(')').partition('(')
         read = _chain(read, _OPERATIONS[name](argument))
