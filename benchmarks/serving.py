@@ -49,9 +49,7 @@ def show_load() -> str:
 
 def measure_rolecall(url: str, concurrency: int, requests: int, tokens: int, prompt: int, **more: Any) -> Figures:
     name = more.pop('name', 'timed')
-    experiment = Experiment.open(
-        [{'question': ''}], SourceOptions(models=(url,), model_name=name, **more.pop('source', {}))
-    )
+    experiment = Experiment.open([{'question': ''}], SourceOptions(models=(url,), model_name=name))
     options = BenchOptions(
         concurrency=(concurrency,),
         requests=requests,
@@ -316,7 +314,7 @@ def compare_tools(options: argparse.Namespace) -> None:
                 f'\n{target.url if not target.timed else "server with known delays"}, {concurrency} at once, {load[1]} requests ({show_load()})'
             )
             print(f'{"":14}' + ''.join(f'{name:>10}' for name in ('TTFT', 'TPOT', 'ITL', 'E2EL', 'P99 TTFT', 'tok/s')))
-            source = {'source': {}} if target.timed else {'name': target.name}
+            source = {'name': target.name}
             tools: dict[str, Callable[[], Figures]] = {
                 'rolecall': lambda: measure_rolecall(target.url, *load, **source),  # noqa: B023
                 'plain script': lambda: asyncio.run(plain_script(target.url, target.name, *load)),  # noqa: B023

@@ -44,6 +44,7 @@ QUICK = (
     'ci',
     'explain',
     'reproduce',
+    'serving',
     *MIGRATION,
 )
 WITH_A_MODEL = ('tutorial', 'perplexity', 'price')

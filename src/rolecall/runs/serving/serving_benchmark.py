@@ -17,7 +17,7 @@ from rolecall._version import __version__
 from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
-from rolecall.models.http.served_model import ServedModel
+from rolecall.models.http.served_model import ServedModel, StreamTimes
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.runs.engine import run_blocking
 from rolecall.runs.serving.bench_options import BenchOptions
@@ -231,7 +231,8 @@ class _Benchmark:
         count = self._entry.count(request)
         if count is not None:
             return count
-        [reply] = await self._model.generate([request], Sampling(max_out_len=1))
+        stream = not self._options.no_stream
+        reply = await self._model.time_reply(request, Sampling(max_out_len=1), StreamTimes(), stream=stream)
         return reply.usage.input_tokens
 
 

@@ -64,7 +64,7 @@ def describe_level(
     received = sum(_output_within(record, begin, end) for record in records)
     ended = sum(begin <= record.times.ended <= end for record in records if record.outcome == 'ok')
     by_measure = _collect_times(whole)
-    good = sum(_is_good(record, goodput) for record in whole) / max(len(inside), 1) if goodput else None
+    good = sum(_is_good(record, goodput) for record in whole) if goodput else None
     return {
         'duration': duration,
         'completed': len(whole),
@@ -74,8 +74,8 @@ def describe_level(
         'total_output_tokens': sum(record.output_tokens or 0 for record in whole),
         'cached_input_tokens': sum(record.cached_tokens or 0 for record in whole),
         'request_throughput': ended / duration,
-        'request_goodput': None if good is None else good * len(inside) / duration,
-        'goodput_share': good,
+        'request_goodput': None if good is None else good * ended / max(len(whole), 1) / duration,
+        'goodput_share': None if good is None else good / max(len(inside), 1),
         'input_throughput': sent / duration,
         'output_throughput': received / duration,
         'total_token_throughput': (sent + received) / duration,

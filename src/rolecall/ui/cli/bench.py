@@ -72,10 +72,12 @@ def _bench(arguments: argparse.Namespace) -> int:
     options = read_options(BenchOptions, arguments)
     if arguments.config is None and options.input_len is None and options.arrivals in ('poisson', 'constant'):
         raise ConfigError(Problem('CONFIG', 'there is nothing to send.', 'Name a config, or prompts: --input-len 512.'))
-    experiment = open_experiment(arguments, arguments.config or [{'prompt': ''}], asks_models=True)
+    if arguments.config is None:  # rows that are not sent
+        arguments.config, arguments.answer, arguments.metric = [{'question': '', 'answer': ''}], 'answer', 'exact'
+    experiment = open_experiment(arguments, arguments.config, asks_models=True)
     with _show_progress(quiet=arguments.quiet) as on_progress:
         result = run_benchmark(experiment, options, on_progress=on_progress)
-    stored = save_result(result, _find_place(options.out, experiment.name if arguments.config else 'synthetic'))
+    stored = save_result(result, _find_place(options.out, result.settings['dataset']))
     if arguments.json:
         print(json_line({'settings': stored.settings, 'levels': stored.levels}))
     else:

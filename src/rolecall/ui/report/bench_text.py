@@ -89,11 +89,10 @@ def bench_notes(stored: StoredBench) -> Iterator[str]:
             yield f'{level["level"]}: {level["not_steady"]}; figures are over the whole level.'
         client = level['client']
         gap = level.get('median_itl_ms') or level['median_e2el_ms'] if level['completed'] else 0.0
-        if client['cpu_share'] > _BUSY or client['median_lag_ms'] > max(_SLOW * gap, 1.0):
-            yield (
-                f'{level["level"]}: the client may be the bottleneck ({client["cpu_share"]:.0%} of a core, loop lag '
-                f'{client["median_lag_ms"]:.1f} ms); use more --processes.'
-            )
+        if client['cpu_share'] > _BUSY:
+            yield f'{level["level"]}: the client took {client["cpu_share"]:.0%} of a core; use more --processes.'
+        elif (lag := client['median_lag_ms']) > max(_SLOW * gap, 1.0):
+            yield f'{level["level"]}: this machine is busy; times may be {lag:.1f} ms too long (lag of the event loop).'
 
 
 def bench_terminal(stored: StoredBench, to: Console) -> None:
