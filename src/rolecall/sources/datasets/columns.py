@@ -78,8 +78,10 @@ def _split(text: str, mark: str) -> list[str]:
 def _read_column(column: str) -> tuple[str, Callable[..., Any]]:
     """A column's name and what reads it from a record; without a name, what changes the row otherwise."""
     name, _, value = map(str.strip, column.partition('='))
-    if column.startswith('*'):
-        inner = _read_value(column.lstrip('*') or '.')
+    if column == '*':
+        return '', dict.update
+    if column.startswith('**'):
+        inner = _read_value(column[2:])
         return '', lambda row, record: row.update(inner(record))
     if column.startswith('-'):
         return '', lambda row, record: row.pop(column[1:], None)
