@@ -20,6 +20,8 @@ from rolecall.scoring.statistics import wilson
 
 _FEWEST = 2
 """Models that must agree."""
+_STRONG = 0.5
+"""The share of rows that a strong model answers as the dataset does."""
 _LONGEST = 200
 """Longer texts are replies that nothing was read from."""
 
@@ -61,13 +63,13 @@ class _Vote(NamedTuple):
 
 
 def doubt_gold(run: RunReader, strong: Collection[str] = ()) -> tuple[list[DoubtedRow], list[DoubtedScore]]:
-    """The doubted rows of a run. Strong are the models that are named, or else the better half of each dataset's."""
+    """The doubted rows of a run. Strong are the models that are named, or else the better half that is mostly right."""
     parts, pairs = find_parts(StoredRun(run)), run.pairs()
     doubted: list[DoubtedRow] = []
     scores: list[DoubtedScore] = []
     for dataset in dict.fromkeys(dataset for dataset, _ in pairs):
         votes = {
-            model: {result.row: _vote(result) for result in run.results(dataset, model)}
+            model: {result.row: _vote(result) for result in run.results(dataset, model) if result.outcome != 'failed'}
             for name, model in pairs
             if name == dataset
         }
@@ -101,9 +103,14 @@ def _vote(result: Result) -> _Vote:
 
 def _find_contradiction(votes: Mapping[str, _Vote | None]) -> tuple[str, str, dict[str, str]] | None:
     """The gold answer, the one that the models agree on instead, and their votes; None if they do not."""
-    certain = {model: vote for model, vote in votes.items() if vote is not None and vote.answer}
+    answered = {model: vote for model, vote in votes.items() if vote is not None}
+    certain = {model: vote for model, vote in answered.items() if vote.answer}
     agreed = {_fold(vote.answer) for vote in certain.values()}
-    if len(certain) < max(_FEWEST, len(votes) / 2) or len(agreed) > 1 or any(vote.correct for vote in certain.values()):
+    if (
+        len(certain) < max(_FEWEST, len(answered) / 2)
+        or len(agreed) > 1
+        or any(vote.correct for vote in certain.values())
+    ):
         return None
     first = next(iter(certain.values()))
     return first.gold, first.answer, {model: vote.answer for model, vote in certain.items()}
@@ -114,8 +121,9 @@ def _fold(answer: str) -> str:
 
 
 def _better_half(votes: Mapping[str, Mapping[int, _Vote]]) -> list[str]:
-    ranked = sorted(votes, key=lambda model: _share(votes[model].values()), reverse=True)
-    return ranked[: max(_FEWEST, (len(ranked) + 1) // 2)]
+    shares = {model: _share(own.values()) for model, own in votes.items()}
+    ranked = sorted((model for model in votes if shares[model] >= _STRONG), key=shares.__getitem__, reverse=True)
+    return ranked[: max(_FEWEST, (len(votes) + 1) // 2)]
 
 
 def _share(votes: Iterable[_Vote]) -> float:

@@ -264,6 +264,8 @@ def print_counts(title: str, counts: Sequence[Kept], to: Console) -> None:
     lines = [count.cells for count in counts if not isinstance(count, ScanCount) or count.hits]
     if lines:
         table = _new_table(title, counts[0].HEADS[TEXT_CELLS:], counts[0].HEADS[:TEXT_CELLS])
+        for column in table.columns[TEXT_CELLS : TEXT_CELLS + 2]:
+            column.no_wrap = True
         for line in lines:
             table.add_row(*(Text(printable(cell)) for cell in line))
         to.print(table)
