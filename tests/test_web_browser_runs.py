@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip('aiohttp')
 from browser import fetch_axe, needs_browser, open_browser, serious_findings, type_into
 from report_runs import HOSTILE, made_up_run, run_with
+from rolecall.insight.kept_counts import Hit, ScanCount, keep_counts
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
@@ -402,3 +403,25 @@ def test_a_million_rows_open_and_scroll(browser, tmp_path):
         assert len(browser.texts('.rows .item')) < 60
         choose(browser, 'From row', '999990')
         browser.wait_for('return document.querySelectorAll(".rows .item").length === 10')
+
+
+def test_a_scan_of_replies_is_shown_and_opens_its_rows(browser, tmp_path, axe):
+    made, _ = made_up_run(rows=30)
+    store = Store(tmp_path / 'scanned')
+    store.record_scores(made.cards, made.rows)
+    store.close()
+    hits = (Hit(17, 'again ⟦and again⟧'), Hit(21, HOSTILE))
+    keep_counts(tmp_path / 'scanned', ScanCount, [ScanCount('loop', 'sums', 'api', 2, 30, 0.02, 0.2, hits)])
+    with opened(browser, tmp_path / 'scanned') as show:
+        show('#runs', 'details.table summary', '.outcome')
+        browser.run(
+            '[...document.querySelectorAll("details.table summary")].find((one) => one.innerText === "Replies").click()'
+        )
+        [line] = browser.texts('details.table:not(:first-of-type) tbody tr')
+        assert line.split('\t')[:4] == ['loop', 'sums', 'api', '2 / 30']
+        assert not serious_findings(browser, axe)
+        browser.run(
+            '[...document.querySelectorAll("details.table button")].find((one) => one.innerText === "17").click()'
+        )
+        browser.wait_for('return document.querySelector(".rows .content").innerText.includes("row 17")')
+        assert not browser.complaints()

@@ -88,7 +88,7 @@ def doubt_gold(run: RunReader, strong: Collection[str] = ()) -> tuple[list[Doubt
 def write_patch(file: Path, rows: Sequence[DoubtedRow]) -> None:
     """Write the doubted rows as JSON lines: dataset, digest of its rows, row, gold answer, proposed one, votes."""
     with write_atomically(file) as part:
-        part.write_text(''.join(json.dumps(asdict(row), ensure_ascii=False) + '\n' for row in rows), 'utf-8')
+        part.write_text(''.join(json.dumps(asdict(row)) + '\n' for row in rows), 'utf-8')
 
 
 def _vote(result: Result) -> _Vote:

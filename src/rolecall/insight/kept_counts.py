@@ -90,7 +90,7 @@ def keep_counts(directory: Path, kind: type[Kept], counts: Sequence[Kept]) -> No
         raise RunError(f'{file}: a link. Run directories hold only regular files; remove it.')
     merged = {_key(count): count for count in (*read_counts(directory, kind), *counts)}
     with write_atomically(file) as part:
-        part.write_text(json.dumps([asdict(count) for count in merged.values()], ensure_ascii=False), 'utf-8')
+        part.write_text(json.dumps([asdict(count) for count in merged.values()]), 'utf-8')
 
 
 def read_counts(directory: Path, kind: type[Kept]) -> list[Kept]:
