@@ -6,17 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rolecall.scoring.readers.mentions import PAIRS
 from rolecall.scoring.readers.numbers import number_of
 
-_PAIRS = (
-    {'yes', 'no'},
-    {'true', 'false'},
-    {'是', '否'},
-    {'ja', 'nein'},
-    {'oui', 'non'},
-    {'对', '错'},
-    {'正确', '错误'},
-)
 _LETTERS = re.compile(r'[A-J](?:(?:\s?[,，、;/&]\s?|\s)?[A-J])*')
 _DATE = re.compile(r'\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}')
 _FORMULA = re.compile(r'\\[a-zA-Z]{2}|\$[^$]+\$|\^')
@@ -57,10 +49,10 @@ def kind_of_golds(golds: Sequence[Any]) -> GoldKind:
         last = max('D', *(text[-1] for text in texts))
         letters = tuple(chr(code) for code in range(ord('A'), ord(last) + 1))
         return GoldKind('sets of letters' if several else 'letters', 'accuracy', letters, several)
-    if len(distinct) <= 2 and any({text.lower() for text in distinct} <= pair for pair in _PAIRS):
-        pair = next(pair for pair in _PAIRS if {text.lower() for text in distinct} <= pair)
+    if len(distinct) <= 2 and any({text.lower() for text in distinct} <= set(pair) for pair in PAIRS):
+        pair = next(pair for pair in PAIRS if {text.lower() for text in distinct} <= set(pair))
         written = {text.lower(): text for text in texts}
-        return GoldKind('yes or no', 'accuracy', tuple(written.get(word, word) for word in sorted(pair, reverse=True)))
+        return GoldKind('yes or no', 'accuracy', tuple(written.get(word, word) for word in pair))
     if all(_DATE.fullmatch(text) for text in texts):
         return GoldKind('dates', 'exact')
     if sum(_FORMULA.search(text) is not None for text in texts) * 2 > len(texts):

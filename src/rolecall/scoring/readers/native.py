@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.scoring.readers.expressions import Expressions
+from rolecall.scoring.readers.mentions import is_lettered, option_texts
 from rolecall.scoring.readers.numbers import Numbers, find_numbers
-from rolecall.scoring.readers.options import Options, is_lettered, option_texts
+from rolecall.scoring.readers.options import Options
 from rolecall.scoring.readers.phrases import Phrases
 from rolecall.scoring.readers.ranking import read_reply
 from rolecall.scoring.readers.reading import Page, Reading

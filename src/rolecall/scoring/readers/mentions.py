@@ -1,0 +1,216 @@
+"""Where a reply names an option: by letter, by the text of the option, or by a word (`yes`, `positive`).
+
+A letter counts where it stands as one: `(C)`, `C.`, `option C`, `C is correct`. The article in `A dog`, the pronoun in
+`I think`, variables (`F = ma`, `P(A)`) and what a reply rules out (`not A`) do not. A list of letters is several
+options, not one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from rolecall.scoring.readers.cues import CUES, pattern_of
+from rolecall.scoring.readers.reading import Candidate, Page
+
+AROUND = ' \t\r\n*_#>-.:,;!?。！？"\'“”‘’([{【)]}】$\\<>✅✔☑✓👉—–…%'
+AFTER = re.compile(
+    r'\s{0,80}[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|</|\s{0,80}(?:\n|\Z)|\s[-–—(|]|\s{0,80}[一-鿿✓✔✅✗✘❌→—–]|[×√](?=[，,;；。\s]|\Z)|[-–—]\s)'
+)
+OPERATOR = re.compile(
+    r'\s?(?:<(?!/)|[=>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
+)
+_VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\∪∩])\s?|[A-Za-z]\(|\w\||\d[ ]{1,9}|\b(?:implies|entails) )\Z')
+PAIRS = (
+    ('yes', 'no'),
+    ('true', 'false'),
+    ('是', '否'),
+    ('ja', 'nein'),
+    ('oui', 'non'),
+    ('sí', 'no'),
+    ('对', '错'),
+    ('正确', '错误'),
+)
+
+
+@lru_cache(maxsize=64)
+def _letters(labels: str) -> re.Pattern[str]:
+    """A letter of the options on its own, or a run of several."""
+    return re.compile(
+        rf'[{labels}](?<![A-Za-z0-9_\\.°].)(?<![A-Za-z0-9]-.)[{labels}]{{0,9}}(?![A-Za-z0-9_]|[\'’][A-Za-z]'
+        rf'|-[A-Za-z0-9]|["\']\s?:)'
+    )
+
+
+@lru_cache(maxsize=64)
+def _small_letters(labels: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    after = rf'(?P<x>[{labels.lower()}])(?![A-Za-z\'’-])'
+    return re.compile(rf'\((?<!\w\(){after}\)'), re.compile(rf'(?:option|choice|letter)\s{after}')
+
+
+@lru_cache(maxsize=256)
+def _words(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(
+        rf'(?<![a-zà-ÿ0-9_])(?:{"|".join(pattern_of(word) for word in sorted(words, key=len, reverse=True))})'
+    )
+
+
+class Mentions:
+    """The options of a question, and where a page names them."""
+
+    def __init__(self, labels: Sequence[str], texts: Sequence[str] = (), *, several: bool = False) -> None:
+        self.labels = tuple(labels)
+        self.several = several
+        self.lettered = is_lettered(labels)
+        self.texts = {_fold(text): label for label, text in zip(labels, texts, strict=False) if _fold(text)}
+        self.values: dict[str, str] = {}
+        if self.lettered:
+            self.pattern = self.head_pattern = _letters(''.join(labels))
+        else:
+            self.values = {' '.join(label.lower().split()): label for label in labels}
+            self.pattern = _words(tuple(self.values))
+            self.values = self._other_words() | self.values
+            self.head_pattern = _words(tuple(self.values))
+
+    def _other_words(self) -> dict[str, str]:
+        """Other words for yes and no, which count only where an answer is expected."""
+        for good, bad in PAIRS:
+            if set(self.values) == {good, bad}:
+                yes = dict.fromkeys(CUES.words('also_yes'), self.values[good])
+                self._pair = {'whole_no': self.values[bad], 'whole_yes': self.values[good]}
+                return yes | dict.fromkeys(CUES.words('also_no'), self.values[bad])
+        return {}
+
+    def _find(self, page: Page, start: int, end: int, *, head: bool = False) -> Iterator[Candidate]:
+        """Each option that is named; without a value where several letters stand together (`ACD`)."""
+        if not self.lettered:
+            hidden = start
+            for match in (self.head_pattern if head else self.pattern).finditer(page.low, start, end):
+                for idiom in CUES.idioms:
+                    if idiom not in self.values and page.low.startswith(idiom, match.start()):
+                        hidden = match.start() + len(idiom)
+                share = re.match(r'.*\d\s?(?:/|out of)\s?\Z', page.low[max(0, match.start() - 12) : match.start()])
+                if match.start() >= hidden and not share:
+                    yield Candidate(self.values[' '.join(match[0].split())], *match.span())
+            return
+        letters = [match.span() for match in self.pattern.finditer(page.text, start, end)]
+        bracketed, called = _small_letters(''.join(self.labels))
+        small = [match.span('x') for match in bracketed.finditer(page.text, start, end) if head]
+        small += [
+            match.span('x') for match in called.finditer(page.low, start, end) if page.text[match.start('x')].islower()
+        ]
+        for begin, stop in sorted({*letters, *small}) if small else letters:
+            if stop - begin == 1:
+                yield Candidate(page.text[begin].upper(), begin, stop)
+            elif len(set(page.text[begin:stop])) == stop - begin:
+                yield Candidate(self._combine(page, begin, stop), begin, stop)
+
+    def _combine(self, page: Page, start: int, end: int) -> str | None:
+        """The letters of a list in order, where several may be right; `A or B` leaves it open."""
+        if not self.several or CUES.either.search(page.low, start, end):
+            return None
+        return ''.join(sorted(set(''.join(self.pattern.findall(page.text, start, end)))))
+
+    def _is_option(self, page: Page, mention: Candidate, *, direct: bool = False) -> bool:
+        """Whether a letter stands for an option, not for an article, a variable or a name."""
+        text, after = page.text, mention.end
+        if not self.lettered or mention.value is None or text[mention.start].islower():
+            return True
+        before = text[max(0, mention.start - 14) : mention.start]
+        if OPERATOR.match(text, after) or (
+            not direct and (_VARIABLE.search(before) or CUES.named.search(before.lower()))
+        ):
+            return False
+        if AFTER.match(text, after) or CUES.after_letter.match(page.low, after):
+            return True
+        lower = re.match(r'\s[a-z]', text[after : after + 2])
+        if direct or CUES.called.search(page.low, max(0, mention.start - 16), mention.start):
+            return not (mention.value in 'AI' and lower)
+        return False
+
+    def _is_denied(self, page: Page, mention: Candidate) -> bool:
+        return CUES.denies.find(page, max(0, mention.start - 48), mention.start) is not None
+
+    def _chosen(self, page: Page, start: int, end: int, *, head: bool = False) -> list[Candidate]:
+        """The mentions of a part that are not denied; `not A, B or D` denies all three."""
+        chosen: list[Candidate] = []
+        denied: Candidate | None = None
+        for mention in self._find(page, start, end, head=head):
+            if not self._is_option(page, mention, direct=head and mention.start == start):
+                continue
+            if (denied and self._joined(page, denied, mention)) or self._is_denied(page, mention):
+                denied = mention
+            else:
+                chosen.append(mention)
+        return chosen
+
+    def _joined(self, page: Page, left: Candidate, right: Candidate) -> bool:
+        """Whether two mentions are items of one list; in `B, C is wrong` they are not."""
+        if self.several and page.text[left.end : right.start].isspace():
+            return True
+        match = CUES.joins.match(page.low, left.end, right.start) if right.start - left.end < 30 else None
+        if match is None or match.end() < right.start:
+            return False
+        judged = CUES.wrong.match(page.low, right.end, right.end + 40) or CUES.right.match(
+            page.low, right.end, right.end + 40
+        )
+        return not judged or page.low[left.end : right.start].strip(' ,，)("*') != ''
+
+    def _settle(self, page: Page, chosen: list[Candidate], place: int) -> Candidate | None:
+        """One of the mentions; without a value if it is an item of a list."""
+        first = last = at = place % len(chosen)
+        while 0 < first > at - len(self.labels) and self._joined(page, chosen[first - 1], chosen[first]):
+            first -= 1
+        while last + 1 < min(len(chosen), at + len(self.labels)) and self._joined(page, chosen[last], chosen[last + 1]):
+            last += 1
+        if len({mention.value for mention in chosen[first : last + 1]}) > 1:
+            begin, stop = chosen[first].start, chosen[last].end
+            return Candidate(self._combine(page, begin, stop), begin, stop)
+        if self.lettered and CUES.or_another.match(page.text, chosen[last].end):
+            return Candidate(None, chosen[last].start, chosen[last].end)
+        return chosen[place]
+
+    def _by_text(self, page: Page, start: int, end: int, *, whole: bool) -> Candidate | None:
+        """The option whose text a part begins with, or is."""
+        if not self.texts:
+            return None
+        article = CUES.article.match(page.low, start, end)
+        begin = article.end() if article else start
+        for at in dict.fromkeys((start, begin, begin + 2 * page.low.startswith('a ', begin))):
+            for text in sorted(
+                (text for text in self.texts if page.low.startswith(text, at, end)), key=len, reverse=True
+            ):
+                stop = at + len(text)
+                if not (page.text[stop : stop + 1].isalnum() and text[-1].isalnum()) and not (
+                    whole and page.text[stop:end].strip(AROUND)
+                ):
+                    joined = CUES.joins.match(page.low, stop, end)
+                    several = joined and any(page.low.startswith(other, joined.end()) for other in self.texts)
+                    return Candidate(None if several else self.texts[text], at, stop)
+        return None
+
+    def _is_called(self, page: Page, mention: Candidate) -> bool:
+        opened = page.text[mention.start - 1 : mention.start] == '('
+        return opened or CUES.called.search(page.low, max(0, mention.start - 16), mention.start) is not None
+
+
+def is_lettered(labels: Sequence[str]) -> bool:
+    """Whether options are called A, B, C, … and not by words."""
+    return all(len(label) == 1 and label.isascii() and label.isupper() for label in labels)
+
+
+def _fold(text: str) -> str:
+    return text.strip().lower().rstrip('.。')
+
+
+def option_texts(values: Mapping[str, object]) -> list[str]:
+    """The texts of a row's options: a list in `options` or `choices`, or columns A, B, …"""
+    for name in ('options', 'choices'):
+        listed = values.get(name)
+        if isinstance(listed, Mapping):
+            listed = listed.get('text', list(listed.values()))
+        if isinstance(listed, (list, tuple)) and all(isinstance(text, (str, int, float)) for text in listed):
+            return [re.sub(r'\A\(?[A-Z][).:]\s+', '', str(text)) for text in listed]
+    letters = [str(values[letter]) for letter in 'ABCDEFGHIJ' if letter in values]
+    return letters if len(letters) > 1 else []
