@@ -17,7 +17,7 @@ from rolecall.errors import ConfigError
 from rolecall.registry import Registry
 from rolecall.scoring.blame import NoVerdictError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
-from rolecall.scoring.metrics.verdicts import verdict_in
+from rolecall.scoring.metrics.verdicts import read_grade, verdict_in
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
 from rolecall.scoring.readers.native import first_number
 from rolecall.scoring.readers.numbers import number_of
@@ -118,16 +118,10 @@ def read_attempt(reply: str, answer: Answer) -> Mark | None:
     >>> read_attempt('C', Answer('')).parts
     {'correct': 0.0, 'attempted': 0.0}
     """
-    text = extract_non_reasoning_content(reply)
-    declined = (
-        re.match(r'\W*C\b(?!\s+[a-z])', text)
-        or re.search(r'(?:\A|[:：]|\b[Ss]o)[\s"*(\[]{0,4}C\W*\Z', text)
-        or (re.search(r'\bC\b|(?i:NOT[ _]ATTEMPTED)|未尝试|未作答', text) and not re.search(r'\b[AB]\b', text))
-    )
-    attempted = not declined
-    right = verdict_in(reply, 'A', 'B') if attempted else False
-    if right is None:
+    grade = read_grade(reply)
+    if grade is None or not grade.counts:
         return None
+    right, attempted = grade.value == 'A', grade.value != 'C'
     return Mark(float(right), correct=right, parts={'correct': float(right), 'attempted': float(attempted)})
 
 

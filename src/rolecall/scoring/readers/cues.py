@@ -25,10 +25,10 @@ _JUDGED = r'(?:\?|[:.]|\s?[-–—]|\|(?:[^|\n]{0,60}\|)?|[^\n→|]{0,40}→)?\s
 def pattern_of(cue: str) -> str:
     """A cue as a regular expression; Latin words are whole words."""
     source = ''.join(
-        {' ': r'\s+', '_': r'\w+', "'": "['’]", '(': '(?:', ')': ')', '|': '|', '?': '?', '!': '!'}.get(sign)
+        {' ': r'\s+', '_': r'\w+', "'": "['’]", '(': '(?:', ')': ')', '|': '|', '?': r'\?', '!': '!'}.get(sign)
         or re.escape(sign)
         for sign in cue
-    ).replace(r'(?:?!', '(?!')
+    ).replace(r'(?:\?!', '(?!')
     source = source.replace(r'\s+|', r'\s+|').replace(r'\s+)', r'\s+)')
     return source + (rf'(?![{_LETTER}])' if re.search(f'[{_LETTER}](?:[)|]+)?$', cue) else '')
 
@@ -125,6 +125,19 @@ class Cues:
         is_ = self.any_of('is')
         stated = rf'{_MARK}|{_GAP}(?<![a-zà-ÿ]){is_}(?:{_MARK})?|[^.!?。\n:=,，]{{0,30}}?:'
         return Finder(self.words('answer'), rf'(?![\'’]s)(?:{stated}|(?=\s*\n|\s*[(\[]|\s+[a-z](?![a-z])))')
+
+    @cached_property
+    def grades(self) -> Finder:
+        """What stands before a judge's verdict: `Grade:`, `the verdict is`. What it says of answers is not one."""
+        is_ = self.any_of('is')
+        return Finder(
+            self.words('grade'), rf'["\'*_)\]}}】 ?]{{0,6}}(?:{_MARK}|\s{is_}(?:{_MARK})?|(?=\s*\n\s*\W*[a-z])|\s)'
+        )
+
+    @cached_property
+    def of_answers(self) -> tuple[Finder, ...]:
+        """What stands before an answer of any kind."""
+        return self.states, self.labels, self.chooses
 
     @cached_property
     def labels(self) -> Finder:
@@ -288,6 +301,7 @@ class Cues:
     def heads(self) -> frozenset[str]:
         """What cues can begin with."""
         finders = (
+            self.grades,
             self.states,
             self.labels,
             self.chooses,

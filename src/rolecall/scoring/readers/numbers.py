@@ -111,6 +111,7 @@ class Numbers:
     """Numbers of any form. A `Family`."""
 
     chooses = False
+    cues = CUES.of_answers
 
     def declared(self, page: Page, start: int, end: int) -> Candidate | None:
         return self.fills(page, start, end) or self._stated(page, start, end)

@@ -26,6 +26,7 @@ class Phrases:
     """Texts of a few words. A `Family`."""
 
     chooses = False
+    cues = CUES.of_answers
 
     def declared(self, page: Page, start: int, end: int) -> Candidate | None:
         begin, stop = page.strip_raw(start, end)

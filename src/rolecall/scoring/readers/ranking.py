@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
-from rolecall.scoring.readers.cues import CUES
+from rolecall.scoring.readers.cues import CUES, Finder
 from rolecall.scoring.readers.reading import Candidate, Certainty, Page, Reading
 
 _BOX = re.compile(r'\\(?:boxed|fbox)\s*(?P<open>\{)|\\boxed\s*(?P<bare>[^\s${}]+)')
@@ -45,6 +45,8 @@ _T = TypeVar('_T')
 class Family(Protocol):
     """A kind of answer: where it can be in a part of a page."""
 
+    cues: tuple[Finder, ...]
+    """What stands before an answer of this kind."""
     chooses: bool
     """Whether `matches …` and `leaves …` give an answer."""
 
@@ -289,12 +291,12 @@ def _statement(page: Page, family: Family, start: int, end: int) -> _Evidence | 
 def _find_statements(page: Page, family: Family, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
     """Where cues end and begin, and whether the answer follows; from the end, a window at a time."""
     low = page.low
-    finders = (CUES.states, CUES.labels, CUES.chooses, *((CUES.matches,) if family.chooses else ()))
+    finders = family.cues
     while end > start:
         begin = max(start, end - _WINDOW)
         behind = [match for finder in finders for match in finder.find_all(page, begin, end)]
         cues = [(match.end(), match.start(), True) for match in behind]
-        for match in CUES.is_the_answer.find_all(page, begin, end):
+        for match in CUES.is_the_answer.find_all(page, begin, end) if CUES.states in finders else ():
             if is_ := CUES.before_the_answer.search(low, max(start, match.start() - 60), match.start()):
                 cues.append((match.start(), is_.start(), False))
         yield from sorted(cues, reverse=True)
