@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
 from rolecall.core.prompts.pieces import label_of
 from rolecall.experiment.previews.token_origins import TokenAt
 from rolecall.models.http.connection import MALFORMED
+from rolecall.models.http.server_facts import ServerFacts
 from rolecall.models.openai.probes import MOST_PROBES
 from rolecall.models.protocol import Model, ModelError
 from rolecall.runs.engine import run_blocking
@@ -17,6 +18,7 @@ from rolecall.runs.pair_run import PairRun, Prepared
 from rolecall.runs.receipts import read_previews, tokens_with_origins
 from rolecall.runs.run_options import RunOptions
 
+T = TypeVar('T')
 _COMPARED = 4
 """Datasets of a model whose first prompt is compared id by id."""
 
@@ -41,13 +43,20 @@ def _lacks(model: Any, scores: bool) -> bool:
     return scores and not model.capabilities.score
 
 
-async def _run_all(models: Sequence[Any], work: Sequence[Any]) -> list[Any]:
-    """Run work on models side by side, and close their connections. What one cannot do is its result."""
+async def _run_all(models: Iterable[Any], work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
+    """Run work on models side by side, and close their connections. What a server cannot do is the result."""
     try:
-        return await asyncio.gather(*work, return_exceptions=True)
+        return await asyncio.gather(*map(_try, work))
     finally:
         for model in models:
             await model.close()
+
+
+async def _try(work: Coroutine[Any, Any, T]) -> T | Exception:
+    try:
+        return await work
+    except (ModelError, *MALFORMED) as error:
+        return error
 
 
 def models_to_probe(prepared: Prepared) -> list[Any]:
@@ -77,10 +86,8 @@ def probe_servers(prepared: Prepared, listener: RunListener) -> int:
     for model, outcome in zip(models, outcomes, strict=True):
         if isinstance(outcome, int):
             sent += outcome
-        elif isinstance(outcome, (ModelError, *MALFORMED)):
-            listener.on_message(f'{model.name}: the probes ended early: {outcome}')
         else:
-            raise outcome
+            listener.on_message(f'{model.name}: the probes ended early: {outcome}')
     for model in prepared.models.values():
         if (facts := getattr(model, 'facts', None)) is not None and (line := facts.describe()):
             listener.on_message(f'{model.name}: {line}')
@@ -93,7 +100,8 @@ def _compare_ids(prepared: Prepared) -> int:
     """Compare the first prompt of pairs with the ids that the server makes of it. How many were compared."""
     work = []
     for model in prepared.models.values():
-        is_told = getattr(model, 'facts', None) is not None and _is_open(model, prepared.options)
+        facts: ServerFacts | None = getattr(model, 'facts', None)
+        is_told = facts is not None and facts.engine and _is_open(model, prepared.options)
         pairs = [pair for pair in prepared.pairs if pair.model is model and is_told and not pair.pair.weighs]
         work += [(pair, _compare_pair(pair)) for pair in pairs[:_COMPARED]]
     if not work:

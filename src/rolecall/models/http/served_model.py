@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -17,7 +16,7 @@ from rolecall.models.http.connection import MALFORMED, Collector, HttpClient, Te
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
-from rolecall.models.http.server_facts import ServerFacts, recall_facts
+from rolecall.models.http.server_facts import ServerFacts
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage, is_messages, redact_reply
 from rolecall.models.token_counter import TokenCounter
 from rolecall.models.tokenizers.tokenizer import Tokenizer
@@ -138,6 +137,8 @@ class ServedModel(ABC, Generic[S]):
     """One model of one server."""
 
     batch = 1
+    facts: ServerFacts | None = None
+    """What is known of the server: what it said to this process, or was remembered for its address."""
 
     def __init__(
         self,
@@ -162,11 +163,6 @@ class ServedModel(ABC, Generic[S]):
         self._media = MediaReader(limit=settings.max_media_bytes)
         self.batches = batches(client, endpoint, self._read_batched)
         """The server's batch endpoints, for requests as `write_batched` gives them."""
-
-    @cached_property
-    def facts(self) -> ServerFacts | None:
-        """What is known of the server: what it said to this process, or was remembered for its address."""
-        return recall_facts(self._client.address.root, self.served_name)
 
     @property
     def served_name(self) -> str:

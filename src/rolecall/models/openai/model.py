@@ -9,7 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,7 +28,7 @@ from rolecall.models.http.body import parse_json
 from rolecall.models.http.connection import MALFORMED, HttpClient, encode_body, run_together
 from rolecall.models.http.failures import status_error
 from rolecall.models.http.served_model import ServedModel, Streaming
-from rolecall.models.http.server_facts import ServerFacts, look_up, remember_facts, without_probes
+from rolecall.models.http.server_facts import ServerFacts, look_up, recall_facts, remember_facts, without_probes
 from rolecall.models.openai.entry import OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
 from rolecall.models.openai.probes import probe_server
@@ -98,24 +98,28 @@ class OpenAIModel(ServedModel[OpenAISettings]):
             batches=OpenAIBatches,
         )
         self._served: asyncio.Task[str] | None = None
+        if (facts := recall_facts(client.address.root, self.served_name)) is not None:
+            self._adopt(facts)
 
     async def look_up(self) -> None:
-        """Learn what the server says about itself. Probes of the same server are remembered."""
-        fresh, before = await look_up(self._client, self.served_name), self.facts
-        if fresh is None or fresh == without_probes(before):
-            fresh = before
-        if fresh is not None:
+        """Learn what the server says about itself. What probes showed is kept while the server is the same."""
+        fresh = await look_up(self._client, self.served_name)
+        if fresh is not None and fresh != without_probes(self.facts):
             self._learn(fresh)
 
     async def probe(self) -> int:
         """Learn what small requests show; how many were sent for it."""
-        facts = await probe_server(self, self.facts or ServerFacts(model=self.served_name))
-        self._learn(facts)
+        self._learn(facts := await probe_server(self, self.facts or ServerFacts(model=self.served_name)))
         return facts.probes
 
     def _learn(self, facts: ServerFacts) -> None:
+        facts = ServerFacts(**self._client.redactor.redact_value(asdict(facts)))
         if facts.engine or facts.window or facts.probes:
             remember_facts(self._client.address.root, self.served_name, facts)
+        self._adopt(facts)
+
+    def _adopt(self, facts: ServerFacts) -> None:
+        """Use the tokenizer where the engine has its files, and its way of scoring, unless the entry names others."""
         self.facts = facts
         if self.counter.tokenizer is None and facts.files and os.path.exists(facts.files):
             self.counter = TokenCounter({'path': facts.files})

@@ -185,6 +185,8 @@ def _more(result: Result) -> dict[str, Any]:
     more = {
         'seconds': _finite(result.seconds),
         'in': result.input_tokens,
+        'expected': None if result.expected_tokens == result.input_tokens else result.expected_tokens,
+        'served': str(result.served),
         'out': result.output_tokens,
         'cached': result.cached_tokens,
         'thought': result.reasoning_tokens,

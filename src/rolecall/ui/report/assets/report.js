@@ -186,7 +186,7 @@
   const facts = (row) => {
     const more = row[MORE];
     const lines = [
-      ['input', more.in && `${more.in.toLocaleString('en')} tokens`], ['output', more.out && `${more.out.toLocaleString('en')} tokens`],
+      ['input', more.in && `${more.in.toLocaleString('en')} tokens${more.expected ? ` (${more.expected.toLocaleString('en')} expected)` : ''}`], ['answered by', more.served], ['output', more.out && `${more.out.toLocaleString('en')} tokens`],
       ['from cache', more.cached && `${more.cached.toLocaleString('en')} tokens`], ['reasoning', more.thought && `${more.thought.toLocaleString('en')} tokens`],
       ['time', more.seconds && `${number(more.seconds)} s`], ['examples', more.shots && `training rows ${more.shots.join(', ')}`],
       ['dropped', more.dropped && `${more.dropped} ${more.dropped === 1 ? 'example' : 'examples'}, to fit`], ['belongs to', more.cluster], ['fingerprint', more.fingerprint],
