@@ -15,7 +15,7 @@ from rolecall.insight.gate import GatedPair, GateResult, Verdict
 from rolecall.runs.serving.bench_files import StoredBench
 from rolecall.runs.serving.serving_figures import error_by_batches
 
-_BATCHES = 20
+_PARTS = 20
 _T_SIDE = 1.73
 """Student's t for a one-sided bound of 95 % over so many batches."""
 _MEASURES = (('TTFT', 'ttft'), ('TPOT', 'tpot'), ('E2EL', 'latency'))
@@ -45,20 +45,20 @@ class _MeasuredLevel:
         self._end: float = steady['to_seconds'] if steady else requests[-1]['start_time']
         inside = [request for request in requests if self._begin <= request['start_time'] <= self._end]
         self._whole = [request for request in requests if request['outcome'] == 'ok']
-        self.lost = sum(request['outcome'] != 'ok' for request in inside)
         self.requests = [request for request in inside if request['outcome'] == 'ok']
+        self.lost = len(inside) - len(self.requests)
 
     def milliseconds(self, key: str) -> list[float]:
         return [1e3 * request[key] for request in self.requests if request[key] is not None]
 
     def throughputs(self) -> list[float]:
         """The output tokens per second in parts of the time; a reply's tokens are spread from its first to its end."""
-        size = max((self._end - self._begin) / _BATCHES, 1e-9)
-        parts = [0.0] * _BATCHES
+        size = max((self._end - self._begin) / _PARTS, 1e-9)
+        parts = [0.0] * _PARTS
         for request in self._whole:
             end = request['start_time'] + request['latency']
             first = request['start_time'] + (request['ttft'] or 0.0)
-            for part in range(_BATCHES):
+            for part in range(_PARTS):
                 left = self._begin + part * size
                 overlap = max(0.0, min(end, left + size) - max(first, left))
                 parts[part] += (request['output_tokens'] or 0) * overlap / max(end - first, 1e-9) / size
@@ -83,11 +83,13 @@ def _judge(
     count = min(map(len, sides))
     judged = GatedPair(level, measure, 'not measured', count, not_measured=lost, unit='request')
     before, after = (fmean(side or [0.0]) for side in sides)
-    if count < 2 or before <= 0 or after <= 0:
+    if not before or not after:
         return judged
-    ratio = math.log(after / before)
     errors = [error_by_batches(side) / mean for side, mean in zip(sides, (before, after), strict=True)]
-    error = _T_SIDE * math.hypot(*errors)
+    ratio, error = math.log(after / before), _T_SIDE * math.hypot(*errors)
+    judged = replace(judged, base=before, new=after, difference=100 * math.expm1(ratio))
+    if not math.isfinite(error):
+        return replace(judged, verdict='too few rows to tell')
     difference, low, high = (100 * math.expm1(value) for value in (ratio, ratio - error, ratio + error))
     worst, best = sorted((sign * low, sign * high))
     verdict: Verdict = 'too few rows to tell'
@@ -97,6 +99,4 @@ def _judge(
         verdict = 'not measured'
     elif worst >= -margin:
         verdict = 'not worse'
-    return GatedPair(
-        level, measure, verdict, count, before, after, difference, low, high, not_measured=lost, unit='request'
-    )
+    return replace(judged, verdict=verdict, low=low, high=high)

@@ -102,19 +102,16 @@ class StreamAllowance:
     """
 
     def __init__(self) -> None:
-        self._pieces = 0.0
-        self._since = time.perf_counter()
-
-    def allows(self) -> bool:
-        """Whether the next reply may be streamed."""
-        seconds = time.perf_counter() - self._since
-        if seconds > _FORGET_AFTER:
-            self._pieces, self._since = self._pieces / 2, self._since + seconds / 2
-        return self._pieces * _PIECE_SECONDS <= _STREAMED_SHARE * max(seconds, 1.0)
+        self._pieces, self._since = 0, time.perf_counter()
 
     def add(self, pieces: int) -> None:
         """Count the pieces of a reply."""
         self._pieces += pieces
+
+    def allows(self) -> bool:
+        """Whether the next reply may be streamed."""
+        seconds = max(time.perf_counter() - self._since, 1.0)
+        return self._pieces * _PIECE_SECONDS <= _STREAMED_SHARE * seconds
 
 
 S = TypeVar('S', bound=_Settings)
@@ -126,7 +123,6 @@ Readers = Sequence[tuple[Callable[[Any], str], OnText]]
 _STREAMED_SHARE = 0.05
 _PIECE_SECONDS = 1e-4
 """What a piece costs beside a reply in one piece, on a slow core."""
-_FORGET_AFTER = 10.0
 
 
 def _ignore(_value: object) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 
 from rolecall.errors import DataError
 from rolecall.runs.atomic import write_atomically
+from rolecall.runs.serving.load_generator import RequestRecord
 from rolecall.runs.serving.serving_benchmark import BenchResult
-from rolecall.runs.serving.serving_figures import MEASURES, gaps_of, request_times
+from rolecall.runs.serving.serving_figures import MEASURES, request_times
 
 RESULT = 'bench.json'
 _REQUESTS = 'requests.jsonl'
-_STATISTICS = ('Average', 'Min', 'Max', 'Median', 'P75', 'P90', 'P99')
-_KEYS = ('mean', 'min', 'max', 'median', 'p75', 'p90', 'p99')
+_STATISTICS = {'Average': 'mean', **{title: title.lower() for title in ('Min', 'Max', 'Median', 'P75', 'P90', 'P99')}}
 
 
 @dataclass(frozen=True)
@@ -59,36 +59,31 @@ def save_result(result: BenchResult, directory: Path) -> StoredBench:
     directory.mkdir(parents=True, exist_ok=True)
     levels = [level.figures for level in result.levels]
     with (directory / _REQUESTS).open('w', encoding='utf-8') as lines:
-        for line in _request_lines(result):
-            lines.write(json.dumps(line, ensure_ascii=False) + '\n')
-    _write_csv(directory / 'levels.csv', _level_rows(levels))
-    _write_csv(directory / 'measures.csv', _measure_rows(levels))
+        for number, level in enumerate(result.levels):
+            lines.writelines(json.dumps({'level': number, **line}) + '\n' for line in _request_lines(level.records))
+    _write_csv(directory / 'levels.csv', [row for level in levels for row in _level_rows(level)])
+    _write_csv(directory / 'measures.csv', [row for level in levels for row in _measure_rows(level)])
     with write_atomically(directory / RESULT) as part:
         part.write_text(json.dumps({'settings': result.settings, 'levels': levels}, indent=1) + '\n', 'utf-8')
     return StoredBench(directory, result.settings, levels)
 
 
-def _request_lines(result: BenchResult) -> Iterator[dict[str, Any]]:
+def _request_lines(records: Sequence[RequestRecord]) -> Iterator[dict[str, Any]]:
     """Seconds, under the names of vLLM's timeline."""
-    for number, level in enumerate(result.levels):
-        begin = level.records[0].times.sent
-        for record in level.records:
-            times = request_times(record)
-            yield {
-                'level': number,
-                'request': record.number,
-                'turn': record.turn,
-                'outcome': record.outcome,
-                'reason': record.reason,
-                'start_time': round(record.times.sent - begin, 6),
-                **{
-                    key: None if (value := times[name]) is None else round(value / 1e3, 6)
-                    for key, name in (('ttft', 'ttft'), ('tpot', 'tpot'), ('latency', 'e2el'))
-                },
-                'itl': [round(gap / 1e3, 6) for gap in gaps_of(record)],
-                'prompt_len': record.input_tokens,
-                'output_tokens': record.output_tokens,
-            }
+    for record in records:
+        times = {name: [round(value / 1e3, 6) for value in values] for name, values in request_times(record).items()}
+        yield {
+            'request': record.number,
+            'turn': record.turn,
+            'outcome': record.outcome,
+            'reason': record.reason,
+            'start_time': round(record.times.sent - records[0].times.sent, 6),
+            **{name: next(iter(times[name]), None) for name in ('ttft', 'tpot')},
+            'latency': times['e2el'][0],
+            'itl': times['itl'],
+            'prompt_len': record.input_tokens,
+            'output_tokens': record.output_tokens,
+        }
 
 
 def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -98,36 +93,22 @@ def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def _level_rows(levels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each level and stage, with the scalar figures under vLLM's names."""
-    return [
-        {
-            'level': level['level'],
-            'stage': stage,
-            **{key: value for key, value in {**level, **figures}.items() if isinstance(value, (int, float))},
-        }
-        for level in levels
-        for stage, figures in stages(level)
-    ]
-
-
-def _measure_rows(levels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each measure, as AISBench writes them."""
-    return [
-        {
-            'Level': level['level'],
-            'Performance Parameters': name.upper(),
-            'Stage': stage,
-            **{title: f'{figures[f"{key}_{name}_ms"]:.4f} ms' for title, key in zip(_STATISTICS, _KEYS, strict=True)},
-            'N': figures['completed'],
-        }
-        for level in levels
-        for stage, figures in stages(level)
-        for name in ('e2el', *(measure for measure in MEASURES if measure != 'e2el'))
-        if f'mean_{name}_ms' in figures
-    ]
-
-
-def stages(level: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The figures of the whole level, and those of its steady state, if it has one."""
+def _list_stages(level: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return [('total', level), *([('stable', level['steady'])] if level['steady'] else [])]
+
+
+def _level_rows(level: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each stage, with the scalar figures under vLLM's names."""
+    for stage, figures in _list_stages(level):
+        numbers = {key: value for key, value in {**level, **figures}.items() if isinstance(value, (int, float))}
+        yield {'level': level['level'], 'stage': stage, **numbers}
+
+
+def _measure_rows(level: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each stage and measure, as AISBench writes them."""
+    for stage, figures in _list_stages(level):
+        for name in MEASURES:
+            if f'mean_{name}_ms' in figures:
+                numbers = {title: f'{figures[f"{key}_{name}_ms"]:.4f} ms' for title, key in _STATISTICS.items()}
+                named = {'Level': level['level'], 'Performance Parameters': name.upper(), 'Stage': stage}
+                yield {**named, **numbers, 'N': figures['completed']}

@@ -20,7 +20,8 @@ from rolecall.models.protocol import Sampling, is_messages
 _MARK = '\ue0f0reply{}\ue0f1'
 """Stands for the reply to a turn until it is there."""
 _MOST_TURNS = 100
-_ATTEMPTS = 4
+_ATTEMPTS = 3
+_PROBES = (8, 16)
 _WORDS = """
 time people way water words house world school state family student group country problem hand part place case week
 company system program question work government number night point home room mother area money story fact month lot
@@ -78,39 +79,36 @@ def _begin_with(request: Any, beginning: str) -> Any:
     return [{**first, 'content': [text, *content] if isinstance(content, list) else f'{beginning}{content}'}, *rest]
 
 
-def read_conversations(experiment: Experiment, *, limit: int | None) -> list[BenchConversation]:
-    """The rows of every dataset, at most `limit` of each, as the model of the experiment receives them."""
+def read_conversations(experiment: Experiment) -> list[BenchConversation]:
+    """The rows of every dataset, as the model of the experiment receives them."""
     conversations: list[BenchConversation] = []
     for pair in experiment.pairs():
         if pair.weighs:
             what = f'{pair.task.abbr} compares log-probabilities; a benchmark times generated replies.'
             raise ConfigError(Problem('bench', what, 'Use --ask generate, or leave it out with --dataset.'))
-        conversations += _read_pair(pair, limit)
+        conversations += _read_pair(pair)
     if not conversations:
         raise ConfigError(Problem('bench', 'no row fits the context of the model.'))
     return conversations
 
 
-def _read_pair(pair: Pair, limit: int | None) -> Iterator[BenchConversation]:
+def _read_pair(pair: Pair) -> Iterator[BenchConversation]:
     marks = [_MARK.format(turn) for turn in range(_MOST_TURNS)]
-    entry = pair.model_entry.entry if pair.model_entry is not None else {}
-    sampling = sampling_of(pair.task.inferencer.options, entry)
-    for _, row, picked in pair.rows(limit):
+    sampling = sampling_of(pair.task.inferencer.options, pair.model_entry.entry if pair.model_entry else {})
+    for _, row, picked in pair.rows():
         steps = [step for step, _ in pair.steps(row, picked, replies=marks) if not step.too_long]
         if steps:
             yield BenchConversation(tuple(step.requests[0][1] for step in steps), sampling)
 
 
-def fix_output(conversations: Sequence[BenchConversation], tokens: int) -> list[BenchConversation]:
+def fix_output(conversations: list[BenchConversation], tokens: int | None) -> list[BenchConversation]:
     """The same conversations with replies of exactly this many tokens, where the server takes `ignore_eos`."""
-    return [
-        replace(conversation, sampling=fixed_sampling(tokens, conversation.sampling)) for conversation in conversations
-    ]
+    if tokens is None:
+        return conversations
+    return [replace(talk, sampling=_fix_length(talk.sampling, tokens)) for talk in conversations]
 
 
-def fixed_sampling(tokens: int, sampling: Sampling | None = None) -> Sampling:
-    """Sampling that does not end before this many tokens."""
-    sampling = sampling or Sampling(temperature=0.0)
+def _fix_length(sampling: Sampling, tokens: int) -> Sampling:
     extra = {**sampling.extra, 'ignore_eos': True}
     return replace(sampling, max_out_len=tokens, min_out_len=tokens, stop=(), extra=extra)
 
@@ -121,47 +119,46 @@ class PromptWriter:
     Words are shuffled, never changed, so that one count holds for every prompt of a length.
     """
 
-    def __init__(self, count: Count, *, chat: bool, shared: int = 0, seed: int = 0) -> None:
+    def __init__(self, count: Count, *, chat: bool, shared: int = 0) -> None:
         self._count = count
         self._chat = chat
         self._shared = shared
-        self._draw = random.Random(seed)
         self._lengths: dict[int, tuple[_Units, int]] = {}
 
-    async def write(self, tokens: int) -> Request:
-        """One more prompt of this length."""
+    async def write(self, tokens: int, reply_tokens: int) -> BenchConversation:
+        """One more prompt of this length, and the length of its reply."""
         if tokens not in self._lengths:
             self._lengths[tokens] = await self._find_length(tokens)
         units, count = self._lengths[tokens]
         pieces = units.list_pieces(count)
         rest = pieces[self._shared + 1 :]
-        self._draw.shuffle(rest)
-        return self._request(units, [*pieces[: self._shared + 1], *rest])
+        random.shuffle(rest)
+        request = self._request(units, [*pieces[: self._shared + 1], *rest])
+        return BenchConversation((request,), _fix_length(Sampling(temperature=0.0), reply_tokens))
 
     def _request(self, units: _Units, pieces: Sequence[str]) -> Request:
         text = units.between.join(pieces)
-        if self._chat:
-            message: Message = {'role': 'user', 'content': text}
-            return [message]
-        return text
+        message: Message = {'role': 'user', 'content': text}
+        return [message] if self._chat else text
 
     async def _find_length(self, tokens: int) -> tuple[_Units, int]:
-        """How many words make a request of so many tokens: the first guess is nearly always right."""
-        tried: list[int] = []
+        """How many words make a request of so many tokens: two short requests tell, and a third confirms it."""
+        closest = 0
         for units in _UNITS:
-            count = tokens
+            few, more = [await self._count_tokens(units, count) for count in _PROBES]
+            count = _PROBES[0] + round((tokens - few) * (_PROBES[1] - _PROBES[0]) / max(more - few, 1))
             for _ in range(_ATTEMPTS):
-                tried.append(await self._count_tokens(self._request(units, units.list_pieces(count))))
-                if tried[-1] == tokens:
+                length = await self._count_tokens(units, count := max(count, 1))
+                if length == tokens:
                     return units, count
-                count = max(1, count + tokens - tried[-1])
-        closest = min(tried, key=lambda length: abs(length - tokens))
+                closest = min(closest, length, key=lambda other: abs(other - tokens))
+                count += tokens - length
         raise ConfigError(Problem('--input-len', f'no prompt of {tokens} tokens was found; the closest has {closest}.'))
 
-    async def _count_tokens(self, request: Request) -> int:
-        count = await self._count(request)
-        if count is None:
+    async def _count_tokens(self, units: _Units, count: int) -> int:
+        tokens = await self._count(self._request(units, units.list_pieces(count)))
+        if tokens is None:
             what = 'no tokenizer is on this machine, and the server does not report the tokens of a prompt.'
             remedy = 'Name a tokenizer: --set models.*.tokenizer_path=FOLDER.'
             raise ConfigError(Problem('--input-len', what, remedy))
-        return count
+        return tokens

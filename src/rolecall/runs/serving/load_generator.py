@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -35,12 +36,11 @@ class RequestRecord:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
-    text: str = ''
 
     def conclude(self, reply: Reply, stall: float) -> None:
         """Note what the reply says about itself."""
         usage, pieces = reply.usage, self.times.pieces
-        self.input_tokens, self.cached_tokens, self.text = usage.input_tokens, usage.cached_tokens, reply.text
+        self.input_tokens, self.cached_tokens = usage.input_tokens, usage.cached_tokens
         self.output_tokens = usage.output_tokens if usage.output_tokens is not None else len(pieces) or None
         if reply.outcome not in ('ok', 'thinking_exhausted'):
             self.outcome, self.reason = 'failed', f'{reply.outcome}: {reply.reason}'
@@ -50,13 +50,7 @@ class RequestRecord:
             self.outcome, self.reason = 'stalled', f'more than {stall:g} s between two pieces'
 
 
-@dataclass(slots=True)
-class ClientLoad:
-    """What sending cost: lags of the event loop, CPU seconds, and how late requests were sent."""
-
-    lags: list[float] = field(default_factory=list)
-    cpu_seconds: float = 0.0
-    processes: int = 1
+OnRecord = Callable[[RequestRecord], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +68,27 @@ class LoadShare:
     beginning: str = ''
     """Begins each conversation, with its number, so that no cache knows it; empty: prompts stay as they are."""
 
+    def split(self, count: int) -> Iterator[LoadShare]:
+        """The same load in shares of nearly the same size."""
+        count = min(count, self.concurrency or count)
+        for rank in range(count):
+            places = None if self.concurrency is None else (self.concurrency + count - 1 - rank) // count
+            yield replace(self, conversations=self.conversations[rank::count], concurrency=places)
+
 
 @dataclass(slots=True)
 class LoadRun:
-    """What came of it."""
+    """What came of it, and what sending cost: by how much the event loop lagged, and CPU seconds."""
 
-    records: list[RequestRecord]
-    client: ClientLoad
+    records: list[RequestRecord] = field(default_factory=list)
+    lags: list[float] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+    processes: int = 1
 
 
-async def send_load(
-    model: ServedModel[Any], share: LoadShare, on_record: Callable[[RequestRecord], object] = lambda _: None
-) -> LoadRun:
+async def send_load(model: ServedModel[Any], share: LoadShare, on_record: OnRecord = lambda _: None) -> LoadRun:
     """Send a share of the load with one event loop, collecting no garbage meanwhile."""
-    run = LoadRun([], ClientLoad())
+    run = LoadRun()
 
     def add(record: RequestRecord) -> None:
         run.records.append(record)
@@ -95,7 +96,7 @@ async def send_load(
 
     if share.concurrency is not None:  # connections are open before the clock starts
         await asyncio.gather(*(model.is_reachable() for _ in range(min(share.concurrency, len(share.conversations)))))
-    watching = asyncio.get_running_loop().create_task(_watch_loop(run.client.lags))
+    watching = asyncio.get_running_loop().create_task(_watch_loop(run.lags))
     collects = gc.isenabled()
     gc.disable()
     await asyncio.sleep(share.begin - time.perf_counter())
@@ -104,14 +105,14 @@ async def send_load(
     try:
         await _send_all(model, share, add)
     finally:
-        run.client.cpu_seconds = time.process_time() - computed
+        run.cpu_seconds = time.process_time() - computed
         watching.cancel()
         if collects:
             gc.enable()
     return run
 
 
-async def _send_all(model: ServedModel[Any], share: LoadShare, add: Callable[[RequestRecord], object]) -> None:
+async def _send_all(model: ServedModel[Any], share: LoadShare, add: OnRecord) -> None:
     places = asyncio.Semaphore(share.concurrency or len(share.conversations))
     tasks: set[asyncio.Task[None]] = set()
     for number, conversation, start in share.conversations:
@@ -126,8 +127,7 @@ async def _send_all(model: ServedModel[Any], share: LoadShare, add: Callable[[Re
         task.add_done_callback(tasks.discard)
         task.add_done_callback(lambda _: places.release())
         await asyncio.sleep(0)  # each is sent before the next is started, so that none waits with its clock running
-    if tasks:
-        await asyncio.gather(*tasks)
+    await asyncio.gather(*tasks)
 
 
 async def _converse(
@@ -136,7 +136,7 @@ async def _converse(
     number: int,
     conversation: BenchConversation,
     due: float | None,
-    add: Callable[[RequestRecord], object],
+    add: OnRecord,
 ) -> None:
     """One conversation, turn by turn, up to the first reply that does not come whole."""
     replies: list[str] = []
@@ -147,13 +147,13 @@ async def _converse(
         try:
             reply = await model.time_reply(request, conversation.sampling, record.times, stream=share.stream)
             record.conclude(reply, share.stall)
+            replies.append(reply.text)
         except ModelError as error:
             record.outcome, record.reason = 'cut' if record.times.pieces else 'failed', str(error)
         record.times.ended = record.times.ended or time.perf_counter()
         add(record)
         if record.outcome in ('failed', 'cut'):
             return
-        replies.append(record.text)
 
 
 async def _watch_loop(lags: list[float]) -> None:
@@ -164,30 +164,25 @@ async def _watch_loop(lags: list[float]) -> None:
         lags.append(time.perf_counter() - before - _LAG_EVERY)
 
 
-class LoadProcesses:
+class LoadProcesses(ProcessPoolExecutor):
     """Processes that send shares of a load, each with a model of its own."""
 
     def __init__(self, entry: Mapping[str, Any], name: str, count: int) -> None:
-        import multiprocessing
+        context = multiprocessing.get_context('spawn')
+        super().__init__(count, context, initializer=_open_model, initargs=(dict(entry), name))
+        self._count = count
+        list(self.map(time.sleep, [_HEAD_START] * count))  # until all have started
 
-        self.count = count
-        self._pool = ProcessPoolExecutor(
-            count, multiprocessing.get_context('spawn'), initializer=_open_model, initargs=(dict(entry), name)
-        )
-        for ready in [self._pool.submit(time.sleep, _HEAD_START) for _ in range(count)]:
-            ready.result()
-
-    def send(self, shares: Sequence[LoadShare]) -> LoadRun:
-        """Send all shares at the same time."""
-        runs = [future.result() for future in [self._pool.submit(_send_share, share) for share in shares]]
-        client = ClientLoad(
-            [lag for run in runs for lag in run.client.lags], sum(run.client.cpu_seconds for run in runs), len(runs)
-        )
-        return LoadRun([record for run in runs for record in run.records], client)
-
-    def close(self) -> None:
-        """End the processes."""
-        self._pool.shutdown()
+    def send(self, share: LoadShare) -> LoadRun:
+        """Send a load, each process its share of it, at the same time."""
+        shares = replace(share, begin=time.perf_counter() + _HEAD_START).split(self._count)
+        total = LoadRun(processes=0)
+        for run in self.map(_send_share, shares):
+            total.records += run.records
+            total.lags += run.lags
+            total.cpu_seconds += run.cpu_seconds
+            total.processes += 1
+        return total
 
 
 _MODEL: list[ServedModel[Any]] = []
@@ -200,19 +195,10 @@ def _open_model(entry: Mapping[str, Any], name: str) -> None:
 
 
 def _send_share(share: LoadShare) -> LoadRun:
-    return asyncio.run(_send_and_close(_MODEL[0], share))
+    async def send() -> LoadRun:
+        try:
+            return await send_load(_MODEL[0], share)
+        finally:
+            await _MODEL[0].close()
 
-
-async def _send_and_close(model: ServedModel[Any], share: LoadShare) -> LoadRun:
-    try:
-        return await send_load(model, share)
-    finally:
-        await model.close()
-
-
-def split_share(share: LoadShare, count: int) -> Iterator[LoadShare]:
-    """A load in shares of nearly the same size."""
-    count = min(count, share.concurrency or count)
-    for rank in range(count):
-        places = None if share.concurrency is None else (share.concurrency + count - 1 - rank) // count
-        yield replace(share, conversations=share.conversations[rank::count], concurrency=places)
+    return asyncio.run(send())

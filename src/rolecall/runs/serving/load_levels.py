@@ -9,7 +9,6 @@ from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import Any
 
-from rolecall.checking import is_number
 from rolecall.errors import ConfigError, Problem
 
 _TIME_KEYS = ('timestamp', 'time', 'arrival_time')
@@ -21,7 +20,7 @@ _OUTPUT_KEYS = ('output_length', 'output_tokens', 'generatedtokens', 'response t
 class Level:
     """One load: `concurrency` conversations at once; with a `rate`, that is only their greatest number.
 
-    >>> str(Level(8)), str(Level(None, 2.5)), Level(None, 4).starts(3, 'constant', seed=0)
+    >>> str(Level(8)), str(Level(None, 2.5)), Level(None, 4).starts(3, 'constant')
     ('concurrency 8', 'rate 2.5/s', [0.0, 0.25, 0.5])
     """
 
@@ -31,27 +30,20 @@ class Level:
     def __str__(self) -> str:
         return f'concurrency {self.concurrency}' if self.rate is None else f'rate {self.rate:g}/s'
 
-    def starts(self, count: int, arrivals: str | Sequence[float], *, seed: int) -> list[float] | None:
+    def starts(self, count: int, arrivals: str | Sequence[float]) -> list[float] | None:
         """When each conversation starts, in seconds from the beginning; None: when one before it ends."""
         if self.rate is None:
             return None
         if not isinstance(arrivals, str):
-            return _rescale(arrivals, self.rate)[:count]
-        draw = random.Random(seed)
-        gaps = (draw.expovariate(self.rate) if arrivals == 'poisson' else 1 / self.rate for _ in range(count - 1))
+            return [(time - arrivals[0]) * mean_rate(arrivals) / self.rate for time in arrivals[:count]]
+        by_chance = arrivals == 'poisson'
+        gaps = (random.expovariate(self.rate) if by_chance else 1 / self.rate for _ in range(count - 1))
         return [0.0, *accumulate(gaps)]
-
-
-def _rescale(times: Sequence[float], rate: float) -> list[float]:
-    span = times[-1] - times[0]
-    factor = (len(times) - 1) / span / rate if span > 0 else 0.0
-    return [(time - times[0]) * factor for time in times]
 
 
 def mean_rate(times: Sequence[float]) -> float:
     """The rate of a trace as it was recorded."""
-    span = times[-1] - times[0]
-    return (len(times) - 1) / span if span > 0 else float(len(times))
+    return (len(times) - 1) / max(times[-1] - times[0], 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +61,26 @@ def read_trace(rows: Sequence[Mapping[str, Any]], where: str) -> ArrivalTrace:
     ArrivalTrace(times=(3.0, 5.0), lengths=())
     """
     lowered = [{str(key).lower(): value for key, value in row.items()} for row in rows]
-    times = [_read_time(_pick(row, _TIME_KEYS)) for row in lowered]
-    if len(times) < 2 or None in times:
-        what = f'expected two rows or more with a time in each, in a column called {" or ".join(_TIME_KEYS)}.'
-        raise ConfigError(Problem(where, what))
-    numbers = [time for time in times if time is not None]
-    if any(later < earlier for earlier, later in pairwise(numbers)):
-        raise ConfigError(Problem(where, 'the times are not in order.', 'Sort the rows by time.'))
+    try:
+        times = [_read_time(_pick(row, _TIME_KEYS)) for row in lowered]
+    except (TypeError, ValueError):
+        times = []
+    if len(times) < 2 or any(later < earlier for earlier, later in pairwise(times)):
+        what = f'expected two rows or more, sorted by time, in a column called {" or ".join(_TIME_KEYS)}.'
+        raise ConfigError(Problem(where, what, 'Times are seconds or dates.'))
     lengths = [(_pick(row, _INPUT_KEYS), _pick(row, _OUTPUT_KEYS)) for row in lowered]
-    whole = all(_is_length(sent) and _is_length(received) for sent, received in lengths)
-    return ArrivalTrace(
-        tuple(numbers), tuple((int(sent), int(received)) for sent, received in lengths) if whole else ()
-    )
+    try:
+        return ArrivalTrace(tuple(times), tuple((int(sent), int(received)) for sent, received in lengths))
+    except (TypeError, ValueError):
+        return ArrivalTrace(tuple(times))
 
 
 def _pick(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
     return next((row[key] for key in keys if row.get(key) not in (None, '')), None)
 
 
-def _is_length(value: Any) -> bool:
-    return is_number(value, least=1) or (isinstance(value, str) and value.isdecimal() and int(value) > 0)
-
-
-def _read_time(value: Any) -> float | None:
+def _read_time(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
-        pass
-    try:
-        return datetime.fromisoformat(str(value)).timestamp()
     except ValueError:
-        return None
+        return datetime.fromisoformat(value).timestamp()

@@ -100,25 +100,18 @@ def _find_place(out: str | Path | None, name: str) -> Path:
 @contextmanager
 def _show_progress(*, quiet: bool) -> Iterator[OnProgress]:
     """A bar for each level on a terminal; a line for each on anything else."""
-    if quiet:
-        yield lambda *_: None
-    elif not sys.stderr.isatty():
-        yield _print_levels
-    else:
-        from rich.console import Console
-        from rich.progress import Progress, TaskID
+    from rich.console import Console
+    from rich.progress import Progress
 
-        bars: dict[str, TaskID] = {}
-        with Progress(console=Console(stderr=True), refresh_per_second=2) as progress:
+    console = Console(stderr=True)
+    bars: dict[str, Any] = {}
+    with Progress(console=console, refresh_per_second=2, disable=quiet or not console.is_terminal) as progress:
 
-            def draw(level: str, done: int, total: int) -> None:
-                if level not in bars:
-                    bars[level] = progress.add_task(level)
-                progress.update(bars[level], completed=done, total=total)
+        def draw(level: str, done: int, total: int) -> None:
+            if level not in bars:
+                bars[level] = progress.add_task(level)
+                if progress.disable and not quiet:
+                    print(translate_message(f'{level}: up to {total:,} requests'), file=sys.stderr, flush=True)
+            progress.update(bars[level], completed=done, total=total)
 
-            yield draw
-
-
-def _print_levels(level: str, done: int, total: int) -> None:
-    if done == 0:
-        print(translate_message(f'{level}: up to {total:,} requests'), file=sys.stderr, flush=True)
+        yield draw

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
-from rolecall.ui.report.plots import Scale, Tick, round_ticks
+from rolecall.ui.report.plots import Scale, round_ticks
 
 _TALL = 180.0
 _TOP = 12.0
@@ -14,8 +14,7 @@ _MARGIN = -0.4
 """Left of the first place that has a name, for the numbers of the other axis."""
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
+class CurvePoint(NamedTuple):
     """A point of a curve: where it lies, and what it says when pointed at."""
 
     x: float
@@ -23,30 +22,26 @@ class CurvePoint:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnPoint:
+class DrawnPoint(NamedTuple):
     """A point in the drawing."""
 
     series: int
     x: str
     y: float
     title: str
-    after: DrawnPoint | None = None
-    """The point that a line leads to."""
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePlot:
-    """A drawing with two axes."""
+class CurvePlot(NamedTuple):
+    """A drawing with two axes: points of each series, and lines between two points."""
 
     name: str
     x_name: str
     scale: Scale
-    y_ticks: tuple[tuple[float, Tick], ...]
-    series: tuple[str, ...]
-    points: tuple[DrawnPoint, ...]
-    line: tuple[DrawnPoint, ...] = ()
-    """Points of a line beside the series, such as the Pareto line."""
+    y_ticks: list[tuple[float, str]]
+    series: list[str]
+    points: list[DrawnPoint]
+    lines: list[tuple[DrawnPoint, DrawnPoint]]
+    frontier: list[tuple[DrawnPoint, DrawnPoint]]
     height: float = _TALL + _TOP
 
 
@@ -56,33 +51,29 @@ def curve_plot(
     series: Mapping[str, Sequence[CurvePoint]],
     *,
     labels: Sequence[str] = (),
-    line: Sequence[CurvePoint] = (),
-    lowest: float | None = 0.0,
+    frontier: Sequence[CurvePoint] = (),
 ) -> CurvePlot:
     """Draw each series with a line through its points; `labels` name the places 0, 1, … along the width."""
     every = [point for points in series.values() for point in points]
     heights = [point.y for point in every]
-    top = round_ticks(min(heights) if lowest is None else lowest, max(heights), about=4)
+    ticks = round_ticks(0.0 if labels else min(heights), max(heights), about=4)
     at = (_MARGIN, *map(float, range(len(labels)))) if labels else round_ticks(0.0, max(point.x for point in every))
     scale = Scale(tuple(at), ('', *labels) if labels else ())
 
-    def draw(number: int, points: Sequence[CurvePoint]) -> list[DrawnPoint]:
-        drawn = [DrawnPoint(number, scale.x(point.x), _y(point.y, top), point.title) for point in points]
-        return [
-            *(DrawnPoint(number, left.x, left.y, left.title, after=right) for left, right in pairwise(drawn)),
-            *drawn[-1:],
-        ]
+    def place(height: float) -> float:
+        return round(_TOP + _TALL * (1 - (height - ticks[0]) / (ticks[-1] - ticks[0])), 1)
 
+    def draw(number: int, points: Sequence[CurvePoint]) -> list[DrawnPoint]:
+        return [DrawnPoint(number, scale.x(point.x), place(point.y), point.title) for point in points]
+
+    drawn = [draw(number, points) for number, points in enumerate(series.values())]
     return CurvePlot(
         name,
         x_name,
         scale,
-        tuple((_y(tick, top), Tick('0', f'{tick:,.10g}')) for tick in top),
-        tuple(series),
-        tuple(point for number, points in enumerate(series.values()) for point in draw(number, points)),
-        tuple(draw(0, line)),
+        [(place(tick), f'{tick:,.10g}') for tick in ticks],
+        list(series),
+        [point for points in drawn for point in points],
+        [line for points in drawn for line in pairwise(points)],
+        list(pairwise(draw(0, frontier))),
     )
-
-
-def _y(value: float, ticks: Sequence[float]) -> float:
-    return round(_TOP + _TALL * (1 - (value - ticks[0]) / (ticks[-1] - ticks[0])), 1)

@@ -50,6 +50,6 @@ def tradeoff_plots(
             if model in cost and model in scores
         }
         if len(points) > 1:
-            line = find_pareto([point for [point] in points.values()])
-            plots.append(curve_plot(f'Mean score against {name}', name, points, line=line, lowest=None))
+            frontier = find_pareto([point for [point] in points.values()])
+            plots.append(curve_plot(f'Mean score against {name}', name, points, frontier=frontier))
     return plots
