@@ -36,6 +36,7 @@ QUICK = (
     'few-shot',
     'self-consistency',
     'enough',
+    'sweep',
     'judge',
     'labels',
     'scan',

@@ -47,6 +47,8 @@ class RowsOptions:
     """How rows become prompts and scores."""
 
     template: str | None = None
+    other_templates: tuple[str, ...] = ()
+    """Further wordings; each is a dataset of its own."""
     answer: str | None = None
     """The column of the answer."""
     choices: Sequence[str] = ()

@@ -140,16 +140,22 @@ def _config_for_rows(
     if options.asks_models and options.rows.answer is None and options.rows.judge is None:
         notes.append('no answer column is given (--answer): replies are stored, and not scored.')
     dialogue = not all(map(_takes_bare_text, models)) if models else False
-    dataset = dataset_for_rows(rows, rows_options, dialogue=dialogue, perplexity=perplexity, notes=notes)
-    if isinstance(rows, Path) and options.train_only:
-        dataset['data_files'] = {'train': str(Path(options.data['train']).absolute()), 'test': dataset.pop('path')}
-    elif not isinstance(rows, Path):
-        dataset['train'] = rows
+    datasets = []
+    for template in (rows_options.template, *rows_options.other_templates):
+        worded = replace(rows_options, template=template)
+        dataset = dataset_for_rows(rows, worded, dialogue=dialogue, perplexity=perplexity, notes=notes)
+        if isinstance(rows, Path) and options.train_only:
+            dataset['data_files'] = {'train': str(Path(options.data['train']).absolute()), 'test': dataset.pop('path')}
+        elif not isinstance(rows, Path):
+            dataset['train'] = rows
+        if rows_options.other_templates:
+            dataset['abbr'] = f'{dataset["abbr"]} [{" ".join(str(template).split())[:40]}]'
+        datasets.append(dataset)
     overrides = options.overrides
-    if overrides.shots and overrides.retriever is None and 'data_files' not in dataset:
+    if overrides.shots and overrides.retriever is None and 'data_files' not in datasets[0]:
         # Examples come from the rows themselves: drawn for each row, so that all rows serve.
         overrides = replace(overrides, retriever='random')
-    return overrides.apply({'models': models, 'datasets': [dataset]})
+    return overrides.apply({'models': models, 'datasets': datasets})
 
 
 def _gives_logprobs(entry: Mapping[str, Any]) -> bool:

@@ -205,8 +205,8 @@ _VIEW = {
     'print one JSON object per line': '每行输出一个 JSON 对象',
     'print lines without colour (the default in a pipe)': '输出不带颜色的文本（管道中的默认方式）',
     'use colour even in a pipe': '在管道中也使用颜色',
-    r"prompt for each row: '{question}\n{answer}'; \n is a line break": (
-        r"每行数据的提示词模板：'{question}\n{answer}'；\n 表示换行"
+    r"prompt for each row: '{question}\n{answer}'; \n is a line break; given twice, both wordings are asked": (
+        r"每行数据的提示词模板：'{question}\n{answer}'；\n 表示换行；给出两次则两种措辞都问"
     ),
     'column that holds the answer; hidden from the prompt': '答案所在的列；不会出现在提示词中',
     'the answers to choose from': '可供选择的答案',
@@ -262,6 +262,21 @@ _RUN = {
         '评测集名称、配置文件，或配合 --template 或 --choices 的数据文件'
     ),
     'run directory (default: runs/NAME_OF_CONFIG)': '运行目录（默认：runs/配置名）',
+    'how much of a score is the wording': '分数有多少取决于措辞',
+    'Ask variants of a dataset about the same rows: how much the score varies, by axis, beside the error of the rows '
+    'and the noise of asking again.': (
+        '用同样的数据行询问数据集的各种变体：分数随各维度变化多少，并给出数据行误差与重复提问的噪声。'
+    ),
+    'a benchmark by name, a config file, or a file of rows': '评测集名称、配置文件或数据文件',
+    'separator, casing, spacing, labels, order; shots=0,2,5, draw=1,2,3, length=16,64; system=TEXT|TEXT, '
+    'template=TEXT|TEXT, reader=NAME,NAME; or any PATH=VALUE,VALUE': (
+        'separator、casing、spacing、labels、order；shots=0,2,5、draw=1,2,3、length=16,64；system=文本|文本、'
+        'template=文本|文本、reader=名称,名称；或任意 PATH=值,值'
+    ),
+    'ask again N times: the noise': '再问 N 次：测量噪声',
+    'look for the best variant: hopeless ones stop early': '寻找最好的变体：没有希望的提前停止',
+    'write the best variant as a config': '把最好的变体写成配置',
+    'asks nothing new': '不发送新请求',
     'N rows of each dataset, drawn at random; datasets of a group share N': (
         '从每个数据集随机抽取 N 行；同组的数据集共用 N'
     ),

@@ -18,7 +18,7 @@ from rolecall.ui.cli.streams import discard_stdout, prepare_streams
 
 _COMMANDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'explain', 'bench', 'web', 'doctor'), ()
+        ('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'sweep', 'explain', 'bench', 'web', 'doctor'), ()
     ),
     'runs': ('list', 'control', 'merge', 'collect', 'import', 'scan', 'label', 'reread', 'reproduce'),
     'export': ('requests', 'results', 'bundle', 'sft', 'mlflow'),

@@ -146,7 +146,10 @@ def read_options(options: type[Options], arguments: argparse.Namespace, **change
 def _add_rows_options(parser: argparse.ArgumentParser, *, shows_judge: bool) -> argparse._ArgumentGroup:
     rows = parser.add_argument_group('a file of rows instead of a config')
     rows.add_argument(
-        '--template', metavar='TEXT', help=r"prompt for each row: '{question}\n{answer}'; \n is a line break"
+        '--template',
+        metavar='TEXT',
+        action='append',
+        help=r"prompt for each row: '{question}\n{answer}'; \n is a line break; given twice, both wordings are asked",
     )
     rows.add_argument(
         '--answer', '--output-column', metavar='COLUMN', help='column that holds the answer; hidden from the prompt'
@@ -265,7 +268,8 @@ def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bo
         models=tuple(arguments.model),
         model_name=arguments.model_name,
         rows=RowsOptions(
-            template=arguments.template,
+            template=arguments.template[0] if arguments.template else None,
+            other_templates=tuple(arguments.template[1:]) if arguments.template else (),
             answer=arguments.answer,
             choices=arguments.choices,
             metric=arguments.metric,

@@ -1,0 +1,117 @@
+"""`rolecall sweep`: how much of a score is the wording, the examples, the reading, and chance."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rolecall.ui.cli.languages import translate_message
+from rolecall.ui.cli.options import (
+    add_selection_options,
+    add_source_options,
+    declare_command,
+    declare_options,
+    open_experiment,
+    read_options,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from rolecall.insight.sweep import Sweep, Swept
+
+_EVERYDAY = ('out', 'limit', 'sample', 'dry_run', 'max_cost', 'max_total_tokens', 'max_minutes')
+
+
+def add_sweep(commands: Any) -> None:
+    """Declare `rolecall sweep`."""
+    from rolecall.runs.run_options import RunOptions
+
+    parser = declare_command(
+        commands,
+        'sweep',
+        'how much of a score is the wording',
+        'Ask variants of a dataset about the same rows: how much the score varies, by axis, beside the error of the '
+        'rows and the noise of asking again.',
+        '  rolecall sweep gsm8k --model smollm2 --limit 100 --axis separator casing spacing --repeat 2\n'
+        '  rolecall sweep rows.csv --answer a --model m.py:f --axis shots=0,2,5 draw=1,2,3\n'
+        "  rolecall sweep config.py --axis 'template=Answer: {q}|{q}\\nThink, then answer.' --best\n"
+        '  rolecall sweep config.py --axis reader=first_number,last_number      asks nothing new\n'
+        '  rolecall sweep config.py --axis datasets.*.infer_cfg.inferencer.max_out_len=16,64,256 --dry-run',
+    )
+    parser.usage = 'rolecall sweep CONFIG --axis AXIS … [--model NAME] [--limit N] [option …]'
+    parser.set_defaults(run=_sweep)
+    parser.add_argument('config', metavar='CONFIG', help='a benchmark by name, a config file, or a file of rows')
+    parser.add_argument(
+        '--axis',
+        metavar='AXIS',
+        nargs='+',
+        action='extend',
+        default=[],
+        help='separator, casing, spacing, labels, order; shots=0,2,5, draw=1,2,3, length=16,64; system=TEXT|TEXT, '
+        'template=TEXT|TEXT, reader=NAME,NAME; or any PATH=VALUE,VALUE',
+    )
+    parser.add_argument('--repeat', metavar='N', type=whole_number, default=0, help='ask again N times: the noise')
+    parser.add_argument('--best', action='store_true', help='look for the best variant: hopeless ones stop early')
+    parser.add_argument('--save-config', metavar='FILE', help='write the best variant as a config')
+    parser.add_argument('--json', action='store_true', help='print one JSON object')
+    parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+    further = parser.add_argument_group('how the run is made')
+    further.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
+    add_selection_options(parser, further)
+    declare_options(RunOptions, parser, further, _EVERYDAY)
+    add_source_options(parser, asks_models=True)
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    from dataclasses import replace
+    from pathlib import Path
+
+    from rolecall.errors import ConfigError, Problem
+    from rolecall.insight.sweep import Sweep, count_turns
+    from rolecall.runs.run_options import RunOptions
+    from rolecall.ui.views.run_progress import progress_for
+
+    if not arguments.axis and not arguments.repeat:
+        remedy = 'Name one, e.g. --axis separator casing spacing; --help lists them.'
+        raise ConfigError(Problem('--axis', 'nothing is varied.', remedy))
+    options = read_options(RunOptions, arguments)
+    experiment = open_experiment(arguments, arguments.config, asks_models=True)
+    out = Path(arguments.out) if arguments.out else Path('sweeps') / experiment.name
+    sweep = Sweep(experiment, tuple(arguments.axis), replace(options, out=out), arguments.repeat)
+    listener = progress_for(quiet=arguments.quiet, translate=translate_message)
+    if options.dry_run:
+        sweep.plan(listener)
+        return 0
+    swept = sweep.find_best(listener) if arguments.best else sweep.run(listener)
+    _print(swept, [*count_turns(swept), *sweep.describe_cost()], as_json=arguments.json)
+    if arguments.save_config:
+        _save_best(sweep, swept, arguments.save_config)
+    return 0
+
+
+def _print(swept: list[Swept], notes: list[str], *, as_json: bool) -> None:
+    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.strings import printable, wrap_for
+
+    if as_json:
+        print(json_line({'swept': [each.as_json() for each in swept], 'notes': notes}))
+        return
+    for line in (*(line for each in swept for line in each.describe()), *notes):
+        print(wrap_for(sys.stdout, printable(translate_message(line))))
+
+
+def _save_best(sweep: Sweep, swept: list[Swept], target: str) -> None:
+    from pathlib import Path
+
+    from rolecall.experiment.opening.saved_config import save_config
+
+    best: dict[str, Any] = {}
+    for each in swept:
+        best.setdefault(each.dataset, each.pick_best()[0])
+    datasets = [{**variant.entry, 'abbr': dataset} for dataset, variant in best.items()]
+    config: dict[str, list[Any]] = {'models': [model.entry for model in sweep.experiment.models], 'datasets': datasets}
+    places = {f'{key}[{place}]' for key in ('datasets', 'models') for place in range(len(config[key]))}
+    save_config(config, Path(target), places=places)
+    names = ', '.join(f'{dataset}: {variant.name}' for dataset, variant in best.items())
+    print(translate_message(f'wrote {target}: {names}'), file=sys.stderr)

@@ -1,0 +1,169 @@
+"""How much of a score is the wording: variants, their variance, what they cost, and the best of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from rolecall.errors import ConfigError
+from rolecall.insight.sweep import variance_between
+from rolecall.insight.sweep_axes import find_variants
+from rolecall.ui.cli.main import main
+from tables import in_one
+
+MODELS = """
+from zlib import crc32
+
+asked = []
+
+
+def _luck(prompt):
+    return crc32(prompt.split('?')[0].split()[-1].encode()) % 100
+
+
+def sensitive(prompt):
+    asked.append(prompt)
+    return 'yes' if _luck(prompt) >= (60 if 'QUESTION' in prompt else 20) else 'no'
+
+
+def steady(prompt):
+    return 'The answer is: yes' if _luck(prompt) >= 35 else 'no'
+"""
+TEMPLATE = 'Question: is it {q}?\\nAnswer: {a}'
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('models.py').write_text(MODELS)
+    Path('qs.csv').write_text('q,a\n' + ''.join(f'{7 * number},yes\n' for number in range(120)))
+
+
+def sweep(*words: str, models: tuple[str, ...] = ('sensitive',)) -> int:
+    named = [word for model in models for word in ('--model', f'models.py:{model}')]
+    return main(['sweep', 'qs.csv', '--template', TEMPLATE, '--answer', 'a', '--metric', 'exact', *named, '-q', *words])
+
+
+def test_the_axis_that_matters_is_found_and_the_others_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep('--axis', 'casing', 'spacing', '--repeat', '1', '--json', models=('sensitive', 'steady')) == 0
+    output = json.loads(capsys.readouterr().out)
+    sensitive, steady = output['swept']
+    assert sensitive['axes']['casing'] > 0.1
+    assert sensitive['axes']['spacing'] == steady['spread'] == sensitive['noise'] == 0.0
+    assert sensitive['variants']['casing=upper'] < sensitive['variants']['casing=lower'] == sensitive['score']
+    assert 'qs: sensitive and steady change places in 1 of 5 variants' in output['notes']
+
+
+def test_a_sweep_prints_a_line_for_a_paper_and_resumes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep('--axis', 'casing') == 0
+    first = capsys.readouterr().out
+    assert first.startswith('qs × sensitive: 75.0 ± 4.0 (rows)')
+    assert '(casing; 3 variants)' in first
+    assert '360 requests, 0 not sent again' in first
+    assert sweep('--axis', 'casing') == 0
+    again = capsys.readouterr().out
+    assert '360 requests, 360 not sent again' in again
+    assert again.splitlines()[:2] == first.splitlines()[:2]
+
+
+def test_a_reader_costs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep('--axis', 'reader=first_capital_postprocess', '--limit', '20') == 0
+    assert '40 requests, 20 not sent again (reader 20 of 20)' in capsys.readouterr().out
+
+
+def test_hopeless_variants_are_given_up_and_the_best_becomes_a_config(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ('--axis', 'casing', 'template=QUESTION {q}?|is it {q}?', '--best', '--save-config', 'best.yaml')
+    assert sweep(*words) == 0
+    output = capsys.readouterr().out
+    assert 'casing=upper]: given up after' in output
+    assert main(['run', 'best.yaml', '--out', 'runs/best', '-q']) == 0
+
+
+def test_a_plan_asks_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            [
+                'sweep',
+                'qs.csv',
+                '--template',
+                TEMPLATE,
+                '--answer',
+                'a',
+                '--model',
+                'models.py:steady',
+                '--axis',
+                'casing',
+                '--dry-run',
+            ]
+        )
+        == 0
+    )
+    assert '360 requests to send' in capsys.readouterr().err
+    assert not Path('sweeps').exists()
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('template', 'axis', 'expected'),
+    [
+        ('Q: {q}\nA: {a}', 'separator', ['Q - {q}\nA - {a}', 'Q:\n{q}\nA:\n{a}', 'Q {q}\nA {a}']),
+        ('Ask: {q}', 'casing', ['ASK: {q}', 'ask: {q}']),
+        ('Q: {q}\nA:', 'spacing', ['Q: {q}\n\nA:', 'Q: {q} A:']),
+        ('{q}\nA. {A}\nB. {B}', 'labels', ['{q}\n(A) {A}\n(B) {B}', '{q}\nA) {A}\nB) {B}', '{q}\nA: {A}\nB: {B}']),
+        ('{q}\nA. {A}\nB. {B}', 'order', ['{q}\nB. {B}\nA. {A}']),
+        ('{q}', 'casing', []),
+        ('{q}', 'template={q}!|{q}?', ['{q}!', '{q}?']),
+    ],
+)
+def test_an_axis_changes_words_and_leaves_fields(template: str, axis: str, expected: list[str]) -> None:
+    entry: dict[str, Any] = {'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': template}}}
+    texts = [variant.entry['infer_cfg']['prompt_template']['template'] for variant in find_variants(entry, [axis])]
+    assert texts == [template, *expected]
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('axis', 'message'),
+    [
+        ('casings', "Did you mean 'casing'?"),
+        ('casing=upper', 'its variants are fixed'),
+        ('reader', 'its variants are missing'),
+        ('shots=many', 'expected whole numbers'),
+    ],
+)
+def test_an_axis_that_means_nothing_is_refused(axis: str, message: str) -> None:
+    entry = {'infer_cfg': {'prompt_template': {'template': 'Q: {q}'}}, 'reader_cfg': {'output_column': 'a'}}
+    with pytest.raises(ConfigError) as refusal:
+        find_variants(entry, [axis])
+    assert message in str(refusal.value)
+
+
+def test_an_axis_that_changes_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep('--axis', 'labels') == 2
+    assert 'none of the axes changes anything about it' in capsys.readouterr().err
+    assert sweep() == 2
+    assert 'nothing is varied' in capsys.readouterr().err
+
+
+def test_the_variance_of_variants_is_told_from_that_of_rows() -> None:
+    chance = random.Random(2)
+    estimates = []
+    for _ in range(150):
+        rows = [chance.random() for _ in range(100)]
+        shifts = [chance.gauss(0, 0.06) for _ in range(8)]
+        groups = [[float(chance.random() < min(max(row + shift, 0), 1)) for row in rows] for shift in shifts]
+        estimates.append(variance_between(groups))
+    assert 0.8 * 0.06**2 < mean(estimates) < 1.25 * 0.06**2
+
+
+def test_two_templates_are_two_datasets_of_one_run(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ['--template', 'Is it {q}?', '--template', 'QUESTION {q}?', '--answer', 'a', '--metric', 'exact']
+    assert main(['run', 'qs.csv', *words, '--model', 'models.py:sensitive', '--out', 'both', '-q']) == 0
+    report = capsys.readouterr().out
+    assert 'qs [Is it {q}?]' in report
+    assert 'qs [QUESTION {q}?]' in report
