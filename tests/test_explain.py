@@ -25,11 +25,13 @@ from explained_cases import (
     right,
 )
 from helpers import system, template
+from rolecall import load_config
 from rolecall.insight.cause_shares import explain
 from rolecall.insight.explanation import Explanation
 from rolecall.insight.ladder import build_ladders
-from rolecall.models.protocol import Sampling
-from rolecall.runs import run_config
+from rolecall.insight.run_source import StoredRun, find_parts
+from rolecall.models.protocol import Sampling, Scored
+from rolecall.runs import RunReader, run_config
 from rolecall.ui.cli.main import main
 
 LOGS = Path(__file__).parent / 'data' / 'logs'
@@ -338,3 +340,52 @@ def test_logs_as_harnesses_write_them_can_be_explained(harness: str) -> None:
     explanations = explain(LOGS / harness, LOGS / harness)
     assert explanations
     assert all(explanation.rows and not explanation.steps for explanation in explanations)
+
+
+def test_lm_eval_and_opencompass_logs_are_scored_as_those_harnesses_do() -> None:
+    logs = {'lm-eval': 'local_arc_easy', 'lm-eval-chat': 'chat_gsm8k', 'opencompass': 'gsm8k'}
+    for harness, name in logs.items():
+        [explanation] = explain(LOGS / harness, LOGS / harness, dataset=name)
+        assert not explanation.unknown, f'{harness}: its marks are given by the scoring that its log describes'
+
+
+def prefer_long(prompts: list[str]) -> list[Scored]:
+    """The longer a continuation, the less likely it is, and the likelier each of its characters."""
+    scored = []
+    for prompt in prompts:
+        at = prompt.rindex('Answer:') + len('Answer:')
+        each = -1.0 / (len(prompt) - at) ** 0.5
+        logprobs = (None, *(-1.0 if place < at else each for place in range(1, len(prompt))))
+        scored.append(
+            Scored(tuple(range(len(prompt))), logprobs, offsets=tuple((n, n + 1) for n in range(len(prompt))))
+        )
+    return scored
+
+
+def test_acc_against_acc_norm_of_an_lm_eval_task_is_the_metric(tmp_path: Path) -> None:
+    rows = [{'q': f'Which is number {n}?', 'options': ['no', 'a long answer'], 'gold': n % 4 > 0} for n in range(40)]
+    (tmp_path / 'rows.jsonl').write_text('\n'.join(map(json.dumps, rows)))
+    metrics = [{'metric': name, 'aggregation': 'mean', 'higher_is_better': True} for name in ('acc', 'acc_norm')]
+    sides = []
+    for name, order in (('a', metrics), ('b', metrics[::-1])):
+        task = {
+            'task': 'choices',
+            'dataset_path': 'json',
+            'test_split': 'test',
+            'output_type': 'multiple_choice',
+            'doc_to_text': '{{q}}\nAnswer:',
+            'doc_to_choice': '{{options}}',
+            'doc_to_target': '{{gold|int}}',
+            'dataset_kwargs': {'data_files': {'test': str(tmp_path / 'rows.jsonl')}},
+            'metric_list': order,
+        }
+        (tmp_path / f'{name}.yaml').write_text(json.dumps(task))
+        models = [{'abbr': 'm', 'type': reasons, 'score': prefer_long}]
+        sides.append({**load_config(tmp_path / f'{name}.yaml'), 'models': models})
+    left, other = run_sides(tmp_path / 'runs', *sides)
+    [explanation] = explain(left, other, configs=sides)
+    assert (explanation.left_value, explanation.right_value) == (25.0, 75.0)
+    assert shares(explanation) == {'metric': 50.0}
+    with RunReader(left) as first, RunReader(other) as second:
+        digests = [find_parts(StoredRun(reader))['choices', 'm'] for reader in (first, second)]
+    assert digests[0].find_differing(digests[1]) == ['metric']

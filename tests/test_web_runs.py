@@ -93,6 +93,8 @@ def test_two_models_of_one_run_are_compared(run_client):
     [difference] = found['differences']
     assert difference['rows'] == 120
     assert run_client.get('run_compare', left_run=0, right_run=1)['differences'][0]['difference'] == 0
+    explained = run_client.get('run_explain', left_run=0, right_run=1)['explanations']
+    assert all('have the same score' in one['sentence'] and not one['bars'] for one in explained)
 
 
 @pytest.mark.parametrize('after', ['x', '[]', '["a", "b", "c"]', '7'])

@@ -15,14 +15,13 @@ from rolecall.errors import RolecallError
 from rolecall.insight.claims import Claim, ClaimLike, RowPair, open_claims
 from rolecall.insight.edits import SCORING, Edit, find_edits
 from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, origin_changes
-from rolecall.insight.scored_mixes import Marks, Mixes, score_results, shapley_shares, stored_marks
+from rolecall.insight.scored_mixes import Marks, Mixes, interval_of_shares, score_results, shapley_shares, stored_marks
 from rolecall.runs.finished_rows import outcome_to_score
 from rolecall.runs.parts import CAUSES
 from rolecall.runs.store.results import Result
 from rolecall.scoring.answers import AnswerReader
 from rolecall.scoring.evaluate import DatasetScorer
 from rolecall.scoring.postprocessors import read_postprocessor
-from rolecall.scoring.statistics import compare_paired
 from rolecall.strings import count_noun, join_words
 
 FLIPS = 20
@@ -130,7 +129,7 @@ class StepFinder:
         """Both sides can be scored in any way: exact shares of everything."""
         known = self._claims[0].entries is not None and self._claims[1].entries is not None
         scoring = [edit.cause for edit in self._edits if edit.cause in SCORING] if known else list(SCORING)
-        mixes = self._mix((left, right), decide_by=self._decide_by())
+        mixes = self._mix((left, right), (0, 1), decide_by=self._decide_by())
         return self._share(mixes, [*scoring, *self._reply_causes])
 
     def _exchange_one_way(self) -> list[CauseShare]:
@@ -138,7 +137,7 @@ class StepFinder:
         side = 0 if self._claims[0].scorer is None else 1
         scorer = self._claims[1 - side].scorer
         assert scorer is not None
-        mixes = self._mix((scorer, scorer))
+        mixes = self._mix((scorer, scorer), (1 - side, 1 - side))
         ours, again = stored_marks(self._results[side], self._factor), mixes.marks(side, frozenset())
         ends = [mixes.marks(0, frozenset()).value, mixes.marks(1, frozenset()).value]
         ends[side] = ours.value
@@ -162,8 +161,12 @@ class StepFinder:
     def _factor(self) -> float:
         return self._claims[0].factor
 
-    def _mix(self, scorers: tuple[DatasetScorer, DatasetScorer], decide_by: tuple[str, str] = ('', '')) -> Mixes:
-        by_metric = any(claim.is_log for claim in self._claims)
+    def _mix(
+        self,
+        scorers: tuple[DatasetScorer, DatasetScorer],
+        gold_from: tuple[int, int],
+        decide_by: tuple[str, str] = ('', ''),
+    ) -> Mixes:
         fields = tuple([pair[side].fields for pair in self._pairs] for side in (0, 1))
         return Mixes(
             (self._results[0], self._results[1]),
@@ -172,7 +175,7 @@ class StepFinder:
             classes=self._classes,
             factor=self._factor,
             decide_by=decide_by,
-            gold_from=None if not by_metric else 1 if self._claims[0].is_log else 0,
+            gold_from=gold_from if any(claim.is_log for claim in self._claims) else None,
         )
 
     def _decide_by(self) -> tuple[str, str]:
@@ -217,8 +220,7 @@ class StepFinder:
         changed = [at for at in range(len(shares)) if alone[0][at] != alone[1][at] or last[0][at] != last[1][at]]
         changed.sort(key=lambda at: (-abs(shares[at]), at))
         clusters = [result.cluster for result in self._results[0]]
-        lost, gained = [max(0.0, -share) for share in shares], [max(0.0, share) for share in shares]
-        interval = compare_paired(lost, gained, clusters).interval
+        interval = interval_of_shares(shares, clusters)
         flips = tuple(self._flip(at, alone if alone[0][at] != alone[1][at] else last, read) for at in changed)
         changes = self._find_changes(changed) if cause not in SCORING else ()
         return CauseShare(

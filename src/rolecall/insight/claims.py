@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
+from rolecall.compat.lm_eval.evaluator import TaskEvaluator
 from rolecall.core.render.spans import texts_of
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RolecallError, RunError
 from rolecall.experiment.experiment import Experiment
@@ -40,6 +41,7 @@ RowPair = tuple[ContentRow, ContentRow]
 ClaimLike: TypeAlias = 'float | Experiment | SourceLike'
 """A run directory, a log, a config, or a number."""
 _KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
+_READ_WITH = ('pred_postprocessor', 'dataset_postprocessor')
 _ALIKE = 0.98
 """The share of a log's marks that our scoring must give as well to stand for the log's own."""
 
@@ -212,10 +214,13 @@ class ClaimSource:
         settings = (imported or {}).get('settings')
         own = settings.get(model) if isinstance(settings, Mapping) else None
         scoring = own.get(dataset.partition(',')[0]) if isinstance(own, Mapping) else None
-        if not isinstance(scoring, Mapping) or 'evaluator' not in scoring:
+        if not isinstance(scoring, Mapping):
             return None
         with suppress(RolecallError, MissingExtraError):
-            return build_scorer({key: scoring[key] for key in ('evaluator', 'pred_postprocessor') if key in scoring})
+            if (evaluator := TaskEvaluator.from_log(scoring, dataset.partition(',')[2])) is not None:
+                return build_scorer({'evaluator': evaluator})
+            if 'evaluator' in scoring:
+                return build_scorer({key: scoring[key] for key in ('evaluator', *_READ_WITH) if key in scoring})
         return None
 
 
@@ -276,7 +281,8 @@ def _without_code(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> tuple
     """The entries with a stand-in for a model of the user's own. Other code of theirs is not imported: an error."""
     code = [kind for section in ('infer_cfg', 'eval_cfg') for kind in _find_types(dataset.get(section))]
     if named := next(filter(_names_code, code), None):
-        raise RunError(f'it names {named}, which is not imported from a run directory; --config names the config')
+        what = str(named).partition('(')[0]
+        raise RunError(f'it names {what}, which is not imported from a run directory; --config names the config')
     return dataset, {**model, 'type': _refuse_call} if _names_code(model.get('type')) else model
 
 

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rolecall.core.render.families import find_meta_template
-from rolecall.runs.parts import CAUSES, Path, split_causes
+from rolecall.runs.parts import CAUSES, Path, as_data, split_causes
 
 Entries = tuple[Mapping[str, Any], Mapping[str, Any]]
 """The entry of a dataset, and that of a model."""
 SCORING = ('reader', 'metric', 'aggregation', 'denominator')
 """Causes that stored replies are enough for."""
-_REPLYING = ('length', 'stops', 'sampling', 'engine')
-"""Causes that leave a prompt as it is."""
 _FIELD = re.compile(r'\{\w+\}')
 _BOS = re.compile(r'^(?:<s>|<bos>|<\|startoftext\|>|<\|begin_of_(?:text|sentence)\|>|\[BOS\])')
 _SECTIONS = ('begin', 'round', 'end')
@@ -34,10 +32,6 @@ class Edit:
         """Whether a model has to be asked to see what it does."""
         return self.cause not in (*SCORING, 'rows')
 
-    @property
-    def changes_prompt(self) -> bool:
-        return self.is_sent and self.cause not in _REPLYING
-
 
 def find_edits(left: Entries, right: Entries) -> list[Edit]:
     """What differs between two dataset × model, cause by cause.
@@ -51,10 +45,16 @@ def find_edits(left: Entries, right: Entries) -> list[Edit]:
     edits = []
     for cause in CAUSES:
         ours, theirs = (side.get(cause, {}) for side in sides)
-        paths = sorted(path for path in {**ours, **theirs} if ours.get(path, _MISSING) != theirs.get(path, _MISSING))
+        paths = sorted(
+            path for path in {**ours, **theirs} if _differ(ours.get(path, _MISSING), theirs.get(path, _MISSING))
+        )
         if paths:
             edits.append(_name_exactly(Edit(cause, tuple(paths)), ours, theirs))
     return edits
+
+
+def _differ(left: Any, right: Any) -> bool:
+    return left is not right and (left is _MISSING or right is _MISSING or as_data(left) != as_data(right))
 
 
 def split_settings(entries: Entries) -> dict[str, dict[Path, Any]]:

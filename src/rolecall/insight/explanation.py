@@ -100,12 +100,6 @@ class Explanation:
         return None if self.left_value is None or self.right_value is None else self.right_value - self.left_value
 
     @property
-    def open_causes(self) -> list[str]:
-        """The causes that only a model can tell apart; fewer than two are told apart already."""
-        sent = [edit.cause for edit in self.edits if edit.is_sent]
-        return sent if len(sent) > 1 else []
-
-    @property
     def sentence(self) -> str:
         """The whole in one sentence."""
         if self.difference is None:

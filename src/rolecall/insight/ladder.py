@@ -23,7 +23,7 @@ from rolecall.insight.claims import Claim, ClaimLike, RowPair, is_stand_in, open
 from rolecall.insight.edits import SCORING, Edit, Entries, apply_edits, find_edits
 from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, origin_changes
 from rolecall.insight.run_source import PairRows
-from rolecall.insight.scored_mixes import score_results
+from rolecall.insight.scored_mixes import interval_of_shares, score_results
 from rolecall.runs.finished_rows import outcome_to_score
 from rolecall.runs.listener import RunListener
 from rolecall.runs.plan import plan_run
@@ -32,7 +32,7 @@ from rolecall.runs.run_options import RunOptions
 from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.scoring.statistics import compare_paired, paired_difference
+from rolecall.scoring.statistics import paired_difference
 from rolecall.strings import count_noun, join_words
 
 _FEWEST = 30
@@ -199,9 +199,8 @@ class _LadderSteps:
             yield replace(rest, cause=name, points=rest.points + unsampled)
 
     def _make_step(self, cause: str, shares: Sequence[float], results: Sequence[Result]) -> CauseShare:
-        lost, gained = [max(0.0, -share) for share in shares], [max(0.0, share) for share in shares]
         clusters = [row.result.cluster for row, _ in self._ladder.pairs]
-        interval = compare_paired(lost, gained, clusters).interval
+        interval = interval_of_shares(shares, clusters)
         changed = [at for at, share in enumerate(shares) if share]
         return CauseShare(
             cause,

@@ -12,6 +12,7 @@ from typing import Any
 from rolecall.runs.pair_scoring import scorable_of
 from rolecall.runs.store.results import Result
 from rolecall.scoring.evaluate import DatasetScorer
+from rolecall.scoring.statistics import Interval, compare_paired
 
 Fields = Mapping[str, Any]
 _ROUNDED = 1e-6
@@ -98,6 +99,12 @@ def shapley_shares(factors: Sequence[str], value: Callable[[frozenset[str]], flo
     return shares
 
 
+def interval_of_shares(shares: Sequence[float], clusters: Sequence[str | None]) -> Interval | None:
+    """The 95 % interval of a mean share, from each row's, with the rows as a sample of such rows."""
+    lost, gained = [max(0.0, -share) for share in shares], [max(0.0, share) for share in shares]
+    return compare_paired(lost, gained, clusters).interval
+
+
 class Mixes:
     """Two sides on the rows that both have. `classes` names, for each row, the cause that its reply goes by."""
 
@@ -110,32 +117,35 @@ class Mixes:
         classes: Sequence[str],
         factor: float,
         decide_by: tuple[str, str] = ('', ''),
-        gold_from: int | None = None,
+        gold_from: tuple[int, int] | None = None,
     ) -> None:
-        """`gold_from`: the side whose gold answers and columns count, where a log has them in a form of its own."""
-        if gold_from is not None:
-            golds = [result.gold for result in results[gold_from]]
-            left, right = ([replace(own, gold=gold) for own, gold in zip(side, golds, strict=True)] for side in results)
-            results, fields = (left, right), (fields[gold_from], fields[gold_from])
+        """`gold_from`: the sides whose gold answers and columns the left and the right metric take, where a log has
+        them in a form of its own; without it, those of the reply's side."""
         self._results = results
         self._fields = fields
         self._scorers = scorers
         self._classes = classes
         self._factor = factor
         self._decide_by = decide_by
+        self._gold_from = gold_from
         self._marks: dict[tuple[int, frozenset[str]], Marks] = {}
 
     def marks(self, side: int, scoring: frozenset[str]) -> Marks:
         """The replies of one side, scored as on the left but for the causes in `scoring`; each computed once."""
         if (side, scoring) not in self._marks:
-            scorer = mix_scorers(*self._scorers, scoring)
-            results = self._decide(self._results[side], scoring)
-            self._marks[side, scoring] = score_results(scorer, results, self._fields[side])
+            self._marks[side, scoring] = self._score(self._results[side], self._fields[side], scoring)
         return self._marks[side, scoring]
 
-    def _decide(self, results: Sequence[Result], scoring: frozenset[str]) -> Sequence[Result]:
-        decide_by = self._decide_by['metric' in scoring]
-        return [decide_again(result, decide_by) for result in results] if decide_by else results
+    def _score(self, results: Sequence[Result], fields: Sequence[Fields], scoring: frozenset[str]) -> Marks:
+        metric_side = int('metric' in scoring)
+        if decide_by := self._decide_by[metric_side]:
+            results = [decide_again(result, decide_by) for result in results]
+        if self._gold_from is not None:
+            own = self._gold_from[metric_side]
+            golds = (result.gold for result in self._results[own])
+            results = [replace(result, gold=gold) for result, gold in zip(results, golds, strict=True)]
+            fields = self._fields[own]
+        return score_results(mix_scorers(*self._scorers, scoring), results, fields)
 
     def rows(self, taken: frozenset[str]) -> list[float | None]:
         """The score of every row with the causes `taken` from the right side."""
@@ -152,8 +162,7 @@ class Mixes:
         places = [int(cause in taken) for cause in self._classes]
         results = [self._results[side][at] for at, side in enumerate(places)]
         fields = [self._fields[side][at] for at, side in enumerate(places)]
-        scorer = mix_scorers(*self._scorers, scoring)
-        return score_results(scorer, self._decide(results, scoring), fields).value or 0.0
+        return self._score(results, fields, scoring).value or 0.0
 
 
 def _is_mean(marks: Marks, factor: float) -> bool:

@@ -238,7 +238,8 @@ def _words_of(template: Any) -> str:
     """
     token = template.get('ice_token') if isinstance(template, Mapping) else None
     texts = (text.replace(token, '') if isinstance(token, str) else text for text in _texts_in(template))
-    return _LAST_FIELD.sub(r'\1', '\n'.join(filter(None, texts)))
+    words = _LAST_FIELD.sub(r'\1', '\n'.join(filter(None, texts)))
+    return words or json.dumps(as_data(template), sort_keys=True)
 
 
 def _texts_in(value: Any) -> Iterator[str]:
@@ -255,17 +256,19 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _digest(value: Any) -> str:
-    return fingerprint(json.dumps(_as_data(mask_config(value)), sort_keys=True))[:16]
+    return fingerprint(json.dumps(as_data(mask_config(value)), sort_keys=True))[:16]
 
 
-def _as_data(value: Any) -> Any:
+def as_data(value: Any) -> Any:
     """A setting as plain data; of a function, its name and a digest of its source."""
     if isinstance(value, Mapping):
-        return {'.'.join(key) if isinstance(key, tuple) else str(key): _as_data(inner) for key, inner in value.items()}
+        return {'.'.join(key) if isinstance(key, tuple) else str(key): as_data(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_as_data(inner) for inner in value]
+        return [as_data(inner) for inner in value]
     if value is None or isinstance(value, str | int | float):
         return value
+    if callable(describe := getattr(value, 'describe_part', None)):
+        return as_data(describe())
     name = dotted_name(value)
     if name is None:  # the repr of many objects holds an address
         return repr(value) if ' at 0x' not in repr(value) else dotted_name(type(value))

@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from rolecall.compat.lm_eval.task import Row
+from rolecall.compat.lm_eval.task import LmTask, Row
+from rolecall.compat.lm_eval.task_file import TaskFile
 from rolecall.compat.lm_eval.task_rows import LmRows
 from rolecall.compat.lm_eval.task_scores import TaskScores, mean_stderr
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, Whole
@@ -18,11 +20,31 @@ _SHARES = (*_RIGHT_OR_WRONG, 'f1', 'mcc', 'brier_score')
 """Numbers between 0 and 1, shown in percent. A task with any other number keeps all of them unscaled."""
 
 
+_SCORED_BY = (
+    *('metric_list', 'filter_list', 'process_results', 'output_type', 'doc_to_target', 'doc_to_choice', 'doc_to_text'),
+    'repeats',
+)
+
+
 @dataclass(frozen=True)
 class TaskEvaluator:
     """A task's evaluator. It is loaded when scores are computed, so prompts can be viewed without its functions."""
 
     rows: LmRows
+
+    @classmethod
+    def from_log(cls, settings: Mapping[str, Any], pipeline: str) -> TaskEvaluator | None:
+        """The scoring of a task as a log of lm-eval has it, by one of its filters; None where it is code."""
+        filters = settings.get('filter_list') or []
+        chosen = [own for own in filters if own.get('name') == pipeline] or filters[:1]
+        if not settings.get('metric_list') or settings.get('process_results'):
+            return None
+        values = {key: settings[key] for key in _SCORED_BY if settings.get(key) is not None and key != 'filter_list'}
+        return cls(LmRows(LmTask(TaskFile(Path('log'), {**values, 'filter_list': chosen} if chosen else values))))
+
+    def describe_part(self) -> dict[str, Any]:
+        """What the score depends on, for its digest."""
+        return self.rows.task.describe_keys(*_SCORED_BY)
 
     def build_metric(self) -> Metric:
         """The first number of the first pipeline is the score; the others are reported with it."""
@@ -65,8 +87,10 @@ class _Scorer:
             for key, item in self._items(answer).items()
             if self.scores.is_mean(key.partition(',')[0]) and _is_number(item)
         }
-        score = next(iter(numbers.values()), 0.0)
-        decided = next(iter(numbers), '').partition(',')[0] in _RIGHT_OR_WRONG and self._in_percent
+        headline = _key(next(iter(self.scores.metrics)), self.scores.pipelines[0].name)
+        headline = headline if headline in numbers else next(iter(numbers), '')
+        score = numbers.get(headline, 0.0)
+        decided = headline.partition(',')[0] in _RIGHT_OR_WRONG and self._in_percent
         return Mark(score, correct=score == 1.0 if decided else None, parts=numbers)
 
     def further_numbers(self, marked: Sequence[tuple[Answer, Mark]]) -> Mapping[str, float]:

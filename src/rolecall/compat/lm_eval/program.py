@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 from rolecall.compat.lm_eval.contexts import Continuation, Message, Wordings, as_one_turn, join_text
 from rolecall.compat.lm_eval.images import attach_images, images_of
@@ -16,6 +17,10 @@ from rolecall.sources.datasets import Dataset
 
 _SEP = Text('', Origin('sep'))
 _NO_TURNS = (None,)
+_WORDING = (
+    *('description', 'doc_to_text', 'doc_to_target', 'doc_to_choice', 'doc_to_image', 'gen_prefix', 'output_type'),
+    *('target_delimiter', 'fewshot_delimiter'),
+)
 
 
 class LmTemplate:
@@ -48,6 +53,12 @@ class LmTemplate:
     def build_program(self, renderer: Renderer, data: Dataset) -> LmProgram:
         """The task for a model."""
         return LmProgram(self.task, renderer, data)
+
+    def describe_part(self) -> dict[str, Any]:
+        """What the wording depends on, for its digest."""
+        task, options = self.task, self.task.options
+        own = {'system': options.system_instruction, 'multiturn': options.fewshot_as_multiturn}
+        return {**task.describe_keys(*_WORDING), **own}
 
     def __repr__(self) -> str:
         return f'LmTemplate({self.task.name!r})'

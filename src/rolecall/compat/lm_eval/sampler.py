@@ -35,6 +35,12 @@ class ShotSampler:
             where = f'{self.task.place("fewshot_config")}: fewshot_config.sampler'
             raise ConfigError(Problem(where, f'unknown sampler {sampler!r:.60}.', did_you_mean(sampler, _SAMPLERS)))
 
+    def describe_part(self) -> dict[str, Any]:
+        """What the choice of examples depends on, for its digest."""
+        options = self.task.options
+        own = {'num_fewshot': self.ice_num, 'seed': options.fewshot_seed, 'emulate': options.emulate}
+        return {**self.task.describe_keys('fewshot_config', 'fewshot_split', 'training_split'), **own}
+
     @property
     def ice_num(self) -> int:
         """How many examples a row asks for."""

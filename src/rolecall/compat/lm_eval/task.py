@@ -152,6 +152,11 @@ class LmTask:
         computed = {'generation_kwargs': self.generation_kwargs} if self['output_type'] == 'generate_until' else {}
         return {key: _describe(value) for key, value in {**_DEFAULTS, **declared, **computed}.items()}
 
+    def describe_keys(self, *keys: str) -> dict[str, Any]:
+        """Some of the keys, as `describe` has them."""
+        described = self.describe()
+        return {key: described[key] for key in keys if key in described}
+
     @property
     def pipeline_names(self) -> list[str]:
         """The names of the task's filter pipelines."""

@@ -29,6 +29,12 @@ class LmRows:
     task: LmTask
     _first: list[Any] = field(default_factory=list, repr=False, compare=False)
 
+    def describe_part(self) -> dict[str, Any]:
+        """Where the rows come from, to compare it with others."""
+        return self.task.describe_keys(
+            'dataset_path', 'dataset_name', 'dataset_kwargs', 'test_split', 'validation_split', 'process_docs'
+        )
+
     @property
     def first_row(self) -> Row | None:
         """The first test row, once the rows are open: lm-eval interprets the fields by it."""

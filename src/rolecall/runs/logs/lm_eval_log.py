@@ -20,7 +20,10 @@ from rolecall.runs.logs.log import (
     reading,
 )
 
-_SETTINGS = ('num_fewshot', 'generation_kwargs', 'output_type', 'description', 'target_delimiter', 'fewshot_delimiter')
+_SETTINGS = (
+    *('num_fewshot', 'generation_kwargs', 'output_type', 'description', 'target_delimiter', 'fewshot_delimiter'),
+    *('filter_list', 'metric_list', 'process_results', 'doc_to_text', 'doc_to_target', 'doc_to_choice', 'repeats'),
+)
 _SENT_WITH = ('chat_template', 'system_instruction')
 _RUN_SETTINGS = ('model_args', 'gen_kwargs', 'limit', 'batch_size', 'random_seed', 'fewshot_seed')
 

@@ -27,7 +27,7 @@ from rolecall.runs.logs.log import (
 
 _PIECE = re.compile(r'_(\d+)$')
 _ASKED_WITH = ('inferencer', 'retriever')
-_READ_WITH = ('evaluator', 'pred_postprocessor')
+_READ_WITH = ('evaluator', 'pred_postprocessor', 'dataset_postprocessor')
 _MODEL_SETTINGS = (
     'type', 'path', 'max_out_len', 'max_seq_len', 'temperature', 'generation_kwargs', 'mode', 'batch_size',
     'chat_template_kwargs', 'meta_template',
