@@ -33,7 +33,7 @@ _LEVEL = 3
 """Rows with the largest prompt reported that are a ceiling, where tokens cannot be counted here."""
 _NAMED = 4
 _LOOKED_AT = 200
-"""Rows whose lost spans are named; of further ones, the reason has the amounts."""
+"""Cut rows that are looked at, for the spans they lost; of further ones, the reason has the amounts."""
 _UNEXPLAINED = 'no BOS token, system message or known chat template explains it'
 SERVER_DEFAULT = 'server default'
 
@@ -44,29 +44,29 @@ def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
     if not isinstance(model, ServedModel):
         return None
     names = (pair.dataset, model.name)
-    entries = store.token_counts(*names)
-    marked = {row for row, *_, outcome in entries if outcome == 'truncated_by_server'}
-    counts = [TokenCount(row, expected, *rest) for row, expected, *rest, _ in entries if expected is not None]
-    window = model.facts.window if model.facts else None
-    comparison = compare_counts(counts, window=window) if counts else None
-    cut = {count.row: count for count in counts if comparison and count.row in comparison.truncated}
-    if not counts:
-        cut = {count.row: count for count in _find_level(pair, entries)}
-    _mark_truncated(pair, store, cut, marked)
+    counts: list[TokenCount] = []
+    marked: set[int] = set()
+    for row, expected, reported, calls, outcome in store.token_counts(*names):
+        counts.append(TokenCount(row, expected or 0, reported, calls))
+        if outcome == 'truncated_by_server':
+            marked.add(row)
+    if counted := [count for count in counts if count.expected]:
+        comparison = compare_counts(counted, window=model.facts.window if model.facts else None)
+    else:
+        comparison = _find_ceiling(pair, counts)
+    truncated = set(comparison.truncated)
+    _mark_truncated(pair, store, {count.row: count for count in counts if count.row in truncated}, marked)
     served = store.count_served(*names)
-    findings = [] if comparison is None else describe_counts(comparison, _explain(pair, comparison, counts))
-    if cut and comparison is None:
-        ceiling = next(iter(cut.values())).reported
-        findings += describe_counts(CountComparison(len(entries), 'same', 0, ceiling, tuple(cut)), '')
+    findings = describe_counts(comparison, _explain(pair, comparison, counted))
     if pair.prompt_difference:
         findings.append(pair.prompt_difference)
     if len(served) > 1:
         parts = [f'{who} ({count_noun(rows, "row")} from row {first})' for who, rows, first in served[:_NAMED]]
         findings.append(f'answered by {len(served)} configurations: {", ".join(parts)}. Their answers are mixed here.')
     return Receipt(
-        checked=len(counts),
-        difference=comparison.base if comparison and comparison.kind == 'constant' else None,
-        truncated=len(cut),
+        checked=len(counted),
+        difference=comparison.base if comparison.kind == 'constant' else None,
+        truncated=len(truncated),
         findings=tuple(findings),
         served={str(who): rows for who, rows, _ in served} or None,
         temperature=describe_temperature(pair),
@@ -84,18 +84,20 @@ def describe_temperature(pair: PairRun) -> str:
     return SERVER_DEFAULT if usual is None else f'{SERVER_DEFAULT} ({usual:g})'
 
 
-def _find_level(pair: PairRun, entries: Sequence[tuple[Any, ...]]) -> list[TokenCount]:
+def _find_ceiling(pair: PairRun, counts: Sequence[TokenCount]) -> CountComparison:
     """Rows whose requests differ in length, and of which the server reports exactly the same, largest prompt.
 
-    Without the model's tokenizer, that is how a ceiling shows. Sent is unknown: the counts say only what was read.
+    Without the model's tokenizer, that is how a ceiling shows; how much was sent is not known.
     """
-    ceiling = max((reported / calls for _, _, reported, calls, _ in entries), default=0)
-    counts = (TokenCount(row, 0, reported, calls) for row, _, reported, calls, _ in entries)
-    level = [count for count in counts if count.accepted == ceiling]
-    if len(level) < _LEVEL:
-        return []
-    lengths = {len(str(request)) for _, request in _read_requests(pair, [count.row for count in level])}
-    return level if len(lengths) >= _LEVEL and max(lengths) > 1.05 * min(lengths) else []
+    ceiling = max((count.accepted for count in counts), default=0)
+    level = [count.row for count in counts if count.accepted == ceiling]
+    lengths = (
+        {len(str(request)) for _, request in _read_requests(pair, level[:_LOOKED_AT])}
+        if len(level) >= _LEVEL
+        else set()
+    )
+    is_cut = len(lengths) >= _LEVEL and max(lengths) > 1.05 * min(lengths)
+    return CountComparison('same', 0, round(ceiling), tuple(level) if is_cut else ())
 
 
 def _mark_truncated(pair: PairRun, store: Store, cut: dict[int, TokenCount], marked: set[int]) -> None:
@@ -173,7 +175,8 @@ def _explain(pair: PairRun, comparison: CountComparison, counts: Sequence[TokenC
     """What a constant difference is: the first reading of a request that gives the reported count for all tried."""
     if comparison.kind != 'constant':
         return ''
-    tried = [count for count in counts if count.row not in comparison.truncated and count.calls == 1][:_TRIED]
+    truncated = set(comparison.truncated)
+    tried = [count for count in counts if count.row not in truncated and count.calls == 1][:_TRIED]
     requests = dict(_read_requests(pair, [count.row for count in tried]))
     counter: TokenCounter = pair.model.counter  # type: ignore[attr-defined]  # of a served model
     readings = [

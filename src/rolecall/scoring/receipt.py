@@ -50,7 +50,6 @@ class TokenCount(NamedTuple):
 class CountComparison:
     """What the token counts of a dataset × model come to."""
 
-    rows: int
     kind: Literal['same', 'constant', 'jump', 'varies']
     """The differences of the rows that were not truncated."""
     base: float = 0.0
@@ -81,8 +80,7 @@ def compare_counts(counts: Sequence[TokenCount], *, window: int | None = None) -
     frequent = Counter(count.difference for count in rest).most_common()
     firsts = {count.difference: count.row for count in reversed(rest)}
     return CountComparison(
-        len(counts),
-        _name_kind([(difference, rows) for difference, rows in frequent], len(rest)),
+        _name_kind(frequent, len(rest)),
         base,
         round(ceiling),
         tuple(sorted(truncated)),

@@ -123,7 +123,7 @@ class StoreLookup:
         query = 'SELECT outcome, count(*) FROM rows WHERE dataset = ? AND model = ? GROUP BY outcome ORDER BY min(row)'
         return Counter(dict(self._read.execute(query, (storable(dataset), storable(model)))))
 
-    def token_counts(self, dataset: str, model: str) -> list[tuple[int, int | None, int, int, str]]:
+    def token_counts(self, dataset: str, model: str) -> Iterator[tuple[int, int | None, int, int, str]]:
         """Of each row with an answer whose tokens the server counted: number, tokens expected and reported, requests
         and outcome."""
         query = (
@@ -131,7 +131,7 @@ class StoreLookup:
             " FROM rows WHERE dataset = ? AND model = ? AND outcome IN ('ok', 'unparsed', 'truncated_by_server')"
             ' AND input_tokens IS NOT NULL AND json_valid(result) ORDER BY row'
         )
-        return self._read.execute(query, (storable(dataset), storable(model))).fetchall()
+        return self._read.execute(query, (storable(dataset), storable(model)))
 
     def count_served(self, dataset: str, model: str) -> list[tuple[Served, int, int]]:
         """Who answered the rows of a pair, as the replies say: with the number of rows and the first of them."""
