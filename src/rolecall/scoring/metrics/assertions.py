@@ -63,7 +63,7 @@ _WORD = re.compile(r'\S+')
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class AssertionResult:
     """What an assertion came to."""
 
     score: float
@@ -71,7 +71,7 @@ class Checked:
     reason: str = ''
 
 
-Check = Callable[['Assertion', str, Answer], 'Checked | bool']
+Check = Callable[['Assertion', str, Answer], 'AssertionResult | bool']
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +136,20 @@ class Assertion:
             return _load_yaml(text) if path.suffix in ('.json', '.yaml', '.yml') else text
         return self.value
 
-    def check(self, answer: Answer, ruled: bool | None = None) -> Checked:
+    def check(self, answer: Answer, ruled: bool | None = None) -> AssertionResult:
         """Whether the answer meets it. `ruled` is the judge's verdict, where one was asked."""
         text = text_of(answer.prediction)
         if self.weight == 0:
-            return Checked(1.0, passed=True)
+            return AssertionResult(1.0, passed=True)
         if self.kind == 'assert-set':
             return combine([part.check(answer, ruled) for part in self.parts], self.parts, self.threshold)
         if self.kind in _RULED:
-            checked = Checked(float(bool(ruled)), bool(ruled), 'the judge says no')
+            checked = AssertionResult(float(bool(ruled)), bool(ruled), 'the judge says no')
         else:
             result = CHECKS[self.kind](self, text, answer)
-            checked = Checked(float(result), result) if isinstance(result, bool) else result
+            checked = AssertionResult(float(result), result) if isinstance(result, bool) else result
         if self.negated:
-            checked = Checked(1 - checked.score, not checked.passed)
+            checked = AssertionResult(1 - checked.score, not checked.passed)
         if checked.passed:
             return checked
         value = '' if self.value is None else f' {text_of(self.value)!r:.60}'
@@ -157,7 +157,7 @@ class Assertion:
         return replace(checked, reason=f'{"not-" if self.negated else ""}{self.kind}{value} does not hold{why}')
 
 
-def combine(results: Sequence[Checked], parts: Sequence[Assertion], threshold: float | None) -> Checked:
+def combine(results: Sequence[AssertionResult], parts: Sequence[Assertion], threshold: float | None) -> AssertionResult:
     """The weighted mean of several results, and whether it is enough: all hold, or it reaches the threshold."""
     weights = [part.weight for part in parts]
     total = sum(weights)
@@ -166,7 +166,7 @@ def combine(results: Sequence[Checked], parts: Sequence[Assertion], threshold: f
     )
     passed = all(result.passed for result in results) if threshold is None else score >= threshold
     reasons = '' if passed else '; '.join(result.reason for result in results if not result.passed)
-    return Checked(score, passed, reasons)
+    return AssertionResult(score, passed, reasons)
 
 
 def read_short(text: str) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def assertions(
     )
 
 
-def _check(part: Assertion, answer: Answer, ruled: bool) -> Checked:
+def _check(part: Assertion, answer: Answer, ruled: bool) -> AssertionResult:
     try:
         return part.check(answer, ruled)
     except ConfigError:
@@ -286,28 +286,32 @@ def _find_json(text: str) -> Iterator[Any]:
             place = match.end()
 
 
-def _fits(value: Any, schema: Any) -> Checked:
+def _fits(value: Any, schema: Any) -> AssertionResult:
     schema = _load_yaml(schema) if isinstance(schema, str) else schema
     if not schema:
-        return Checked(1.0, passed=True)
+        return AssertionResult(1.0, passed=True)
     validators = import_extra('jsonschema', extra='score', purpose='for assertions with a JSON schema')
     kind = validators.validators.validator_for(schema)
     checker = getattr(kind, 'FORMAT_CHECKER', None)
     error = next(kind(schema, format_checker=checker).iter_errors(value), None)
-    return Checked(1.0, passed=True) if error is None else Checked(0.0, passed=False, reason=str(error.message)[:200])
+    return (
+        AssertionResult(1.0, passed=True)
+        if error is None
+        else AssertionResult(0.0, passed=False, reason=str(error.message)[:200])
+    )
 
 
-def _is_json(part: Assertion, text: str, answer: Answer) -> Checked | bool:
+def _is_json(part: Assertion, text: str, answer: Answer) -> AssertionResult | bool:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return Checked(0.0, passed=False, reason='the reply is not JSON')
+        return AssertionResult(0.0, passed=False, reason='the reply is not JSON')
     return _fits(value, part.words)
 
 
-def _contains_json(part: Assertion, text: str, answer: Answer) -> Checked | bool:
+def _contains_json(part: Assertion, text: str, answer: Answer) -> AssertionResult | bool:
     results = [_fits(value, part.words) for value in _find_json(text)]
-    last = results[-1] if results else Checked(0.0, passed=False, reason='there is no JSON in the reply')
+    last = results[-1] if results else AssertionResult(0.0, passed=False, reason='there is no JSON in the reply')
     return next((result for result in results if result.passed), last)
 
 
@@ -330,7 +334,7 @@ def _is_xml(text: str) -> set[str] | None:
     return names
 
 
-def _xml(part: Assertion, text: str, answer: Answer) -> Checked | bool:
+def _xml(part: Assertion, text: str, answer: Answer) -> AssertionResult | bool:
     wanted = part.words.get('requiredElements', []) if isinstance(part.words, Mapping) else part.words or []
     required = set(_list(wanted)) if wanted else set()
     documents = [text] if part.kind == 'is-xml' else _find_elements(text)
@@ -338,7 +342,7 @@ def _xml(part: Assertion, text: str, answer: Answer) -> Checked | bool:
     if any(required <= elements for elements in names):
         return True
     missing = f'missing {", ".join(sorted(required - names[0]))}' if names else 'there is no well-formed XML'
-    return Checked(0.0, passed=False, reason=missing)
+    return AssertionResult(0.0, passed=False, reason=missing)
 
 
 def _find_elements(text: str) -> Iterator[str]:
@@ -360,31 +364,31 @@ def _distance(ours: str, theirs: str) -> int:
     return row[-1]
 
 
-def _levenshtein(part: Assertion, text: str, answer: Answer) -> Checked:
+def _levenshtein(part: Assertion, text: str, answer: Answer) -> AssertionResult:
     distance = _distance(text[:5000], text_of(part.words)[:5000])
     limit = 5 if part.threshold is None else part.threshold
-    return Checked(float(distance <= limit), distance <= limit, f'the distance is {distance}')
+    return AssertionResult(float(distance <= limit), distance <= limit, f'the distance is {distance}')
 
 
-def _rouge(part: Assertion, text: str, answer: Answer) -> Checked:
+def _rouge(part: Assertion, text: str, answer: Answer) -> AssertionResult:
     ours, theirs = (re.findall(r'\w+', words.casefold()) for words in (text, text_of(part.words)))
     shared = sum(min(ours.count(word), theirs.count(word)) for word in set(theirs))
     score = 2 * shared / (len(ours) + len(theirs)) if shared else 0.0
     return _reaches(score, part, 0.75)
 
 
-def _bleu(part: Assertion, text: str, answer: Answer) -> Checked:
+def _bleu(part: Assertion, text: str, answer: Answer) -> AssertionResult:
     sacrebleu = import_extra('sacrebleu', extra='score', purpose='for BLEU')
     references = [text_of(each) for each in (part.words if isinstance(part.words, list) else [part.words])]
     return _reaches(sacrebleu.sentence_bleu(text, references).score / 100, part, 0.5)
 
 
-def _reaches(score: float, part: Assertion, default: float) -> Checked:
+def _reaches(score: float, part: Assertion, default: float) -> AssertionResult:
     limit = default if part.threshold is None else part.threshold
-    return Checked(score, score >= limit, f'{score:.2f} is below {limit:g}')
+    return AssertionResult(score, score >= limit, f'{score:.2f} is below {limit:g}')
 
 
-def _similar(part: Assertion, text: str, answer: Answer) -> Checked:
+def _similar(part: Assertion, text: str, answer: Answer) -> AssertionResult:
     vectors = _encoder()(
         [text, *(text_of(each) for each in (part.words if isinstance(part.words, list) else [part.words]))]
     )
@@ -400,41 +404,41 @@ def _encoder() -> Callable[[list[str]], Any]:
     return SentenceEncoder('all-MiniLM-L6-v2', 32)
 
 
-def _word_count(part: Assertion, text: str, answer: Answer) -> Checked:
+def _word_count(part: Assertion, text: str, answer: Answer) -> AssertionResult:
     words = len(_WORD.findall(text))
     wanted = part.words
     if isinstance(wanted, Mapping):
         low, high = wanted.get('min', 0), wanted.get('max', float('inf'))
     else:
         low = high = int(wanted)
-    return Checked(float(low <= words <= high), low <= words <= high, f'there are {words} words')
+    return AssertionResult(float(low <= words <= high), low <= words <= high, f'there are {words} words')
 
 
 def _limit(name: str, factor: float, unit: str) -> Check:
-    def check(part: Assertion, text: str, answer: Answer) -> Checked:
+    def check(part: Assertion, text: str, answer: Answer) -> AssertionResult:
         used = answer.used.get(name)
         if part.threshold is None:
             raise ValueError('threshold is missing')
         if used is None:
             raise ValueError(f'the {name} of this row is not known')
         amount = factor * used
-        return Checked(float(amount <= part.threshold), amount <= part.threshold, f'it took {amount:g}{unit}')
+        return AssertionResult(float(amount <= part.threshold), amount <= part.threshold, f'it took {amount:g}{unit}')
 
     return check
 
 
-def _python(part: Assertion, text: str, answer: Answer) -> Checked | bool:
+def _python(part: Assertion, text: str, answer: Answer) -> AssertionResult | bool:
     context = {'vars': dict(answer.values), 'gold': answer.gold, 'config': {}}
     with printing_to_stderr:
         result = _load_function(text_of(part.value), part.base)(text, context)
     if isinstance(result, Mapping):
         score = float(result.get('score', result.get('pass', 0.0)))
         passed = bool(result.get('pass', score > 0 if part.threshold is None else score >= part.threshold))
-        return Checked(score, passed, str(result.get('reason') or ''))
+        return AssertionResult(score, passed, str(result.get('reason') or ''))
     if isinstance(result, bool):
         return result
     score = float(result)
-    return Checked(score, score > 0 if part.threshold is None else score >= part.threshold, f'{score:g}')
+    return AssertionResult(score, score > 0 if part.threshold is None else score >= part.threshold, f'{score:g}')
 
 
 @lru_cache(maxsize=256)
