@@ -28,6 +28,7 @@ from rolecall.ui.report import StoredRun, report_html
 from servers import serve
 from tables import in_one
 from timed_server import fetch_times, timed_server
+from web_pages import Client, serve_page
 
 ROWS = [{'question': f'what is {number} and {number}?'} for number in range(8)]
 
@@ -298,3 +299,15 @@ def test_a_run_keeps_the_times_of_streams_and_draws_scores_against_them(
         config = {'models': [entry('cheap', server.url, 1.0)], 'datasets': [dataset]}
         run_config(config, RunOptions(out=tmp_path / 'busy', times=True, force=True))
         assert [body.get('stream') for body in server.bodies] == [None] * 8, 'too many pieces a second: whole replies'
+
+
+def test_the_page_of_rolecall_web_leads_to_benchmarks(quick_server: str, tmp_path: Path) -> None:
+    save_result(measure(quick_server, requests=20), tmp_path / 'first')
+    with serve_page(tmp_path / 'first') as (port, rules):
+        client = Client(port, rules)
+        assert client.get('session')['benches'] == ['first']
+        answer, page = client.send('/bench/0')
+        assert client.send('/bench/1')[0].status == 404
+    assert 'Inter-token Latency (ms)' in page
+    assert "default-src 'none'" in page, 'its own policy is stricter than that of the other views'
+    assert answer.headers['Content-Security-Policy'] == "frame-ancestors 'none'"

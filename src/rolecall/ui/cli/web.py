@@ -19,6 +19,7 @@ def add_web(commands: Any) -> None:
         'loopback only, and its URL contains a token.',
         '  rolecall web config.py\n'
         '  rolecall web config.py runs/first runs/second\n'
+        '  rolecall web runs/first bench/first\n'
         '  rolecall web config.py --port 8000 --no-open\n'
         '  rolecall web --watch calls.jsonl',
     )

@@ -30,6 +30,8 @@ HEADERS = {
     'Cross-Origin-Resource-Policy': 'same-origin',
     'Cache-Control': 'no-store',
 }
+PAGE_POLICY = "frame-ancestors 'none'"
+"""For a page that brings a stricter policy of its own."""
 _SAFE_METHODS = ('GET', 'HEAD')
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -116,7 +118,7 @@ def make_guard(rules: AccessRules) -> Middleware:
         except RolecallError as error:
             return web.json_response({'error': str(error)}, status=422, headers=HEADERS)
         if not response.prepared:
-            response.headers.update(HEADERS)
+            response.headers.update({name: value for name, value in HEADERS.items() if name not in response.headers})
         return response
 
     return guard

@@ -19,7 +19,9 @@ from rolecall._version import __version__
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.previews.jsonl import ascii_json
 from rolecall.models.protocol import Model
+from rolecall.runs.serving.bench_files import StoredBench
 from rolecall.runs.store.labels import Kind
+from rolecall.ui.report.bench_page import bench_html
 from rolecall.ui.report.page import read_asset
 from rolecall.ui.report.palette import plot_sheet, style_sheet
 from rolecall.ui.views.looks import ALL_STYLES
@@ -27,7 +29,7 @@ from rolecall.ui.web.documents import ConfigDocument, Split, diff_as_json
 from rolecall.ui.web.editing import edited_prompts, edited_source, save_edited
 from rolecall.ui.web.prompts_json import LEGEND
 from rolecall.ui.web.run_documents import RowFilter, RunSide, compare_as_json, explain_as_json
-from rolecall.ui.web.security import HEADERS, AccessRules, make_guard
+from rolecall.ui.web.security import HEADERS, PAGE_POLICY, AccessRules, make_guard
 from rolecall.ui.web.trying import Trial, keep_trial, make_trial, run_trial
 from rolecall.ui.web.workspace import Workspace
 
@@ -42,6 +44,7 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     app = web.Application(middlewares=[make_guard(rules)], client_max_size=_LARGEST_BODY)
     pages = _Pages(workspace)
     app.router.add_get('/', pages.index)
+    app.router.add_get(r'/bench/{number:\d{1,4}}', pages.bench)
     app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
     for name in (
         *('session', 'rows', 'prompts', 'tokens', 'media', 'lint', 'diff'),
@@ -78,6 +81,13 @@ class _Pages:
         response = web.Response(text=self._assets[name], content_type=_TYPES[f'.{name.rsplit(".", 1)[-1]}'])
         response.enable_compression()
         return response
+
+    async def bench(self, request: web.Request) -> web.Response:
+        number = int(request.match_info['number'])
+        if number >= len(self._workspace.benches):
+            raise web.HTTPNotFound
+        page = bench_html(StoredBench.load(self._workspace.benches[number]))
+        return web.Response(text=page, content_type='text/html', headers={'Content-Security-Policy': PAGE_POLICY})
 
     async def session(self, request: web.Request) -> web.Response:
         def describe() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RolecallError
+from rolecall.runs.serving.bench_files import is_bench
 from rolecall.runs.store.directory import FILE
 from rolecall.ui.web.call_documents import CallDocument
 from rolecall.ui.web.documents import ConfigDocument
@@ -19,7 +20,8 @@ class Workspace:
     def __init__(self, paths: Sequence[Path], *, watched: Path | None = None) -> None:
         """`watched`: a log of an application's calls."""
         self.calls = None if watched is None else CallDocument(watched)
-        self._runs = [run for path in paths if path.is_dir() for run in _find_runs(path)]
+        self.benches = [path for path in paths if is_bench(path)]
+        self._runs = [run for path in paths if path.is_dir() and not is_bench(path) for run in _find_runs(path)]
         self._configs = [path for path in paths if not path.is_dir()]
         self._documents: dict[int, ConfigDocument] = {}
         self._run_documents: dict[int, RunDocument] = {}
@@ -65,6 +67,7 @@ class Workspace:
         return {
             'configs': [self._describe(number) for number in range(len(self._configs))],
             'runs': [{'path': str(path), 'name': path.resolve().name} for path in self._runs],
+            'benches': [path.resolve().name for path in self.benches],
             'calls': None if self.calls is None else self.calls.path.name,
         }
 

@@ -33,12 +33,12 @@ const App = () => {
   if (!session) return html`<main><${Problem} error=${error} again=${again} />${error ? null : html`<${Loading} lines=${10} />`}</main>`;
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>${t('Skip to content')}</a>
     <header class="top"><h1>rolecall</h1>
-      <nav aria-label=${t('Views')}>${shown.map(([one, said]) => html`<a href=${addressOf({ ...address, view: one })} aria-current=${one === name ? 'page' : null} onClick=${(event) => { event.preventDefault(); go({ view: one }); }}>${said}</a>`)}</nav>
+      <nav aria-label=${t('Views')}>${shown.map(([one, said]) => html`<a href=${addressOf({ ...address, view: one })} aria-current=${one === name ? 'page' : null} onClick=${(event) => { event.preventDefault(); go({ view: one }); }}>${said}</a>`)}${session.benches.map((bench, at) => html`<a href=${`bench/${at}`}>${t('Speed')}: <bdi>${bench}</bdi></a>`)}</nav>
       <div class="tools">${session.configs.length > 1 && !['runs', 'compare'].includes(name) ? html`<${Select} label=${t('Config')} value=${address.config || 0} options=${session.configs.map((one, at) => [at, one.name])} onchange=${(at) => go({ config: at, dataset: '', model: '', row: '', n: '', q: '', mark: '' })} />`
         : html`<span class="soft name">${name === 'runs' ? '' : config?.name || ''}</span>`}
       <button type="button" class="quiet" lang=${isChinese ? 'en' : 'zh'} onClick=${() => chooseLanguage(isChinese ? 'en' : 'zh')}>${isChinese ? 'English' : '中文'}</button>
       <button type="button" class="quiet help" aria-expanded=${help ? 'true' : 'false'} onClick=${() => setHelp(!help)}>${t('Keyboard')}</button></div></header>
     ${help ? html`<${Keyboard} close=${() => setHelp(false)} />` : null}
-    <main id="main" tabindex="-1">${badRow ? html`<${Problem} error=${t("The link's row number is not a whole number: {row}", { row: badRow })} /><button type="button" onClick=${() => go({ row: '', left_row: '', right_row: '' })}>${t('Clear')}</button>` : html`<${View} session=${session} address=${address} change=${go} />`}</main>`;
+    <main id="main" tabindex="-1">${badRow ? html`<${Problem} error=${t("The link's row number is not a whole number: {row}", { row: badRow })} /><button type="button" onClick=${() => go({ row: '', left_row: '', right_row: '' })}>${t('Clear')}</button>` : View ? html`<${View} session=${session} address=${address} change=${go} />` : null}</main>`;
 };
 render(html`<${App} />`, document.getElementById('app'));

@@ -1,7 +1,7 @@
 // The page's words in Chinese, by the English ones. A test compares this table with what the views say.
 export const CHINESE = {
   // views and their parts
-  Explore: '浏览', Edit: '编辑', Compare: '对比', Lint: '检查', Runs: '运行记录', Run: '运行', Views: '视图', 'Skip to content': '跳到正文', Keyboard: '快捷键',
+  Explore: '浏览', Edit: '编辑', Compare: '对比', Lint: '检查', Runs: '运行记录', Speed: '速度', Run: '运行', Views: '视图', 'Skip to content': '跳到正文', Keyboard: '快捷键',
   Config: '配置', Dataset: '数据集', Model: '模型', Row: '样本', Rows: '样本', Request: '请求', Search: '搜索', Filters: '筛选', Clear: '清除', Close: '关闭', Copy: '复制', Copied: '已复制', 'Copy link': '复制链接',
   'Loading …': '加载中…', 'Try again': '重试', 'The server does not answer. Is `rolecall web` still running?': '服务器没有响应。`rolecall web` 还在运行吗？',
   'No config is open.': '没有打开任何配置。', 'Start the page with one:': '启动页面时指定一个配置：', 'The config has no datasets.': '该配置没有数据集。',
