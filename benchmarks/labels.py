@@ -36,6 +36,7 @@ from rolecall.scoring.corrected_scores import (
     measure_error_rates,
     rogan_gladen,
 )
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.readers.golds import GoldKind
 from rolecall.scoring.statistics import wilson
 
@@ -66,7 +67,7 @@ def judged_logs() -> Iterator[tuple[str, list[Judged]]]:
         if str(row['judge']) in sides:
             preferences.append(Judged(sides[str(row['judge'])], sides[str(vote)] if most > 1 else 0.5))
     yield 'PandaLM, gpt-3.5 as judge, three people', preferences
-    scorer = scorer_for('contains', '')
+    scorer = build_scorer({'evaluator': 'contains'})
     answers = []
     for row in rows_of('openqa_evouna_human'):
         [verdict] = scorer.start(adds_up=False).add([Scorable(0, 'ok', row['reply'], gold=row['gold'])])
@@ -157,7 +158,7 @@ def _add_by_squares(strata: Sequence[Stratum]) -> Estimate:
 
 def measure_carried(draws: int) -> None:
     """Error rates of "contains" measured on one system's answers, and used for another's: EVOUNA has five systems."""
-    scorer = scorer_for('contains', '')
+    scorer = build_scorer({'evaluator': 'contains'})
     systems = defaultdict(list)
     for row in rows_of('openqa_evouna_human'):
         [verdict] = scorer.start(adds_up=False).add([Scorable(0, 'ok', row['reply'], gold=row['gold'])])

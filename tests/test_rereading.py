@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 
 import pytest
 
@@ -143,7 +144,21 @@ def test_a_model_decides_a_sample(sums, tmp_path):
 def test_a_run_without_readings_says_so(tmp_path, capsys):
     rolecall.run([{'q': 'a', 'a': 'A'}], model=str.upper, template='{q}', out=tmp_path / 'run', quiet=True)
     assert main(['runs', 'reread', str(tmp_path / 'run')]) == 2
-    assert 'no verdict of this run rests on an answer read from a reply' in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert 'no verdict of this run rests on an answer that our readers can read from a reply' in printed
+    assert main(printed.rpartition('labels: rolecall ')[2].split()) == 0  # the remedy
+
+
+def test_code_that_a_run_names_is_not_imported(tmp_path, monkeypatch):
+    (tmp_path / 'own_marks.py').write_text('def same(prediction, gold):\n    return prediction == gold\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = [{'q': 'a', 'a': 'A'}] * 3
+    own = {'template': '{q}', 'answer': 'a', 'metric': 'own_marks.same'}
+    rolecall.run(rows, model=str.upper, **own, out=tmp_path / 'run', quiet=True)
+    del sys.modules['own_marks']
+    with RunReader(tmp_path / 'run') as reader:
+        assert Rereading(reader, reader.pairs()).pairs == []
+    assert 'own_marks' not in sys.modules
 
 
 def test_the_queue_of_the_page_takes_decisions_undoes_them_and_names_divided_rows(sums):

@@ -52,7 +52,8 @@ _READERS: Mapping[str, Mapping[str, str]] = {
 _MISREAD = {'right': 30.0, 'wrong': 0.5}
 """Of rows that all readers read alike, how many are read right and wrong: a beta distribution over public logs."""
 _KNOWN = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
-_NAMES_CODE = ('type', 'evaluator', 'pred_postprocessor', 'dataset_postprocessor', 'model_postprocessor')
+_NAMES_CODE = ('type', 'evaluator', 'postprocessor', 'function')
+"""How keys end whose values may name code."""
 
 
 class ReaderView(NamedTuple):
@@ -240,7 +241,7 @@ def _use_own_names(value: Any, key: str = '') -> Any:
     if isinstance(value, Mapping):
         inner = {name: _use_own_names(item, str(name)) for name, item in value.items()}
         return None if any(item is None and value[name] is not None for name, item in inner.items()) else inner
-    if not isinstance(value, str) or key not in _NAMES_CODE or value.isidentifier() or '-' in value:
+    if not isinstance(value, str) or not key.endswith(_NAMES_CODE) or value.replace('-', '_').isidentifier():
         return value
     package, _, name = value.partition('.')
     return name.rpartition('.')[2] if package in _KNOWN and name else None

@@ -49,7 +49,9 @@ def _reread(arguments: argparse.Namespace) -> int:
         names = track(run.pairs(), 'reading', console=console, disable=not console.is_terminal, transient=True)
         rereading = Rereading(run, names, most=arguments.rows)
         if not rereading.pairs:
-            return fail(f'{arguments.directory}: no verdict of this run rests on an answer read from a reply.')
+            what = 'no verdict of this run rests on an answer that our readers can read from a reply'
+            advice = 'Verdicts of judges and of code of your own are corrected by labels'
+            return fail(f'{arguments.directory}: {what}.\n  {advice}: rolecall runs label {arguments.directory}')
         if arguments.judge:
             from rolecall.insight.reply_questions import ask_for_answers
 
