@@ -68,17 +68,17 @@ def scorer_for(kind: str, letters: str) -> DatasetScorer:
     """The scorer that `run rows.jsonl --answer …` builds for such answers."""
     config: dict[str, dict[str, Any]] = {
         'option': {
-            'evaluator': {'type': 'AccEvaluator'},
+            'evaluator': 'accuracy',
             'pred_postprocessor': {'type': 'choice_postprocess', 'choices': list(letters)},
         },
         'yes_no': {
-            'evaluator': {'type': 'AccEvaluator'},
+            'evaluator': 'accuracy',
             'pred_postprocessor': {'type': 'choice_postprocess', 'choices': ['yes', 'no']},
         },
-        'number': {'evaluator': {'type': 'Gsm8kEvaluator'}, 'pred_postprocessor': 'stated_number_postprocess'},
-        'math': {'evaluator': {'type': 'MATHVerifyEvaluator'}, 'pred_postprocessor': 'math_postprocess_v2'},
-        'short': {'evaluator': {'type': 'WholeMatchEvaluator'}, 'pred_postprocessor': 'stated_text_postprocess'},
-        'contains': {'evaluator': {'type': 'TriviaQAEvaluator'}},
+        'number': {'evaluator': 'number', 'pred_postprocessor': 'stated_number_postprocess'},
+        'math': {'evaluator': 'math', 'pred_postprocessor': 'stated_expression_postprocess'},
+        'short': {'evaluator': 'exact', 'pred_postprocessor': 'stated_text_postprocess'},
+        'contains': {'evaluator': 'contains'},
     }
     return build_scorer(config[kind])
 

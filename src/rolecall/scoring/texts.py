@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ _NEXT_PROBLEM = re.compile(
     r'(?<=\n)[ \t#*]*(?:(?:Problem|Question|Exercise|Q|Human|User|HUMAN|USER)(?:\s{0,4}\d{1,6})?|问题|题目)'
     r'[*\s]{0,6}[:：]'
 )
-_BOX = re.compile(r'\\(?:boxed|fbox)\s*(?=\{)|\\boxed(?:\s+|(?=\d))(?P<bare>[^\s${}]+)')
+_BOX = re.compile(r'\\(?:boxed|fbox)\s*\{|\\boxed(?:\s+|(?=\d))(?P<bare>[^\s${}]+)')
+_BRACE = re.compile(r'(?<!\\)[{}]|\\[{}](?=\})')
 _FULLWIDTH = {0xFF10 + digit: str(digit) for digit in range(10)} | str.maketrans('．－', '.-')
 _LONG_RUN = re.compile('[\u4e00-\u9fd5a-zA-Z0-9+#&._%-]{500,}')
 """No text in words: `jieba` takes quadratic time for a run without a space or a sign."""
@@ -87,14 +89,22 @@ def last_boxed(text: str) -> str:
     >>> last_boxed(r'\boxed{1} or \boxed{\boxed{x^{2}}}, \boxed{cut')
     'x^{2}'
     """
-    boxes = list(_BOX.finditer(text)) if 'box' in text else []
-    closings = _closings(text) if boxes else {}
-    for box in reversed(boxes):
-        if box['bare']:
-            return box['bare']
-        if box.end() in closings:
-            return text[box.end() + 1 : closings[box.end()]].strip()
-    return ''
+    boxes = find_boxes(text)
+    return text[slice(*boxes[-1])].strip() if boxes else ''
+
+
+def find_boxes(text: str, start: int = 0, end: int = sys.maxsize) -> list[tuple[int, int]]:
+    """Where the contents of complete boxes stand; of nested ones the innermost comes last."""
+    boxes = list(_BOX.finditer(text, start, end)) if 'box' in text else []
+    opened: list[int] = []
+    closings: dict[int, int] = {}
+    for brace in _BRACE.finditer(text, boxes[0].start(), end) if boxes else ():
+        if brace[0] == '{':
+            opened.append(brace.end())
+        elif brace[0] == '}' and opened:
+            closings[opened.pop()] = brace.start()
+    spans = (box.span('bare') if box['bare'] else (box.end(), closings.get(box.end(), -1)) for box in boxes)
+    return [span for span in spans if span[1] >= 0]
 
 
 def contents_between(text: str, opening: re.Pattern[str], closing: re.Pattern[str]) -> list[str]:
@@ -109,18 +119,6 @@ def contents_between(text: str, opening: re.Pattern[str], closing: re.Pattern[st
         contents.append(text[start.end() : end.start()].strip())
         start = opening.search(text, end.end())
     return contents
-
-
-def _closings(text: str) -> dict[int, int]:
-    """The position of the closing brace of each opening one."""
-    opened: list[int] = []
-    closed = {}
-    for brace in re.finditer(r'(?<!\\)[{}]', text):
-        if brace[0] == '{':
-            opened.append(brace.start())
-        elif opened:
-            closed[opened.pop()] = brace.start()
-    return closed
 
 
 def narrow_digits(text: str) -> str:

@@ -18,6 +18,12 @@ WORD = re.compile(f'[{_LETTER}]{{1,40}}')
 _GAP = r'(?:"[^"\n]{0,120}"|\([^()\n]{0,80}\)|[^.!?。！？，\n:=()"]){0,80}?'
 _MARK = r'["\'*_)\]}】 ]{0,6}(?:[:=]|-+>|→|[-–—](?= ))'
 _CLOSE = r'[\s)\]}】*"\'”’]{0,4}'
+_OPENED = r'[\s(\[{【*"\'“‘]*'
+_ADJECTIVES = (
+    r'(?:(?:therefore|thus|indeed|clearly|also|probably|then|final|correct|right|best|better|true|the|my|our|an?'
+    r'|most \w+|la|le|el|die|der|das|bonne|richtige)\s+)*'
+)
+_FILLER = r'be|by|an?|the|at all|really|exactly|entirely|say|think|believe|call|it|it[\'’]s|as|that|very|of|any'
 _JUDGED = r'(?:\?|[:.]|\s?[-–—]|\|(?:[^|\n]{0,60}\|)?|[^\n→|]{0,40}→)?\s*'
 """Between an option and the verdict on it, in a list or a table."""
 
@@ -104,8 +110,17 @@ class SearchedPage(Protocol):
         """The words of a part that a cue can begin with, with their places."""
 
 
+def _finder(role: str, behind: str = '', *more: str) -> cached_property[Finder]:
+    """The cues of a role and of what follows them; `«role»` stands for any word of a role."""
+    return cached_property(lambda cues: Finder([*cues.words(role), *more], cues.fill(behind)))
+
+
+def _pattern(source: str) -> cached_property[re.Pattern[str]]:
+    return cached_property(lambda cues: re.compile(cues.fill(source)))
+
+
 class Cues:
-    """The cues of each role."""
+    """The cues of each role, compiled when they are first needed."""
 
     def __init__(self, tables: Mapping[str, Mapping[str, str]]) -> None:
         self.tables = tables
@@ -119,152 +134,73 @@ class Cues:
         """A regular expression for a role's words."""
         return f'(?:{"|".join(map(pattern_of, self.words(role)))})'
 
-    @cached_property
-    def states(self) -> Finder:
-        """What stands before an answer: `the answer is`, `Answer:`, `I choose`."""
-        is_ = self.any_of('is')
-        stated = rf'{_MARK}|{_GAP}(?<![a-zà-ÿ]){is_}(?:{_MARK})?|[^.!?。\n:=,，]{{0,30}}?:'
-        return Finder(self.words('answer'), rf'(?![\'’]s)(?:{stated}|(?=\s*\n|\s*[(\[]|\s+[a-z](?![a-z])))')
+    def fill(self, source: str) -> str:
+        """A regular expression in which `«role»` stands for any word of a role."""
+        return re.sub('«(.+?)»', lambda role: self.any_of(role[1]), source)
 
-    @cached_property
-    def grades(self) -> Finder:
-        """What stands before a judge's verdict: `Grade:`, `the verdict is`. What it says of answers is not one."""
-        is_ = self.any_of('is')
-        return Finder(
-            self.words('grade'), rf'["\'*_)\]}}】 ?]{{0,6}}(?:{_MARK}|\s{is_}(?:{_MARK})?|(?=\s*\n\s*\W*[a-z])|\s)'
-        )
+    states = _finder(
+        'answer',
+        rf'(?![\'’]s)(?:{_MARK}|{_GAP}(?<![a-zà-ÿ])«is»(?:{_MARK})?|[^.!?。\n:=,，]{{0,30}}?:'
+        r'|(?=\s*\n|\s*[(\[]|\s+[a-z](?![a-z])))',
+    )
+    """Before an answer: `the answer is`, `Answer:`."""
+    labels = _finder('label', r'["\'*_)\]}】 ]{0,6}:')
+    chooses = _finder('choose', f'(?:{_MARK})?')
+    matches = _finder('match', f'(?:{_MARK})?')
+    grades = _finder('grade', rf'["\'*_)\]}}】 ?]{{0,6}}(?:{_MARK}|\s«is»(?:{_MARK})?|(?=\s*\n\s*\W*[a-z])|\s)')
+    """Before a judge's verdict: `Grade:`, `the verdict is`. What it says of answers is not one."""
+    is_the_answer = _finder('answer', r'(?!\s*[:=]|\s*«is»)')
+    """Behind an answer: `is the answer`, `makes … the correct choice`."""
+    before_the_answer = _pattern(
+        rf'(?:(?<![a-z])«is»\s*{_ADJECTIVES}|(?<![a-z])mak(?:es|ing)\s[^.\n]{{1,30}}the\s+{_ADJECTIVES}|[是为])\Z'
+    )
+    """At the end of what stands before `answer` in `C is the answer`."""
+    concludes = _finder('conclude', '', '∴', '⇒', '=>', '→', '👉')
+    corrects = _finder('correct')
+    others = _finder('other')
+    """Before a statement in its clause: it is not the reply's own."""
+    refuses = _finder('refuse')
+    denies = _finder('deny', rf'(?:[ \t]*(?:(?:{_FILLER})(?![a-z])|«option»|«is»))*[ \t"\'“‘(\[*-]*\Z')
+    """Before a candidate, up to it: it is not the answer."""
+    contrast = _pattern(r'(?<![a-z])(?:but|however|yet|aber|jedoch|sondern|mais|pero|sino)(?![a-z])|但|然而')
+    right = _pattern(
+        rf'{_CLOSE}(?:«right»(?!\s+(?:if|only|unless|had|when|or)\b)|{_JUDGED}(?:[✅✓✔☑]|√(?!\s?[\d(])'
+        r'|(?:correct|true|right|yes|works|正确|对)(?![a-z]))|[^\n]{0,80}[✅✓✔☑]\s*(?:\n|\Z))'
+    )
+    """Behind an option: it is the one."""
+    wrong = _pattern(
+        rf'{_CLOSE}(?:(?:«wrong»|{_JUDGED}(?:[❌✗✘✖]|×(?!\s?[\d(])|(?:incorrect|false|wrong|no|nope|fails|错误?|不正确|不对)'
+        r'(?![a-z])))(?!误?[，,]?(?:故|因此)?(?:当选|符合题意))|[^\n]{0,80}[❌✗✘✖]\s*(?:\n|\Z))'
+    )
+    """Behind an option: it is ruled out."""
+    joins = _pattern(
+        rf'(?:选?项)?[\s)\]}}】*"\'”’]*(?:[,，、]\s*(?:«or»|«and»)?|/|&|\+|«or»|«and»){_OPENED}(?:«option»{_OPENED})?'
+    )
+    """Between the items of a list."""
+    condition = _pattern(r'\W*(?:(?:if|when|wenn|falls|si|cuando|quand)(?![a-zà-ÿ])|如果|若|当)')
+    hypothesis = _pattern('(?<![a-z])(?:would|wäre|serait|sería)(?![a-z])')
+    """In a statement that only answers another question: `if you meant …, the answer would be`."""
+    either = _pattern('(?<![a-z])«or»|/')
+    or_another = _pattern(r'\)?\s*«or»\s*\(?[A-Z](?![A-Za-z\'’])')
+    """Behind a letter: another one that need not be an option."""
+    next_question = _pattern(
+        r'\n[ #*>]*(?:«next»(?:\s?#?\d{1,6})?\s?[*:]*:|q\s?\d{1,6}\s?[.)]|第\d{1,4}题|<\|(?:im_start|im_end|end)'
+        r'|###\s?(?:question|problem|human|user|instruction|input)|the following (?:is|are) (?:a )?multiple|«recap»)'
+    )
+    """The line that begins the next question of a base model."""
+    note = _pattern(r'(?:[\n.][\s*_#(]{0,12}|\()«note»')
+    article = _pattern(r'(?:[\s"\'“‘「《*:，,(\[>#]|(?<![a-z])«article»)*')
+    """Words and signs between `is` and an answer that say nothing about it."""
+    called = _pattern(r'(?<![a-z])«option»[\s"\'“(\[*]*\Z')
+    named = _pattern(r'(?<![a-z])«named»\s\Z')
+    """Before a letter that names something else: `vitamin`, `group`."""
+    after_letter = _pattern(r'\s+«after»')
+    """Behind a letter: words that cannot follow an article."""
 
     @cached_property
     def of_answers(self) -> tuple[Finder, ...]:
         """What stands before an answer of any kind."""
         return self.states, self.labels, self.chooses
-
-    @cached_property
-    def labels(self) -> Finder:
-        return Finder(self.words('label'), r'["\'*_)\]}】 ]{0,6}:')
-
-    @cached_property
-    def chooses(self) -> Finder:
-        return Finder(self.words('choose'), f'(?:{_MARK})?')
-
-    @cached_property
-    def matches(self) -> Finder:
-        return Finder(self.words('match'), f'(?:{_MARK})?')
-
-    @cached_property
-    def is_the_answer(self) -> Finder:
-        """What follows an answer: `is the answer`, `makes … the correct choice`."""
-        return Finder(self.words('answer'), rf'(?!\s*[:=]|\s*{self.any_of("is")})')
-
-    @cached_property
-    def before_the_answer(self) -> re.Pattern[str]:
-        """At the end of what stands before `answer` in `C is the answer`."""
-        words = 'therefore|thus|indeed|clearly|also|probably|then|final|correct|right|best|better|true|the|my|our|an?'
-        adjectives = rf'(?:(?:{words}|most \w+|la|le|el|die|der|das|bonne|richtige)\s+)*'
-        return re.compile(
-            rf'(?:(?<![a-z]){self.any_of("is")}\s*{adjectives}|(?<![a-z])mak(?:es'
-            rf'|ing)\s[^.\n]{{1,30}}the\s+{adjectives}|[是为])\Z'
-        )
-
-    @cached_property
-    def concludes(self) -> Finder:
-        return Finder([*self.words('conclude'), '∴', '⇒', '=>', '→', '👉'])
-
-    @cached_property
-    def corrects(self) -> Finder:
-        return Finder(self.words('correct'))
-
-    @cached_property
-    def denies(self) -> Finder:
-        """Before a candidate, up to it: it is not the answer."""
-        words = r'be|by|an?|the|at all|really|exactly|entirely|say|think|believe|call|it|it[\'’]s|as|that|very|of|any'
-        filler = f'(?:{words})(?![a-z])|{self.any_of("option")}|{self.any_of("is")}'
-        return Finder(self.words('deny'), rf'(?:[ \t]*(?:{filler}))*[ \t"\'“‘(\[*-]*\Z')
-
-    @cached_property
-    def others(self) -> Finder:
-        """Before a statement in its clause: it is not the reply's own."""
-        return Finder(self.words('other'))
-
-    @cached_property
-    def contrast(self) -> re.Pattern[str]:
-        return re.compile(r'(?<![a-z])(?:but|however|yet|aber|jedoch|sondern|mais|pero|sino)(?![a-z])|但|然而')
-
-    @cached_property
-    def refuses(self) -> Finder:
-        """No answer is given."""
-        return Finder(self.words('refuse'))
-
-    @cached_property
-    def continental(self) -> frozenset[str]:
-        """Words of languages that write a decimal comma, and none of English."""
-        tables = [
-            table.get('function', '') for name, table in self.tables.items() if name not in ('english', 'chinese')
-        ]
-        return frozenset(re.findall('[a-zà-ÿ]+', ' '.join(tables)))
-
-    @cached_property
-    def english(self) -> frozenset[str]:
-        return frozenset(re.findall('[a-z]+', self.tables['english']['function']))
-
-    @cached_property
-    def right(self) -> re.Pattern[str]:
-        """Behind an option: it is the one."""
-        good = r'[✅✓✔☑]|√(?!\s?[\d(])|(?:correct|true|right|yes|works|正确|对)(?![a-z])'
-        unless = r'(?!\s+(?:if|only|unless|had|when|or)\b)'
-        return re.compile(
-            rf'{_CLOSE}(?:{self.any_of("right")}{unless}|{_JUDGED}(?:{good})|[^\n]{{0,80}}[✅✓✔☑]\s*(?:\n|\Z))'
-        )
-
-    @cached_property
-    def wrong(self) -> re.Pattern[str]:
-        """Behind an option: it is ruled out."""
-        bad = r'[❌✗✘✖]|×(?!\s?[\d(])|(?:incorrect|false|wrong|no|nope|fails|错误?|不正确|不对)(?![a-z])'
-        judged = rf'(?:{self.any_of("wrong")}|{_JUDGED}(?:{bad}))(?!误?[，,]?(?:故|因此)?(?:当选|符合题意))'
-        return re.compile(rf'{_CLOSE}(?:{judged}|[^\n]{{0,80}}[❌✗✘✖]\s*(?:\n|\Z))')
-
-    @cached_property
-    def joins(self) -> re.Pattern[str]:
-        """Between the items of a list: `and`, `or`, a comma."""
-        words = f'{self.any_of("or")}|{self.any_of("and")}'
-        opened = r'[\s(\[{【*"\'“‘]*'
-        return re.compile(
-            rf'(?:选?项)?[\s)\]}}】*"\'”’]*(?:[,，、]\s*(?:{words})?|/|&|\+|{words}){opened}(?:{self.any_of("option")}{opened})?'
-        )
-
-    @cached_property
-    def condition(self) -> re.Pattern[str]:
-        """What a sentence begins with that holds under a condition only."""
-        return re.compile(r'\W*(?:(?:if|when|wenn|falls|si|cuando|quand)(?![a-zà-ÿ])|如果|若|当)')
-
-    @cached_property
-    def hypothesis(self) -> re.Pattern[str]:
-        """In a statement that only answers another question: `if you meant …, the answer would be`."""
-        return re.compile(r'(?<![a-z])(?:would|wäre|serait|sería)(?![a-z])')
-
-    @cached_property
-    def either(self) -> re.Pattern[str]:
-        """Between the items of a list that leaves it open which one is meant."""
-        return re.compile(rf'(?<![a-z]){self.any_of("or")}|/')
-
-    @cached_property
-    def or_another(self) -> re.Pattern[str]:
-        """Behind a letter: another one that need not be an option."""
-        return re.compile(rf'\)?\s*{self.any_of("or")}\s*\(?[A-Z](?![A-Za-z\'’])')
-
-    @cached_property
-    def next_question(self) -> re.Pattern[str]:
-        """The line that begins the next question of a base model."""
-        return re.compile(
-            rf'\n[ #*>]*(?:{self.any_of("next")}(?:\s?#?\d{{1,6}})?\s?[*:]*:|q\s?\d{{1,6}}\s?[.)]|第\d{{1,4}}题'
-            r'|<\|(?:im_start|im_end|end)|###\s?(?:question|problem|human|user|instruction|input)'
-            rf'|the following (?:is|are) (?:a )?multiple|{self.any_of("recap")})'
-        )
-
-    @cached_property
-    def note(self) -> re.Pattern[str]:
-        """Where a closing note begins."""
-        return re.compile(rf'(?:[\n.][\s*_#(]{{0,12}}|\(){self.any_of("note")}')
 
     @cached_property
     def field(self) -> re.Pattern[str]:
@@ -278,39 +214,21 @@ class Cues:
         return re.compile(rf'<(?P<tag>{tags})>')
 
     @cached_property
-    def article(self) -> re.Pattern[str]:
-        """Words and signs between `is` and an answer that say nothing about it."""
-        return re.compile(rf'(?:[\s"\'“‘「《*:，,(\[>#]|(?<![a-z]){self.any_of("article")})*')
+    def continental(self) -> frozenset[str]:
+        """Words of languages that write a decimal comma, and none of English."""
+        tables = (table for name, table in self.tables.items() if name not in ('english', 'chinese'))
+        return frozenset(word for table in tables for word in WORD.findall(table.get('function', '')))
 
     @cached_property
-    def called(self) -> re.Pattern[str]:
-        """Before a letter: `option`, `choice`."""
-        return re.compile(rf'(?<![a-z]){self.any_of("option")}[\s"\'“(\[*]*\Z')
-
-    @cached_property
-    def named(self) -> re.Pattern[str]:
-        """Before a letter that names something else: `vitamin`, `group`."""
-        return re.compile(rf'(?<![a-z]){self.any_of("named")}\s\Z')
-
-    @cached_property
-    def after_letter(self) -> re.Pattern[str]:
-        """Behind a letter: words that cannot follow an article."""
-        return re.compile(rf'\s+{self.any_of("after")}')
+    def english(self) -> frozenset[str]:
+        return frozenset(WORD.findall(self.tables['english']['function']))
 
     @cached_property
     def heads(self) -> frozenset[str]:
         """What cues can begin with."""
-        finders = (
-            self.grades,
-            self.states,
-            self.labels,
-            self.chooses,
-            self.matches,
-            self.is_the_answer,
-            self.concludes,
-            self.corrects,
-        )
-        return frozenset(head for finder in (*finders, self.denies, self.others, self.refuses) for head in finder.heads)
+        before = (*self.of_answers, self.matches, self.grades, self.concludes, self.corrects)
+        finders = (*before, self.is_the_answer, self.denies, self.others, self.refuses)
+        return frozenset(head for finder in finders for head in finder.heads)
 
     @cached_property
     def signs(self) -> frozenset[str]:

@@ -265,6 +265,8 @@ class Options(Mentions):
                 if (self._is_called(page, mention) or self._ends(page, mention, stop))
                 and (ended or page.text[mention.end : end].strip())
             ]
+        elif len({mention.value for mention in named}) > 1 or end - start > 600:
+            named = [mention for mention in named if mention.start >= begin > start]
         if alone:
             named += self._named_texts(page, begin, stop)
         named = [mention for mention in named if not CUES.wrong.match(page.low, mention.end, stop)]

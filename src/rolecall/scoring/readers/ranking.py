@@ -21,11 +21,10 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from rolecall.scoring.readers.cues import CUES, Finder
 from rolecall.scoring.readers.reading import Candidate, Certainty, Page, Reading
+from rolecall.scoring.texts import find_boxes
 
-_BOX = re.compile(r'\\(?:boxed|fbox)\s*(?P<open>\{)|\\boxed\s*(?P<bare>[^\s${}]+)')
 _BETWEEN = re.compile(r'\}[\s$]*(?:\\q?quad\s*)?(?:,|\\text\{\s*(?:and|or)\s*\}|and|or)[\s$]*(?:\\q?quad\s*)?\\boxed\{')
 """Between two boxes that are one answer."""
-_BRACE = re.compile(r'(?<!\\)[{}]|\\[{}](?=\})')
 _HASHES = re.compile(r'^[ \t*]*####(?!#)[ \t]*', re.MULTILINE)
 _BRACKETED = re.compile(
     r'(?:\[x\]|☑)\s*|【\s*(?:[^【】\n]{0,6}(?:答案|正解|정답)[^【】\n]{0,4})】[:\s]*|\[\[|【(?=[^【】\n]{1,40}】)|\[(?=[^\[\]\n]{2,20}\](?!\())'
@@ -196,7 +195,7 @@ def _declared(page: Page, family: Family, start: int, end: int) -> Iterator[_Evi
     """The last answer in each of the forms that declare one."""
     raw, text = page.raw, page.text
     if 'box' in raw:
-        boxes = list(_boxes(raw, start, end))
+        boxes = find_boxes(raw, start, end)
         for at, (begin, stop) in _latest(enumerate(boxes)):
             if candidate := family.declared(page, begin, stop):
                 while not family.chooses and at and _BETWEEN.fullmatch(raw, boxes[at - 1][1], boxes[at][0]):
@@ -241,24 +240,6 @@ def _declared(page: Page, family: Family, start: int, end: int) -> Iterator[_Evi
                         candidate = Candidate(None, rival.start, candidate.end)
                 yield _Evidence(match.start(), 'brackets', 'stated', candidate)
                 break
-
-
-def _boxes(raw: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """What stands in complete boxes; of nested ones the innermost comes last."""
-    boxes = list(_BOX.finditer(raw, start, end))
-    opened: list[int] = []
-    closings: dict[int, int] = {}
-    if boxes:
-        for brace in _BRACE.finditer(raw, boxes[0].start(), end):
-            if brace[0][-1] == '{' and len(brace[0]) == 1:
-                opened.append(brace.start())
-            elif brace[0] == '}' and opened:
-                closings[opened.pop()] = brace.start()
-    for box in boxes:
-        if box['bare']:
-            yield box.span('bare')
-        elif box.start('open') in closings:
-            yield box.end('open'), closings[box.start('open')]
 
 
 def _statement(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
