@@ -15,6 +15,7 @@ from rolecall import lint_config
 from rolecall.models.http.server_facts import ServerFacts, remember_facts
 from rolecall.models.model_names import resolve_model
 from rolecall.models.openai.model import build
+from rolecall.models.token_counter import TokenCounter
 from rolecall.runs import run_config
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
@@ -384,3 +385,37 @@ def test_progress_mentions_prompts_that_the_server_seems_to_cut() -> None:
     progress.add(Result('qa', 'toy', 0, 'ok', input_tokens=4096, expected_tokens=5812), sent=True)
     progress.add(Result('qa', 'toy', 1, 'ok', input_tokens=101, expected_tokens=100), sent=True)
     assert '1 prompt cut by the server?' in progress.line()
+
+
+def test_rows_that_were_cut_are_asked_again_once_the_server_has_a_longer_window(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = [counting(folder, window=200)]
+    with serve(lambda body: answers[-1](body)) as server:
+        file = tmp_path / 'config.json'
+        file.write_text(json.dumps(config(server, folder, LENGTHS)), encoding='utf-8')
+        command = ['run', str(file), '--out', str(tmp_path / 'run'), '--force']
+        assert main(command) == 0
+        assert '2 rows cut by the server. With a longer context' in ' '.join(capsys.readouterr().err.split())
+        answers.append(counting(folder))
+        sent = len(server.calls)
+        assert main([*command, '--rerun', 'truncated_by_server']) == 0
+        assert len(server.calls) - sent == 2
+    with RunReader(tmp_path / 'run') as reader:
+        assert {result.outcome for result in reader.results()} == {'ok'}
+
+
+def test_messages_are_counted_by_the_files_of_a_hub_model_in_the_local_cache(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / 'models--org--tiny'
+    (place / 'refs').mkdir(parents=True)
+    (place / 'refs' / 'main').write_text('abc', encoding='utf-8')
+    (place / 'snapshots').mkdir()
+    (place / 'snapshots' / 'abc').symlink_to(folder)
+    monkeypatch.setenv('HF_HUB_CACHE', str(tmp_path))
+    request: Any = [{'role': 'user', 'content': 'the quick one'}]
+    expected = TokenCounter({'path': str(folder)}).count(request)
+    assert expected is not None
+    assert TokenCounter({'type': 'OpenAI', 'path': 'org/tiny'}).count(request) == expected
+    assert TokenCounter({'type': 'OpenAI', 'path': 'served'}).with_files('org/tiny').count(request) == expected

@@ -10,11 +10,11 @@ from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.families import META_TEMPLATES
 from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
-from rolecall.models.tokenizers.tokenizer import Tokenizer, find_chat_template, find_tokenizer
+from rolecall.models.tokenizers.tokenizer import Tokenizer, find_chat_template, find_tokenizer, model_folder
 
 _REMEMBERED = 50_000
 _ROLES = {'user': 'HUMAN', 'assistant': 'BOT', 'system': 'SYSTEM'}
-_KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model', 'chat_template', 'bos_token', 'eos_token')
+_KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model', 'chat_template', 'bos_token', 'eos_token', 'files')
 
 
 class TokenCounter:
@@ -31,7 +31,12 @@ class TokenCounter:
 
     @cached_property
     def tokenizer(self) -> Tokenizer | None:
-        return find_tokenizer(self._entry)
+        files = self._entry.get('files')
+        return find_tokenizer(self._entry) or (find_tokenizer({'path': files}) if files else None)
+
+    def with_files(self, files: str) -> TokenCounter:
+        """The same for a model whose server says where its files are; those that the entry names come first."""
+        return TokenCounter({**self._entry, 'files': files})
 
     def count(self, request: Request) -> int | None:
         """The exact number of input tokens, or None."""
@@ -127,7 +132,9 @@ class TokenCounter:
         if isinstance(source, str):
             bos, eos = (str(self._entry.get(name) or '') for name in ('bos_token', 'eos_token'))
             return ChatTemplate(source, bos_token=bos, eos_token=eos)
-        return find_chat_template(str(self._entry.get('tokenizer_path') or self._entry.get('path') or '-'))
+        names = [str(self._entry[key]) for key in ('tokenizer_path', 'path', 'files') if self._entry.get(key)]
+        templates = (find_chat_template(model_folder(name) or name) for name in names)
+        return next((template for template in templates if template is not None), None)
 
 
 def _write_dialogue(meta: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | None:

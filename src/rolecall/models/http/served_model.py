@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from rolecall.core.render.spans import Request
+from rolecall.errors import DataError, MissingExtraError
 from rolecall.models.http.batches import BatchService
 from rolecall.models.http.body import ReplyFieldError
 from rolecall.models.http.connection import MALFORMED, Collector, HttpClient, TextListener, run_together
@@ -249,7 +250,10 @@ class ServedModel(ABC, Generic[S]):
         """The input tokens that the server should report for a request; None where that cannot be told here."""
         if (scored and is_messages(request)) or not _ADDS_TO_PROMPT.isdisjoint(self._settings.body(sampling)):
             return None
-        return self.counter.count(request)
+        try:
+            return self.counter.count(request)
+        except (DataError, MissingExtraError):  # a broken tokenizer
+            return None
 
     @property
     def tokenizer(self) -> Tokenizer | None:

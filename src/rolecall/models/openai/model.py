@@ -6,7 +6,6 @@ OpenCompass and AISBench entries work unchanged; docs/models.md lists every opti
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -121,8 +120,8 @@ class OpenAIModel(ServedModel[OpenAISettings]):
     def _adopt(self, facts: ServerFacts) -> None:
         """Use the tokenizer where the engine has its files, and its way of scoring, unless the entry names others."""
         self.facts = facts
-        if self.counter.tokenizer is None and facts.files and os.path.exists(facts.files):
-            self.counter = TokenCounter({'path': facts.files})
+        if facts.files:
+            self.counter = self.counter.with_files(facts.files)
         score = _SCORING.get(facts.engine) if self._settings.score is None and not self._settings.responses else None
         if score is not None and not (score == 'echo' and self._settings.chat):
             self.capabilities = replace(self.capabilities, score=True)

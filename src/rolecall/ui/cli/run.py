@@ -307,6 +307,9 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
     if failed := summary.outcomes.get('failed'):
         lines += _describe_reasons(summary)
         lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')
+    if cut := summary.outcomes.get('truncated_by_server'):
+        rows = count_noun(cut, 'row')
+        lines.append(f'{rows} cut by the server. With a longer context: {again} --rerun truncated_by_server')
     if summary.unjudged:
         lines.append(f'{count_noun(summary.unjudged, "answer")} not judged; retry with: {again} --rerun failed')
     if unread := summary.without_verdict:
