@@ -144,7 +144,7 @@ class _ProbedJudge:
                 if (outcome := self._is_swayed(next(iter(probe)), name, results, at)) is not None
             }
             swayed |= {at for at, outcome in outcomes.items() if outcome}
-            if outcomes:
+            if self.compares or 'compare' not in probe:
                 yield self._count(name, sum(outcomes.values()), len(outcomes))
         yield self._count('any of them', len(swayed), len(self.items))
         if self.controlled and not self.compares:
