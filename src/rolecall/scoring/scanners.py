@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,18 +25,6 @@ _LETTERS, _FOREIGN_SHARE, _STOP_WORDS = 20, 0.2, 6
 _REASONING_WORDS = 30
 _LONG = 200
 _LAST_BLOCK = 1_500
-_SCRIPTS = {
-    'Latin': 'a-zà-ɏ',
-    'Chinese': '\u4e00-\u9fff',
-    'Japanese': '\u3040-\u30ff',
-    'Korean': '\uac00-\ud7af',
-    'Cyrillic': '\u0400-\u04ff',
-    'Arabic': '\u0600-\u06ff',
-    'Hebrew': '\u0590-\u05ff',
-    'Devanagari': '\u0900-\u097f',
-    'Thai': '\u0e00-\u0e7f',
-}
-_SCRIPT = {name: re.compile(f'[{letters}]', re.IGNORECASE) for name, letters in _SCRIPTS.items()}
 _NUMBERED = re.compile(r'^\W*(?:step\s+)?\d+\s*[.):]\s*', re.IGNORECASE)
 _CONTINUES = re.compile(
     r'(?:[,;(\[{]|\s[=+*/&\\-]|\b(?:the|a|an|of|and|or|to|is|are|was|in|for|with|that|by|as|we|at|from)) *\Z'
@@ -57,7 +45,7 @@ class Evidence(NamedTuple):
     note: str = ''
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ScannedReply:
     """A reply with what a scanner may know about it."""
 
@@ -69,11 +57,6 @@ class ScannedReply:
     """Why the server stopped (`length`, `stop`), where it says so."""
     answered: bool | None = None
     """Whether an answer was read from it; None where nothing reads one."""
-
-    @cached_property
-    def letters(self) -> Counter[str]:
-        """The letters of each script in the reply."""
-        return _count_letters(self.text)
 
 
 Scanner = Callable[[ScannedReply], Evidence | None]
@@ -88,6 +71,7 @@ def _tables() -> Mapping[str, Any]:
             name: tuple(re.compile(pattern, re.IGNORECASE) for pattern in pair)
             for name, pair in tables['formats'].items()
         },
+        'scripts': {name: re.compile(f'[{letters}]') for name, letters in tables['scripts'].items()},
         'languages': {name: frozenset(words.split()) for name, words in tables['languages'].items()},
         'answers_anyway': re.compile(tables['answers_anyway'].strip(), re.IGNORECASE),
         'translates': re.compile(tables['translates'].strip(), re.IGNORECASE),
@@ -147,13 +131,13 @@ def find_language_switch(reply: ScannedReply) -> Evidence | None:
     >>> find_language_switch(ScannedReply('我认为答案是选项二，因为它最符合题意要求。' * 2, prompt=question)).note
     'Chinese'
     """
-    asked, answered = _count_letters(reply.prompt), reply.letters
+    asked, answered = _count_letters(reply.prompt), _count_letters(reply.text)
     if asked.total() < _LETTERS or answered.total() < _LETTERS or _tables()['translates'].search(reply.prompt):
         return None
     for script, count in answered.items():
         share = _FOREIGN_SHARE if script != 'Latin' else 1 - _FOREIGN_SHARE
         if count >= _LETTERS and count >= share * answered.total() and asked[script] < 0.02 * asked.total():
-            first = _SCRIPT[script].search(reply.text)
+            first = _tables()['scripts'][script].search(reply.text)
             return Evidence(first.start() if first else 0, len(reply.text), script)
     before, after = _main_language(reply.prompt), _main_language(reply.text)
     return Evidence(0, len(reply.text), after) if before and after and before != after else None
@@ -162,7 +146,9 @@ def find_language_switch(reply: ScannedReply) -> Evidence | None:
 def _count_letters(text: str) -> Counter[str]:
     if text.isascii():
         return Counter({'Latin': sum(map(text.lower().count, 'etaoinshrdlu'))})  # most of them: enough for a share
-    return Counter({name: count for name, letter in _SCRIPT.items() if (count := len(letter.findall(text)))})
+    return Counter(
+        {name: count for name, letter in _tables()['scripts'].items() if (count := len(letter.findall(text)))}
+    )
 
 
 def _main_language(text: str) -> str:
@@ -230,7 +216,8 @@ def find_cut(reply: ScannedReply) -> Evidence | None:
         return Evidence(last, len(text), 'token limit')
     if reply.ended or len(text) < _LONG:
         return None
-    is_open = _CONTINUES.search(text) or re.search(r'\\f?boxed\s*\{[^{}]*\Z', text[-_LONG:])
+    end = text[-_LONG:]
+    is_open = _CONTINUES.search(end) or re.search(r'\\f?boxed\s*\{[^{}]*\Z', end)
     line = text[last:]
     is_prose = text.count('. ') >= 3 and len(line.split()) >= 8 and text[-1].islower() and ':' not in line[-40:]
     return Evidence(last, len(text)) if is_open or is_prose else None
