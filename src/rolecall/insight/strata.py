@@ -6,12 +6,12 @@ Within a stratum, rows are decided in the order of a hash, which makes the decid
 from __future__ import annotations
 
 import random
-import zlib
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from heapq import nsmallest
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -87,27 +87,23 @@ class StratifiedRows:
 
     def queue(self, labels: Mapping[int, float], length: int) -> list[tuple[float, int]]:
         """The rows to decide next: how much each helps, and its number."""
-        groups = [[row for rows in self.rows.values() for row in rows]] if self.is_graded else self._groups()
+        by_stratum = [list(rows) for _, rows in sorted(self.rows.items())]
+        groups = [[*chain(*by_stratum)]] if self.is_graded else by_stratum
         strata = self.strata(labels)
         marks = marks_of(strata)
         queue = []
         for stratum, rows in zip(strata, groups, strict=True):
-            waiting = nsmallest(length, (row for row in rows if row not in labels), key=self._place)
+            unlabelled = (row for row in rows if row not in labels)
+            waiting = nsmallest(length, unlabelled, key=lambda row: place_of(self.dataset, self.model, row))
             gains = (stratum.variance(marks, more=more) for more in range(len(waiting) + 1))
             steps = [(before - after) / self.count**2 for before, after in pairwise(gains)]
             queue += list(zip(steps, waiting, strict=True))
         return sorted(queue, key=lambda entry: -entry[0])[:length]
 
-    def _groups(self) -> list[array[int]]:
-        return [rows for _, rows in sorted(self.rows.items())]
 
-    def _place(self, row: int) -> int:
-        return place_of(self.dataset, self.model, row)
-
-
-def place_of(dataset: str, model: str, row: int) -> int:
+def place_of(dataset: str, model: str, row: int) -> bytes:
     """The place of a row in an order that is as good as random, and always the same."""
-    return zlib.crc32(f'{dataset}\0{model}\0{row}'.encode())
+    return blake2b(f'{dataset}\0{model}\0{row}'.encode(), digest_size=8).digest()
 
 
 def stratify(run: RunReader) -> dict[tuple[str, str], StratifiedRows]:
