@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -419,3 +420,47 @@ def test_messages_are_counted_by_the_files_of_a_hub_model_in_the_local_cache(
     assert expected is not None
     assert TokenCounter({'type': 'OpenAI', 'path': 'org/tiny'}).count(request) == expected
     assert TokenCounter({'type': 'OpenAI', 'path': 'served'}).with_files('org/tiny').count(request) == expected
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('card', 'pages', 'line'),
+    [
+        ({'owned_by': 'sglang', 'max_model_len': 8192}, {}, 'SGLang, window 8,192 tokens'),
+        (
+            {'owned_by': 'library'},
+            {
+                '/api/ps': {
+                    'models': [
+                        {'name': 'toy', 'context_length': 4096, 'details': {'quantization_level': 'Q4_K_M'}},
+                        {'name': 'other', 'context_length': 1},
+                    ]
+                }
+            },
+            'Ollama, Q4_K_M, window 4,096 tokens',
+        ),
+        (
+            {'owned_by': 'llamacpp', 'meta': {'n_ctx': 99, 'ftype': 'Q8_0'}},
+            {'/props': {'default_generation_settings': {'n_ctx': 2048, 'params': {}}, 'build_info': 'b1'}},
+            'llama.cpp b1, Q8_0, window 2,048 tokens',
+        ),
+        ({'owned_by': 'vllm', 'max_model_len': 'many', 'root': 7}, {'/version': ['?']}, 'vLLM'),
+        ({'owned_by': ['acme'], 'meta': 'none'}, {}, ''),
+    ],
+)
+def test_what_engines_say_about_themselves_is_read(card: Any, pages: Any, line: str) -> None:
+    answers = {path: (lambda _body, page=page: page) for path, page in pages.items()}
+    with (
+        TemporaryDirectory() as cache,
+        pytest.MonkeyPatch.context() as patch,
+        serve(card=card, pages=answers) as server,
+    ):
+        patch.setenv('ROLECALL_CACHE', cache)
+        model: Any = build({'type': 'OpenAI', 'path': 'toy', 'base_url': server.url, 'key': ''}, name='toy')
+        asyncio.run(look_up(model))
+    assert model.facts.describe() == line
+
+
+async def look_up(model: Any) -> None:
+    await model.look_up()
+    await model.close()
