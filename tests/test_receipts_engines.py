@@ -74,7 +74,7 @@ def test_llama_cpp_reads_every_prompt_as_expected(tmp_path: Path, monkeypatch: p
         model = resolve_model(f'{url}/v1')
         monkeypatch.setattr('rolecall.models.http.server_facts.cache_directory', lambda: tmp_path / 'cache')
         card, facts = run(model, dataset(*PASSAGES), tmp_path / 'run')
-    assert model['abbr'] == 'SmolLM2-135M-Instruct.Q4_1.gguf'
+    assert model['abbr'] == 'SmolLM2-135M-Instruct.Q4_1'
     check_receipt(card, facts, engine='llama.cpp', window=2048)
     assert (facts['quantization'], facts['temperature'], facts['seed'], facts['stop']) == ('Q4_1', 0.8, True, True)
 

@@ -148,7 +148,7 @@ def _at_url(name: str, model_name: str | None, where: str) -> Entry | None:
         model_name = name_served_model(name)
     if model_name is None:  # the backend asks again, and says which models the server offers
         return {'abbr': host, 'type': 'VLLMCustomAPIChat', **entry}
-    return {'abbr': _last(model_name), 'type': 'OpenAI', 'path': model_name, **entry}
+    return {'abbr': _last(model_name).removesuffix('.gguf'), 'type': 'OpenAI', 'path': model_name, **entry}
 
 
 def _key(service: ChatSource | None) -> Entry:
