@@ -211,7 +211,7 @@ def test_the_command_prints_a_table_and_says_where_the_result_is(
     assert main(words) == 0
     printed = capsys.readouterr()
     for line in (
-        'concurrency 2',
+        'concurrency',
         'Mean TTFT (ms)',
         'P99 ITL (ms)',
         'Output token throughput',

@@ -35,7 +35,9 @@ def _number(value: float | None) -> str:
 
 _LINES: dict[str, Callable[[Figures], str]] = {
     'Steady state (s)': lambda level: (
-        f'{level["from_seconds"]:.1f}–{level["to_seconds"]:.1f}' if level['steady'] else 'not found'
+        '–'.join(f'{level[end]:.{int(level[end] < 10)}f}' for end in ('from_seconds', 'to_seconds'))
+        if level['steady']
+        else 'not found'
     ),
     'Successful requests': lambda level: f'{level["completed"]:,}',
     'Failed, cut off, stalled': lambda level: ', '.join(map(str, level['errors_by_kind'].values())),
@@ -94,9 +96,11 @@ def bench_notes(stored: StoredBench) -> Iterator[str]:
 
 def bench_terminal(stored: StoredBench, to: Console) -> None:
     """Print the table and the notes."""
-    table = Table('', box=SIMPLE_HEAD, pad_edge=False)
-    for level in stored.levels:
-        table.add_column(str(level['level']), justify='right')
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    names = [str(level['level']).rpartition(' ') for level in stored.levels]
+    table.add_column(names[0][0], no_wrap=True)
+    for _, _, number in names:
+        table.add_column(number, justify='right')
     intervals = to.width >= _WITH_INTERVALS * (1 + len(stored.levels))
     for name, cells in bench_rows(stored.levels, intervals=intervals):
         table.add_row(name, *cells)
