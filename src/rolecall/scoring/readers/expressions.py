@@ -51,9 +51,10 @@ _ASSIGNED = re.compile(
 """`x_1 = 2, x_2 = 5`"""
 _EQUATION = re.compile(r'[^=<>!]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)\s*')
 _WORD = re.compile(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
-_CONDITION = re.compile(r'\s(?:when|where|if|since|because|for)\s(?=[^.\n]{0,200}\.?\Z)')
+_CONDITION = re.compile(r'\s(?:when|where|if|since|because|for|at(?=\s\$?[a-z]\s?=))\s(?=[^.\n]{0,200}\.?\Z)')
 _UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
 _SIGN_OFF = re.compile(r'[\s$\\(\[]*\\(?:blacksquare|square|Box|qed)[\s$\\)\].]*\Z')
+_AND = re.compile(r',?\s+(?:and|und|et|y)\s+|\s*和\s*')
 _OR = re.compile(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
 _HAS_VALUE = re.compile(r'[\d$\\π√∞]')
 _DENIED = re.compile(r'\b(?:not|nicht|pas|no)\s\Z|不是\Z')
@@ -152,6 +153,8 @@ class Expressions:
             return Candidate(re.sub(r',?\s+(?:and|or|und|et|y)\s+', ', ', several['x']), *several.span('x'))
         if matrix := list(_MATRIX.finditer(page.raw, start, end)):
             return Candidate(matrix[-1][0], *matrix[-1].span())
+        if condition and condition.start() > begin and re.search(r'\d', page.raw[begin : condition.start()]):
+            stop = end = condition.start()
         tokens = [
             match
             for match in _TOKENS.finditer(_UNIT.sub(lambda unit: ' ' * len(unit[0]), page.raw[begin:stop]))
@@ -166,9 +169,12 @@ class Expressions:
         """The last formula, with those before it that are one answer with it: `$x=2$ or $x=5$`."""
         last = self._content(page, formulas[-1])
         for before, after in reversed(list(pairwise(formulas))):
-            if not _OR.fullmatch(page.low, before.end(), after.start()):
-                break
             other = self._content(page, before)
+            listed = (
+                _AND.fullmatch(page.low, before.end(), after.start()) and str(other.value)[:2] == str(last.value)[:2]
+            )
+            if not (listed and '=' in str(other.value)) and not _OR.fullmatch(page.low, before.end(), after.start()):
+                break
             last = Candidate(f'{_right_side(str(other.value))}, {_right_side(str(last.value))}', other.start, last.end)
         return last
 

@@ -77,7 +77,7 @@ class Options(Mentions):
         if len({mention.value for mention in chosen if page.text[mention.start].islower()}) > 1 and self.lettered:
             return None  # parts of an answer
         small = _SMALL.match(page.text, begin, end) if self.lettered else None
-        if small and small['x'].upper() in self.labels and not re.match(r'[ai]\s+[a-z]', page.text[small.start('x') :]):
+        if small and small['x'].upper() in self.labels and not re.match(r'[aei]\s+\w', page.text[small.start('x') :]):
             return Candidate(small['x'].upper(), *small.span('x'))
         by_text = self._by_text(page, begin, stop, whole=False)
         if not chosen or chosen[0].start - begin > _FILLER or (by_text and chosen[0].start > by_text.start):
@@ -267,7 +267,7 @@ class Options(Mentions):
             ]
         elif len({mention.value for mention in named}) > 1 or end - start > 600:
             named = [mention for mention in named if mention.start >= begin > start]
-        if alone:
+        if alone or (stop - start < 200 and CUES.concludes.find(page, begin, begin + 12)):
             named += self._named_texts(page, begin, stop)
         named = [mention for mention in named if not CUES.wrong.match(page.low, mention.end, stop)]
         values = {mention.value for mention in named}

@@ -12,13 +12,13 @@ _ABBREVIATION = re.compile(
     r'(?:\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Gen|Col|Sgt|Capt|Sen|Rev|No|vs|Jr|Sr|U\.S|U\.K)|\b[A-Z])\Z'
 )
 _END = re.compile(
-    r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|weil|car|porque)\s'
+    r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|who|weil|car|porque)\s'
     r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
 )
 _LONGEST = 300
 _COPULA = re.compile(
     r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|ist|sind|heißt|heißen|war|waren|sondern|est|sont|était|mais|es|son|era'
-    r'|sino|è|é|sono|são)|[\'’]s)\s+|\A(?:in|on|at)\s|[是为]'
+    r'|sino|è|é|sono|são)|[\'’]s)\s+|\A(?:in|on|at)\s|\sse llama\s|\ss[\'’]appelle\s|[是为]|位于|叫做?'
 )
 
 

@@ -25,6 +25,7 @@ _MARKUP = re.compile(
     r'|\\(?:text|textbf|textit|mathrm|mathbf|mathsf|displaystyle|bf|rm)(?![a-z])\s?\{?'
 )
 """What is blanked, each beginning with its own sign, so that the search skips to it."""
+_ACCENTED = re.compile('[äöüßñçàâèéêìíòóôùúãõ]')
 _BLOCK = 600
 """Characters whose words are listed at once."""
 _SENTENCE_END = re.compile(
@@ -135,7 +136,8 @@ class Page:
         """Whether the reply is in a language that writes `12.500,50`."""
         if self._continental is None:
             words = set(WORD.findall(self.low, 0, 10 * _BLOCK))
-            self._continental = len(words & CUES.continental) > len(words & CUES.english)
+            foreign = len(words & CUES.continental) + bool(_ACCENTED.search(self.low, 0, 10 * _BLOCK))
+            self._continental = foreign > len(words & CUES.english)
         return self._continental
 
     def scopes(self) -> Iterator[tuple[int, int]]:
