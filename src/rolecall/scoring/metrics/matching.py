@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -44,6 +46,8 @@ _AROUND = '.,!?;:"\'`*()[]{}“”‘’…。，！？；：、（）「」《�
 _ACCENT = re.compile('[\u0300-\u036f]')
 _ARTICLES = frozenset(('a', 'an', 'the', 'der', 'die', 'das', 'den', 'le', 'la', 'les', 'el', 'los', 'las', 'il', 'lo'))
 _AMOUNT = re.compile(r'[-−+]?[$€£¥]?[\d.½¼¾]|[^\W\d]+(?:[\s-][^\W\d]+){0,5}\Z')
+_NOTHING = object()
+_LONGEST_STRUCTURE = 5000
 _COMMAND = re.compile(r'\\(?:boxed|text|mathrm|textbf|mathbf)\s?\{')
 
 
@@ -83,6 +87,12 @@ def whole_match(ignore_case: bool = True) -> Metric:
         replies = {ours, _unwrap(ours), *short_phrases(ours)}
         golds = list(map(strip_text, alternatives(gold)))
         lists = [_items_of(reply, ignore_case) for reply in replies]
+        structures = {answer: value for answer in golds if (value := _structure(answer)) is not _NOTHING}
+        if structures:
+            theirs = [_structure(reply) for reply in replies]
+            if any(value in theirs for value in structures.values()):
+                return True
+            golds = [answer for answer in golds if answer not in structures or not structures[answer]]
         if any(len(items := _items_of(answer, ignore_case)) > 1 and items in lists for answer in golds):
             return True
         golds = [answer for answer in golds if not _is_list(answer)]
@@ -102,9 +112,21 @@ def whole_match(ignore_case: bool = True) -> Metric:
 def _is_list(gold: str) -> bool:
     """Whether a gold answer is a list of short items; `July 20, 1969` and `Paris, France` are not."""
     items = list_items(gold)
-    brackets = gold[:1] == '[' and gold[-1:] == ']'
     short = all(len(item.split()) <= 3 for item in items)
-    return len(items) > 1 and short and (brackets or gold.count(',') > 1 or all(map(_is_small, items)) or '、' in gold)
+    return len(items) > 1 and short and (gold.count(',') > 1 or all(map(_is_small, items)) or '、' in gold)
+
+
+def _structure(text: str) -> Any:
+    """The list, dict, tuple or None that a text writes in Python or JSON; `_NOTHING` if it is none of these."""
+    bare = text.strip().rstrip('.')
+    if not ((bare[:1] in '[{(' and bare[-1:] in ']})') or bare in ('None', 'null')) or len(bare) > _LONGEST_STRUCTURE:
+        return _NOTHING
+    for parse in (ast.literal_eval, json.loads):
+        try:
+            return parse(bare)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    return _NOTHING
 
 
 def _is_small(item: str) -> bool:

@@ -19,7 +19,7 @@ AFTER = re.compile(
     r'\s{0,80}[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|</|\s{0,80}(?:\n|\Z)|\s[-–—(|]|\s{0,80}[一-鿿✓✔✅✗✘❌→—–]|[×√](?=[，,;；。\s]|\Z)|[-–—]\s)'
 )
 OPERATOR = re.compile(
-    r'\s?(?:<(?!/)|[=>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
+    r'\s?(?:<(?![/a-z|])|[=>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
 )
 _VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\∪∩])\s?|[A-Za-z]\(|\w\||\d[ ]{1,9}|\b(?:implies|entails) )\Z')
 PAIRS = (

@@ -25,6 +25,7 @@ from rolecall.scoring.texts import find_boxes
 
 _BETWEEN = re.compile(r'\}[\s$]*(?:\\q?quad\s*)?(?:,|\\text\{\s*(?:and|or)\s*\}|and|or)[\s$]*(?:\\q?quad\s*)?\\boxed\{')
 """Between two boxes that are one answer."""
+_BRACKET = re.compile(r'[\[\]{}]')
 _HASHES = re.compile(r'^[ \t*]*####(?!#)[ \t]*', re.MULTILINE)
 _BRACKETED = re.compile(
     r'(?:\[x\]|☑)\s*|【\s*(?:[^【】\n]{0,6}(?:答案|正解|정답)[^【】\n]{0,4})】[:\s]*|\[\[|【(?=[^【】\n]{1,40}】)|\[(?=[^\[\]\n]{2,20}\](?!\())'
@@ -171,9 +172,13 @@ def _value_span(raw: str, start: int, end: int) -> tuple[int, int]:
     if quote in ('"', "'"):
         closing = re.compile(rf'{quote}(?=\s*(?:[,}}\]]|\n|\Z))').search(raw, start + 1, end)
         return start + 1, closing.start() if closing else end
-    if quote == '[':
-        closing_bracket = raw.find(']', start, end)
-        return start, closing_bracket + 1 if closing_bracket > 0 else end
+    if quote and quote in '[{':
+        depth = 0
+        for bracket in _BRACKET.finditer(raw, start, end):
+            depth += 1 if bracket[0] in '[{' else -1
+            if not depth:
+                return start, bracket.end()
+        return start, end
     closing = re.compile(r'[,}\n]').search(raw, start, end)
     return start, closing.start() if closing else end
 
