@@ -11,7 +11,8 @@ import pytest
 import rolecall
 from rolecall.insight.run_source import StoredRun, find_parts
 from rolecall.runs import RunReader
-from rolecall.runs.parts import PART_NAMES, PartDigests
+from rolecall.runs.parts import PART_NAMES, PartDigests, digest_entries
+from rolecall.sources.config.reference import Reference
 from rolecall.ui.cli.main import main
 
 ROWS = 'q,a\n' + ''.join(f'{number}+4-{number},4\n' for number in range(20))
@@ -88,7 +89,7 @@ def parts_in(directory: str, model: str = 'right') -> PartDigests:
 
 
 CHANGES = {
-    'wording': ('--template', 'Q {q}={a}'),
+    'wording': (),
     'examples': ('--shots', '2'),
     'sampling': ('--set', 'datasets.*.infer_cfg.inferencer.max_out_len=7'),
     'reader': ('--extract', 'first-number'),
@@ -104,7 +105,8 @@ def test_each_part_has_a_digest_of_its_own(capsys: pytest.CaptureFixture[str]) -
     for part, options in CHANGES.items():
         if part == 'rows':
             Path('sum.csv').write_text(ROWS + '1+3,4\n')
-        run(capsys, 'A {q}={a}', 'right', '--metric', 'number', *options, '--out', f'runs/{part}')
+        template = 'Q {q}={a}' if part == 'wording' else 'A {q}={a}'
+        run(capsys, template, 'right', '--metric', 'number', *options, '--out', f'runs/{part}')
         assert base.find_differing(parts_in(f'runs/{part}')) == [part]
 
 
@@ -126,6 +128,17 @@ def test_a_mean_over_different_prompts_is_not_ranked(capsys: pytest.CaptureFixtu
     assert main(['run', 'both.py', '--quiet', '--out', 'runs/both']) == 0
     output = ' '.join(capsys.readouterr().out.split())
     assert 'wrong and right differ in wording on sum: not ranked on it, nor by their mean of all.' in output
+
+
+def test_a_loader_that_is_not_installed_is_a_part_by_its_name() -> None:
+    entry = {
+        'infer_cfg': {'prompt_template': 'A {q}', 'retriever': {'type': Reference('opencompass.openicl.ZeroRetriever')}}
+    }
+    other = {
+        'infer_cfg': {**entry['infer_cfg'], 'inferencer': {'type': Reference('opencompass.openicl.GenInferencer')}}
+    }
+    assert digest_entries(entry, {}).find_differing(digest_entries(other, {})) == ['sampling']
+    assert digest_entries(entry, {}) == digest_entries(entry, {})
 
 
 CONFIG = """from answers import right, wrong

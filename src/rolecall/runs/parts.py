@@ -267,9 +267,8 @@ def as_data(value: Any) -> Any:
         return [as_data(inner) for inner in value]
     if value is None or isinstance(value, str | int | float):
         return value
-    if callable(describe := getattr(value, 'describe_part', None)):
-        return as_data(describe())
-    name = dotted_name(value)
-    if name is None:  # the repr of many objects holds an address
-        return repr(value) if ' at 0x' not in repr(value) else dotted_name(type(value))
-    return [name, FunctionModel.source_digest(value) if callable(value) else None]
+    if (name := dotted_name(value)) is not None:
+        return [name, FunctionModel.source_digest(value) if callable(value) else None]
+    if callable(describe := getattr(type(value), 'describe_part', None)):
+        return as_data(describe(value))
+    return repr(value) if ' at 0x' not in repr(value) else dotted_name(type(value))  # many reprs hold an address
