@@ -105,12 +105,12 @@ def labels_of(labelled: Mapping[RowKey, RowLabel], dataset: str, model: str) -> 
     return {key[2]: entry for key, entry in labelled.items() if key[:2] == (dataset, model)}
 
 
-def calibrate(run: RunReader, labels: Labels | None = None) -> list[Calibration]:
-    """Every dataset × model with labels, calibrated by them."""
-    labelled, stale = collect_labels(run, labels or Labels(run.directory))
-    pairs = stratify(run) if labelled else {}
+def calibrate(run: RunReader, rows: Mapping[tuple[str, str], StratifiedRows] | None = None) -> list[Calibration]:
+    """Every dataset × model with labels, calibrated by them; `rows` are its rows, if they were read before."""
+    labelled, stale = collect_labels(run, Labels(run.directory))
+    pairs = (stratify(run) if rows is None else rows) if labelled else {}
     own = {pair: labels_of(labelled, *pair) for pair in pairs}
-    return [_calibrate_pair(run, rows, own[pair], stale[pair]) for pair, rows in pairs.items() if own[pair]]
+    return [_calibrate_pair(run, pairs[pair], own[pair], stale[pair]) for pair in pairs if own[pair]]
 
 
 def _calibrate_pair(run: RunReader, rows: StratifiedRows, labelled: Mapping[int, RowLabel], stale: int) -> Calibration:

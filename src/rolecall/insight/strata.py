@@ -9,9 +9,9 @@ import random
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
-from heapq import nsmallest
-from itertools import chain, combinations, pairwise
+from itertools import chain, combinations, islice, pairwise
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ class StratumKey(NamedTuple):
     trait: str = ''
 
 
-@dataclass(slots=True)
+@dataclass
 class StratifiedRows:
     """The scored rows of one dataset × model."""
 
@@ -87,18 +87,22 @@ class StratifiedRows:
 
     def queue(self, labels: Mapping[int, float], length: int) -> list[tuple[float, int]]:
         """The rows to decide next: how much each helps, and its number."""
-        by_stratum = [list(rows) for _, rows in sorted(self.rows.items())]
-        groups = [[*chain(*by_stratum)]] if self.is_graded else by_stratum
         strata = self.strata(labels)
         marks = marks_of(strata)
         queue = []
-        for stratum, rows in zip(strata, groups, strict=True):
-            unlabelled = (row for row in rows if row not in labels)
-            waiting = nsmallest(length, unlabelled, key=lambda row: place_of(self.dataset, self.model, row))
+        for stratum, rows in zip(strata, self._shuffled, strict=True):
+            waiting = list(islice((row for row in rows if row not in labels), length))
             gains = (stratum.variance(marks, more=more) for more in range(len(waiting) + 1))
             steps = [(before - after) / self.count**2 for before, after in pairwise(gains)]
             queue += list(zip(steps, waiting, strict=True))
         return sorted(queue, key=lambda entry: -entry[0])[:length]
+
+    @cached_property
+    def _shuffled(self) -> list[list[int]]:
+        """The rows of each stratum in the order in which they are decided."""
+        by_stratum = [list(rows) for _, rows in sorted(self.rows.items())]
+        groups = [[*chain(*by_stratum)]] if self.is_graded else by_stratum
+        return [sorted(rows, key=lambda row: place_of(self.dataset, self.model, row)) for rows in groups]
 
 
 def place_of(dataset: str, model: str, row: int) -> bytes:

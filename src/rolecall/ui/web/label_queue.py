@@ -9,7 +9,7 @@ from typing import Any, Literal
 from rolecall.insight.calibration import calibrate, collect_labels
 from rolecall.insight.label_files import key_of
 from rolecall.insight.reading_errors import DECISIONS, Rereading
-from rolecall.insight.strata import queue_rows, stratify
+from rolecall.insight.strata import StratifiedRows, queue_rows, stratify
 from rolecall.runs.store.labels import Decision, Labels, RowKey, settle
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.report.calibration_text import describe_calibration, describe_order, describe_reading
@@ -27,7 +27,7 @@ class LabelQueue:
         self._labels = Labels(run.directory)
         self._answers = Labels(run.directory, 'answer')
         self._state: object = None
-        self._pairs = stratify(run)
+        self._pairs: dict[tuple[str, str], StratifiedRows] = {}
         self._rereading: Rereading | None = None
 
     def next_rows(self, task: Task, by: str) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class LabelQueue:
             labelled, _ = collect_labels(self._run, self._labels)
             labels = {key: labelled[key].label if key in labelled else 0.0 for key in decisions}
             keys = queue_rows(self._pairs, labels, _LENGTH)
-        calibrations = calibrate(self._run, self._labels)
+        calibrations = calibrate(self._run, self._pairs)
         return {
             'rows': [{**_place(key), 'choices': self._choices(key)} for key in keys],
             'lines': [line for calibration in calibrations for line in describe_calibration(calibration)],
