@@ -25,13 +25,13 @@ _COMPARED = 4
 
 def look_up_servers(models: Iterable[Model], options: RunOptions, *, scores: bool) -> None:
     """Have models ask their servers what they are: servers of one's own, and any that may have to score prompts."""
-    asked = [
+    candidates = [
         model
         for model in models
         if hasattr(model, 'look_up') and ((_is_open(model, options) and not options.dry_run) or _lacks(model, scores))
     ]
-    if asked:
-        run_blocking(_run_all(asked, [model.look_up() for model in asked]))
+    if candidates:
+        run_blocking(_run_all(candidates, [model.look_up() for model in candidates]))
 
 
 def _is_open(model: Any, options: RunOptions) -> bool:

@@ -23,7 +23,6 @@ from rolecall.models.pull import cache_directory
 _ENGINES = {'vllm': 'vLLM', 'sglang': 'SGLang', 'llamacpp': 'llama.cpp', 'library': 'Ollama'}
 """Engines by what their list of models gives as the owner."""
 _SECONDS = 5.0
-_MOST_REMEMBERED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,8 @@ async def look_up(client: HttpClient, model: str) -> ServerFacts | None:
 
 
 async def _look_up(client: HttpClient, model: str) -> ServerFacts | None:
-    listed = _as_mapping(await client.get('models')).get('data')
-    cards = [card for card in listed if isinstance(card, Mapping)] if isinstance(listed, list) else []
+    entries = _as_mapping(await client.get('models')).get('data')
+    cards = [card for card in entries if isinstance(card, Mapping)] if isinstance(entries, list) else []
     named = [card for card in cards if card.get('id') == model] or (cards if len(cards) == 1 else [])
     if not named:
         return None
@@ -154,12 +153,18 @@ def _file() -> Path:
     return cache_directory() / 'servers.json'
 
 
+def _read_records() -> dict[str, Any]:
+    try:
+        return dict(json.loads(_file().read_text('utf-8')))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return {}
+
+
 def recall_facts(address: str, model: str) -> ServerFacts | None:
     """What was found out before about a model at an address."""
     try:
-        records = json.loads(_file().read_text('utf-8'))
-        return ServerFacts(**records[f'{address} {model}'])
-    except (OSError, ValueError, KeyError, TypeError):
+        return ServerFacts(**_read_records()[f'{address} {model}'])
+    except (KeyError, TypeError):
         return None
 
 
@@ -168,13 +173,6 @@ def remember_facts(address: str, model: str, facts: ServerFacts) -> None:
     file = _file()
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            records = dict(json.loads(file.read_text('utf-8')))
-        except (OSError, ValueError, TypeError):
-            records = {}
-        records.pop(key := f'{address} {model}', None)
-        kept_from = max(0, len(records) + 1 - _MOST_REMEMBERED)
-        records = dict([*list(records.items())[kept_from:], (key, asdict(facts))])
         part = file.with_name(f'.{file.name}.{os.getpid()}')
-        part.write_text(json.dumps(records), encoding='utf-8')
+        part.write_text(json.dumps({**_read_records(), f'{address} {model}': asdict(facts)}), encoding='utf-8')
         os.replace(part, file)
