@@ -140,6 +140,18 @@ def test_each_probe_catches_the_judge_that_has_its_bias_and_no_other(kind: str, 
         assert caught == {bias: len(CAPITALS)}, bias
 
 
+def test_a_judge_that_always_picks_the_first_is_caught_falling_for_length_too(tmp_path: Path) -> None:
+    def judge(prompt: str) -> str:
+        _, second = answers_in(prompt)
+        return '[[B]]' if len(second) > 400 else '[[A]]'
+
+    experiment = Experiment.open(config_with({'rubric': 'preference'}, rewrite_or(judge)))
+    _, counts = probe_judges(experiment, RunOptions(out=tmp_path))
+    swayed = {count.probe for count in counts if count.swayed == len(CAPITALS)}
+    assert {'order', 'length'} <= swayed
+    assert not {'instruction', 'verdict'} & swayed
+
+
 def test_the_control_says_how_well_the_judge_knows_right_from_wrong(tmp_path: Path) -> None:
     assert probe('right or wrong', '', tmp_path / 'sound')['control'].kappa == 1
     experiment = Experiment.open(config_with({'rubric': 'correctness'}, rewrite_or(lambda prompt: 'A')))

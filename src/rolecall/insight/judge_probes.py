@@ -34,10 +34,7 @@ _ROWS = 30
 """Rows of each dataset that judges are probed with, unless a limit is given."""
 _ANSWER, _RIVAL = 'probe_answer', 'probe_rival'
 _BASE, _SOUND, _CONTROL, _SWAPPED = 'unchanged', 'right', 'control', ', swapped'
-_BEST = {'GenericLLMEvaluator': 'Verdict: A', 'PairwiseEvaluator': '[[A]]'}
-_BEST_RATING = 'Rating: [[10]]'
-_COMPARED_WITH = {'add': _BASE, 'rewrite': _BASE, 'replace': _SOUND, 'compare': '{}' + _SWAPPED}
-"""The dataset with which the answers of a probe are compared, row by row."""
+_RIGHT_OR_WRONG = 'GenericLLMEvaluator'
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +94,18 @@ class _ProbedJudge:
             yield _Answers(_SOUND, [(text, '') for text in sound])
         for name, probe in _read_probes().items():
             [(kind, words)] = probe.items()
-            if kind == 'add':
-                yield _Answers(name, [(self._fill(words, text), text) for text in texts], 'first')
-            elif kind == 'replace':
+            if kind == 'replace':
                 yield _Answers(name, [(words, text) for text in sound])
             elif kind == 'rewrite':
                 yield _Answers(name, [(text, text) for text in texts], asks=words)
-            elif self.compares:
-                pairs = [(self._fill(words, text), text) for text in texts]
-                yield _Answers(name, pairs, 'first')
-                yield _Answers(name + _SWAPPED, [(second, first) for first, second in pairs], 'first')
+            elif kind == 'add' or self.compares:
+                yield _Answers(name, [(self._fill(words, text, 'A'), text) for text in texts], 'first')
+                if self.compares:
+                    yield _Answers(name + _SWAPPED, [(text, self._fill(words, text, 'B')) for text in texts], 'first')
 
-    def _fill(self, words: str, answer: str) -> str:
+    def _fill(self, words: str, answer: str, side: str) -> str:
         kind = part_name((judge_entry(self.task.entry['eval_cfg']['evaluator']) or {}).get('type', ''))
-        verdict = _BEST['PairwiseEvaluator'] if self.compares else _BEST.get(kind, _BEST_RATING)
+        verdict = f'[[{side}]]' if self.compares else 'Verdict: A' if kind == _RIGHT_OR_WRONG else 'Rating: [[10]]'
         return words.replace('{verdict}', verdict).replace('{answer}', answer)
 
     def dataset(self, answers: _Answers) -> dict[str, Any]:
@@ -159,21 +154,22 @@ class _ProbedJudge:
 
     def _is_swayed(self, kind: str, probe: str, results: _Scores, at: int) -> bool | None:
         """Whether the judge gave a probe more than it is worth; None where that cannot be told."""
-        result, other = (
-            results.get((self.name(probe), at)),
-            results.get((self.name(_COMPARED_WITH[kind].format(probe)), at)),
+        result, swapped, base, sound = (
+            results.get((self.name(name), at)) for name in (probe, probe + _SWAPPED, _BASE, _SOUND)
         )
         if result is None:
             return None
-        if kind == 'replace' and result.correct is not None:
-            return result.correct
-        if self.compares and kind in ('replace', 'rewrite'):
-            return result.score >= 0.5 if kind == 'replace' else result.score > 0.5
-        if other is None or (other.correct and kind in ('add', 'rewrite')):
-            return None  # it cannot rise
+        if kind == 'replace':
+            if self.compares or result.correct is not None:
+                return result.score >= 0.5
+            return None if sound is None else result.score >= sound.score
+        if self.compares and kind == 'rewrite':
+            return result.score > 0.5
         if kind == 'compare':
-            return result.score + other.score != 1
-        return result.score >= other.score if kind == 'replace' else result.score > other.score
+            return None if swapped is None else result.score + swapped.score != 1
+        if base is None or (base.correct and not self.compares):
+            return None  # there is no room to rise
+        return result.score > base.score or (swapped is not None and swapped.score < base.score)
 
     def _count(self, probe: str, swayed: int, rows: int) -> ProbeCount:
         return ProbeCount(probe, self.task.abbr, self.judge.model_entry.abbr, swayed, rows, *wilson(swayed, rows))
