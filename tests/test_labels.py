@@ -273,6 +273,23 @@ def test_labels_and_answers_come_along_when_runs_are_merged_or_repaired(tmp_path
             assert Labels(tmp_path / target, kind).by_row() == Labels(run, kind).by_row()
 
 
+def test_decisions_are_exported_as_a_table_that_can_be_joined_again(tmp_path, capsys):
+    run, file = store_run(tmp_path / 'run', [1, 0]), str(tmp_path / 'labels.csv')
+    label_rows(run, {0: 'wrong', 1: 0.25}, by='ann')
+    assert main(['export', 'results', str(run), '--labels', '-o', file]) == 0
+    first = Path(file).read_text().splitlines()[:2]
+    assert first == [
+        'dataset,model,row,by,label,answer,reply,gold,read,score,current',
+        'd,m,0,ann,wrong,,r0,g,,1.0,True',
+    ]
+    before = Labels(run).by_row()
+    (run / 'labels.jsonl').unlink()
+    assert main(['runs', 'label', str(run), file]) == 0
+    assert Labels(run).by_row() == before
+    assert main(['export', 'results', str(run), '--labels', '-o', str(tmp_path / 'labels.parquet')]) == 2
+    assert 'name a .jsonl or .csv file' in capsys.readouterr().err
+
+
 def test_labels_of_one_run_are_joined_with_another_by_content(judged, judged_once, tmp_path):
     join_labels(judged, [{'id': 'w0', 'label': 'correct', 'by': 'ann'}, {'id': 'w1', 'label': 'wrong', 'by': 'ann'}])
     other = Path(shutil.copytree(judged_once, tmp_path / 'other'))

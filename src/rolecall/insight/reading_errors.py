@@ -128,7 +128,8 @@ class RereadPair:
         for (dataset, model, number), decisions in answers.by_row().items():
             if (dataset, model) == (self.dataset, self.model) and number in self.rows:
                 result = self.rows[number].result
-                votes = [self.mark(number, said.value) for said in decisions.values() if said.is_about(result)]
+                current = [decision.value for decision in decisions.values() if decision.is_about(result)]
+                votes = [self.mark(number, answer) for answer in current]
                 if votes:
                     marks[number] = (1 + (2 * sum(votes) > len(votes)) - (2 * sum(votes) < len(votes))) / 2
         return marks

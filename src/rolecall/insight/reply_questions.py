@@ -89,12 +89,12 @@ def _rows_to_ask(run: RunReader, dataset: str, model: str, question: str, limit:
 
 def ask_for_answers(run: RunReader, rows: Sequence[RereadRow], judge: str, listener: RunListener | None = None) -> int:
     """Have a model say which answer replies give, and keep that as its decisions; how many there are."""
-    asked = [
+    questions = [
         {'prompt': reply.prompt, 'reply': reply.text, 'question': _WHICH_ANSWER, 'answer': ''}
         for row in rows
         for reply in list(replies_of(run, row.result))[-1:]
     ]
-    config = _config_to_ask(asked, judge, _ANSWER)
+    config = _config_to_ask(questions, judge, _ANSWER)
     out = run.directory / 'scans' / hashlib.sha256(f'answers\n{judge}'.encode()).hexdigest()[:12]
     run_config(config, RunOptions(out=out, lint=False), progress=listener)
     labels, count = Labels(run.directory, 'answer'), 0

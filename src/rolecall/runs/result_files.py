@@ -131,11 +131,11 @@ def label_objects(run: str | Path, *, dataset: str | None, model: str | None) ->
                 result = archive.result(*key) or Result(*key, 'failed')
                 for by, decision in decisions.items():
                     place = dict(zip(('dataset', 'model', 'row'), key, strict=True))
-                    said = {'by': by, 'label': None, 'answer': None} | {
+                    decided = {'by': by, 'label': None, 'answer': None} | {
                         kind: 'NONE' if decision.value is None else decision.value
                     }
                     texts = {'reply': '\n'.join(result.replies), 'gold': result.gold, 'read': result.extracted}
-                    yield place | said | texts | {'score': result.score, 'current': decision.is_about(result)}
+                    yield place | decided | texts | {'score': result.score, 'current': decision.is_about(result)}
 
 
 def _requests_of(result: Result, archive: RunReader) -> list[Any]:

@@ -102,7 +102,9 @@ def draw_means(
     counts = [[(mark, count) for mark, count in stratum.counts(marks).items() if count] for stratum in strata]
     for _ in range(_DRAWS):
         shares = [stratum.rows if fixed else drawn.gammavariate(stratum.rows * scale + _PRIOR, 1) for stratum in strata]
-        yield sum(share * _draw_mean(drawn, known) for share, known in zip(shares, counts, strict=True)) / sum(shares)
+        yield sum(share * _draw_mean(drawn, weights) for share, weights in zip(shares, counts, strict=True)) / sum(
+            shares
+        )
 
 
 def _draw_mean(drawn: random.Random, counts: Sequence[tuple[float, float]]) -> float:

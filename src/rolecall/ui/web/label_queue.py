@@ -34,8 +34,8 @@ class LabelQueue:
         """The rows that a person should decide next, how far everybody has come, and the scores so far."""
         self._refresh()
         decisions = (self._answers if task == 'answer' else self._labels).by_row()
-        people = Counter(person for said in decisions.values() for person in said)
-        divided = [key for key, said in decisions.items() if len(said) > 1 and _is_divided(said)]
+        people = Counter(person for by_person in decisions.values() for person in by_person)
+        divided = [key for key, by_person in decisions.items() if _is_divided(by_person)]
         described = self._describe_answers() if task == 'answer' else self._describe_labels(task, by, divided)
         return described | {
             'done': len(decisions),
