@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rolecall.scoring.readers.cues import CUES, Finder
 from rolecall.scoring.readers.options import Options
 from rolecall.scoring.readers.ranking import read_reply
 from rolecall.scoring.readers.reading import Candidate, Page, Reading
@@ -65,7 +64,7 @@ _CONTEXT = 120
 class Grades(Options):
     """The tags of a judge, CORRECT and INCORRECT, and the same in other words. A `Family`."""
 
-    cues: tuple[Finder, ...] = (CUES.grades,)
+    cues = 'grades'
 
     def __init__(self, true_tag: str, false_tag: str) -> None:
         super().__init__(tuple(dict.fromkeys((true_tag, false_tag, 'C'))))

@@ -61,17 +61,18 @@ def _heads(cue: str) -> set[str]:
 class Finder:
     """Finds the cues of a role on a page, by the words that they begin with."""
 
-    def __init__(self, cues: Iterable[str], behind: str = '') -> None:
+    def __init__(self, cues: Iterable[str], behind: str = '', others: Iterable[Finder] = ()) -> None:
         heads: dict[str, list[str]] = {}
         for cue in cues:
             for head in _heads(cue):
                 word = WORD.match(head)
                 heads.setdefault(word[0] if word else head, []).append(cue)
-        patterns = {
-            head: re.compile(f'(?:{"|".join(map(pattern_of, group))}){behind}') for head, group in heads.items()
+        self.patterns = {
+            head: [re.compile(f'(?:{"|".join(map(pattern_of, group))}){behind}')] for head, group in heads.items()
         }
-        self._words = {head: pattern for head, pattern in patterns.items() if WORD.match(head)}
-        self._signs = {head: pattern for head, pattern in patterns.items() if head not in self._words}
+        for finder in others:
+            for head, patterns in finder.patterns.items():
+                self.patterns[head] = [*self.patterns.get(head, ()), *patterns]
 
     def find_all(self, page: SearchedPage, start: int, end: int) -> list[re.Match[str]]:
         """Every cue in a part, in order."""
@@ -82,22 +83,16 @@ class Finder:
         return next(self._find(page, start, end), None)
 
     def _find(self, page: SearchedPage, start: int, end: int) -> Iterator[re.Match[str]]:
-        low, words = page.low, self._words
+        low, patterns = page.low, self.patterns
         for at, word in page.heads(start, end):
-            if word in words and (match := words[word].match(low, at, end)):
-                yield match
-        for head in page.signs & self._signs.keys() if page.signs else ():
-            at = low.find(head, start, end)
-            while at >= 0:
-                if match := self._signs[head].match(low, at, end):
+            for pattern in patterns.get(word, ()):
+                if match := pattern.match(low, at, end):
                     yield match
-                at = low.find(head, at + 1, end)
-
-    @property
-    def heads(self) -> Iterator[str]:
-        """What cues begin with: words of letters, and signs (Chinese, arrows)."""
-        yield from self._words
-        yield from self._signs
+        for sign in page.signs & patterns.keys() if page.signs else ():
+            at = low.find(sign, start, end)
+            while at >= 0:
+                yield from (match for pattern in patterns[sign] if (match := pattern.match(low, at, end)))
+                at = low.find(sign, at + 1, end)
 
 
 class SearchedPage(Protocol):
@@ -198,9 +193,14 @@ class Cues:
     """Behind a letter: words that cannot follow an article."""
 
     @cached_property
-    def of_answers(self) -> tuple[Finder, ...]:
+    def of_answers(self) -> Finder:
         """What stands before an answer of any kind."""
-        return self.states, self.labels, self.chooses
+        return Finder((), others=(self.states, self.labels, self.chooses))
+
+    @cached_property
+    def of_choices(self) -> Finder:
+        """What stands before an option."""
+        return Finder((), others=(self.of_answers, self.matches))
 
     @cached_property
     def field(self) -> re.Pattern[str]:
@@ -226,9 +226,9 @@ class Cues:
     @cached_property
     def heads(self) -> frozenset[str]:
         """What cues can begin with."""
-        before = (*self.of_answers, self.matches, self.grades, self.concludes, self.corrects)
+        before = (self.of_choices, self.grades, self.concludes, self.corrects)
         finders = (*before, self.is_the_answer, self.denies, self.others, self.refuses)
-        return frozenset(head for finder in finders for head in finder.heads)
+        return frozenset(head for finder in finders for head in finder.patterns)
 
     @cached_property
     def signs(self) -> frozenset[str]:

@@ -65,7 +65,7 @@ class Expressions:
     """Formulas, numbers and words. A `Family`."""
 
     chooses = False
-    cues = CUES.of_answers
+    cues = 'of_answers'
 
     def declared(self, page: Page, start: int, end: int) -> Candidate | None:
         begin, stop = page.strip_raw(start, end)

@@ -111,7 +111,7 @@ class Numbers:
     """Numbers of any form. A `Family`."""
 
     chooses = False
-    cues = CUES.of_answers
+    cues = 'of_answers'
 
     def declared(self, page: Page, start: int, end: int) -> Candidate | None:
         return self.fills(page, start, end) or self._stated(page, start, end)
@@ -294,14 +294,9 @@ def _value_of(match: re.Match[str], page: Page | None = None, *, scaled: bool = 
     )
     if match['base']:
         exponent = int(match['exponent'] or match['raised'].translate(_RAISED))
-        power = int(match['base']) ** exponent if 0 <= exponent < 20 else None
-        return negative + (
-            str(power)
-            if power is not None and power < 10**15
-            else f'{match["base"]}e0'
-            if match['base'] != '10'
-            else f'1e{exponent}'
-        )
+        power = int(match['base']) ** exponent if 0 <= exponent < 20 else 10**15
+        large = f'1e{exponent}' if match['base'] == '10' else f'{match["base"]}e0'
+        return negative + (str(power) if power < 10**15 else large)
     over, under = match['over'] or match['above'], match['under'] or match['below']
     if over:
         return negative + f'{int(match["whole"] or match["units"] or 0) + int(over) / int(under):.15g}'
@@ -313,12 +308,11 @@ def _value_of(match: re.Match[str], page: Page | None = None, *, scaled: bool = 
     if match['comma']:
         plain = re.sub(r'[^\d,]', '', match['comma']).replace(',', '.')
     else:
-        written = match['digits']
-        if page is not None and page.continental and re.fullmatch(r'\d{1,3}(?:\.\d{3})+', written):
-            written = written.replace('.', '')
-        elif page is not None and page.continental and re.fullmatch(r'\d{1,3},\d{3}', written):
-            written = written.replace(',', '.')
-        plain = re.sub(r'[^\d.]', '', written)
+        digits = match['digits']
+        if page is not None and page.continental:
+            digits = digits.replace('.', '') if re.fullmatch(r'\d{1,3}(?:\.\d{3})+', digits) else digits
+            digits = digits.replace(',', '.') if re.fullmatch(r'\d{1,3},\d{3}', digits) else digits
+        plain = re.sub(r'[^\d.]', '', digits)
         power = (match['power'] or '').translate(_RAISED)
         if '10' in power and power[0] not in 'eE':
             power = 'e' + re.sub(r'\A.*?10|[\s^{}]', '', power)
@@ -349,16 +343,7 @@ def number_of(value: object) -> float | None:
     """
     text = str(value).strip().rstrip('.%').replace('−', '-')
     match = _NUMBER.fullmatch(text) if _DIGIT.search(text) else None
-    if (
-        match is None
-        or match['over']
-        or match['above']
-        or match['scale']
-        or match['comma']
-        or match['base']
-        or match['vulgar']
-        or match['some']
-    ):
+    if match is None or any(match[part] for part in ('over', 'above', 'scale', 'comma', 'base', 'vulgar', 'some')):
         return None
     return float(_value_of(match) or 0)
 

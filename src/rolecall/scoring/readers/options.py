@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-from rolecall.scoring.readers.cues import CUES, Finder
+from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.mentions import AFTER, AROUND, OPERATOR, Mentions
 from rolecall.scoring.readers.reading import Candidate, Page
 
@@ -59,7 +59,7 @@ class Options(Mentions):
         return Candidate(chosen, *page.strip(start, end)) if set(chosen) <= set(self.labels) else None
 
     chooses = True
-    cues: tuple[Finder, ...] = (*CUES.of_answers, CUES.matches)
+    cues = 'of_choices'
 
     def declared(self, page: Page, start: int, end: int) -> Candidate | None:
         candidate = self.fills(page, start, end) or self.follows(page, start, end)

@@ -26,7 +26,7 @@ class Phrases:
     """Texts of a few words. A `Family`."""
 
     chooses = False
-    cues = CUES.of_answers
+    cues = 'of_answers'
 
     def declared(self, page: Page, start: int, end: int) -> Candidate | None:
         begin, stop = page.strip_raw(start, end)

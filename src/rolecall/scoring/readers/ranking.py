@@ -45,8 +45,8 @@ _T = TypeVar('_T')
 class Family(Protocol):
     """A kind of answer: where it can be in a part of a page."""
 
-    cues: tuple[Finder, ...]
-    """What stands before an answer of this kind."""
+    cues: str
+    """What stands before an answer of this kind, by the name of a finder of `Cues`."""
     chooses: bool
     """Whether `matches …` and `leaves …` give an answer."""
 
@@ -277,12 +277,11 @@ def _statement(page: Page, family: Family, start: int, end: int) -> _Evidence | 
 def _find_statements(page: Page, family: Family, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
     """Where cues end and begin, and whether the answer follows; from the end, a window at a time."""
     low = page.low
-    finders = family.cues
+    finder: Finder = getattr(CUES, family.cues)
     while end > start:
         begin = max(start, end - _WINDOW)
-        behind = [match for finder in finders for match in finder.find_all(page, begin, end)]
-        cues = [(match.end(), match.start(), True) for match in behind]
-        for match in CUES.is_the_answer.find_all(page, begin, end) if CUES.states in finders else ():
+        cues = [(match.end(), match.start(), True) for match in finder.find_all(page, begin, end)]
+        for match in CUES.is_the_answer.find_all(page, begin, end) if family.cues != 'grades' else ():
             if is_ := CUES.before_the_answer.search(low, max(start, match.start() - 60), match.start()):
                 cues.append((match.start(), is_.start(), False))
         yield from sorted(cues, reverse=True)
