@@ -57,7 +57,7 @@ def judged(judged_once, tmp_path):
     return Path(shutil.copytree(judged_once, tmp_path / 'run'))
 
 
-def store_run(directory, marks, *, model='m', clusters=None, replies='r'):
+def store_run(directory, marks, *, model='m', clusters=None, replies='r', unit='%'):
     """A run whose rows have these marks."""
     store = Store(directory)
     rows = [
@@ -77,7 +77,7 @@ def store_run(directory, marks, *, model='m', clusters=None, replies='r'):
     store.record_scores(
         [
             Scorecard(
-                'd', model, 'accuracy', 100 * sum(marks) / len(marks), scored=len(marks), total=len(marks), unit='%'
+                'd', model, 'accuracy', 100 * sum(marks) / len(marks), scored=len(marks), total=len(marks), unit=unit
             )
         ],
         rows,
@@ -247,6 +247,11 @@ def test_preferences_and_ratings_are_corrected_on_their_own_scales(tmp_path):
     assert calibration.corrected.value == pytest.approx(calibration.raw.value + 0.1, abs=1e-6)
     assert calibration.corrected.low > calibration.raw.value
     assert calibration.kappa.value < 1
+    stars = store_run(tmp_path / 'stars', [1 + row % 9 for row in range(90)], unit='')
+    label_rows(stars, {row: float(1 + row % 9) for row in range(30)})
+    calibration = calibration_of(stars)
+    assert (calibration.factor, calibration.raw.value, calibration.corrected.value) == (1.0, 5.0, 5.0)
+    assert 1 <= calibration.raw.low < 5 < calibration.raw.high <= 9
 
 
 def test_a_label_belongs_to_the_reply_it_was_made_about(tmp_path):

@@ -29,7 +29,7 @@ from rolecall.scoring.corrected_scores import (
 )
 from rolecall.scoring.rater_agreement import cohen_kappa, krippendorff_alpha
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.statistics import bootstrap, wilson
+from rolecall.scoring.statistics import bootstrap, mean_interval, wilson
 
 _RESAMPLES = 400
 _JUDGE_PARTS = {'model': ('judge_cfg', 'judge_models'), 'prompt': ('prompt_template', 'dataset_cfg')}
@@ -100,16 +100,11 @@ def collect_labels(run: RunReader, labels: Labels) -> tuple[dict[RowKey, RowLabe
     return labelled, stale
 
 
-def labels_of(labelled: Mapping[RowKey, RowLabel], dataset: str, model: str) -> dict[int, RowLabel]:
-    """The labelled rows of a dataset × model, by number."""
-    return {key[2]: entry for key, entry in labelled.items() if key[:2] == (dataset, model)}
-
-
 def calibrate(run: RunReader, rows: Mapping[tuple[str, str], StratifiedRows] | None = None) -> list[Calibration]:
     """Every dataset × model with labels, calibrated by them; `rows` are its rows, if they were read before."""
     labelled, stale = collect_labels(run, Labels(run.directory))
     pairs = (stratify(run) if rows is None else rows) if labelled else {}
-    own = {pair: labels_of(labelled, *pair) for pair in pairs}
+    own = {pair: {key[2]: entry for key, entry in labelled.items() if key[:2] == pair} for pair in pairs}
     return [_calibrate_pair(run, pairs[pair], own[pair], stale[pair]) for pair in pairs if own[pair]]
 
 
@@ -126,14 +121,16 @@ def _calibrate_pair(run: RunReader, rows: StratifiedRows, labelled: Mapping[int,
     if rows.is_graded:
         return _measure_graded(common, rows, [(entry.verdict, entry.label) for entry in labelled.values()])
     strata = rows.strata({row: entry.label for row, entry in labelled.items()})
-    is_binary = {entry.label for entry in settled} | {key.mark for key in rows.rows} <= {0.0, 1.0}
-    rates = measure_error_rates(strata) if is_binary else None
-    measured = replace(
-        common,
-        corrected=correct_by_strata(strata, units=rows.units),
-        rogan_gladen=rates and rogan_gladen(rows.mean * rows.units, rows.units, rates),
-    )
+    corrected = correct_by_strata(strata, units=rows.units)
+    measured = replace(common, corrected=corrected, rogan_gladen=_correct_by_rates(rows, strata))
     return _measure_classes(measured, rows, settled) if settled else measured
+
+
+def _correct_by_rates(rows: StratifiedRows, strata: Sequence[Stratum]) -> Estimate | None:
+    """The score corrected by the error rates of these strata; None unless rows are right or wrong."""
+    marks = {key.mark for key in rows.rows} | {stratum.verdict for stratum in strata}
+    rates = measure_error_rates(strata) if marks <= {0.0, 1.0} else None
+    return rates and rogan_gladen(rows.mean * rows.units, rows.units, rates)
 
 
 def _describe_raw(run: RunReader, rows: StratifiedRows) -> Calibration:
@@ -156,7 +153,9 @@ def raw_score(run: RunReader, rows: StratifiedRows) -> Estimate:
     own = card and card.value is not None and math.isclose(card.value, rows.mean * factor, rel_tol=1e-3, abs_tol=1e-3)
     if card and own and card.low is not None and card.high is not None:
         return Estimate(rows.mean, card.low / factor, card.high / factor, rows.count)
-    return Estimate(rows.mean, *wilson(rows.mean * rows.units, rows.units), rows.count)
+    sums = [(key.mark, 1) for key, members in rows.rows.items() for _ in members] if rows.is_graded else []
+    limits = mean_interval(sums) if rows.is_graded else wilson(rows.mean * rows.units, rows.units)
+    return Estimate(rows.mean, *(limits or (rows.mean, rows.mean)), rows.count)
 
 
 def _measure_graded(
@@ -221,9 +220,10 @@ def identify_judge(run: RunReader, dataset: str) -> dict[str, str]:
     evaluator = scoring.get('evaluator') if isinstance(scoring, Mapping) else None
     evaluator = evaluator if isinstance(evaluator, Mapping) else {'type': evaluator}
     judged = 'judge_cfg' in evaluator or 'prompt_template' in evaluator
-    parts = {
-        part: [evaluator.get(key, config.get(key)) for key in keys] for part, keys in _JUDGE_PARTS.items() if judged
-    }
+    values = {part: [evaluator.get(key, config.get(key)) for key in keys] for part, keys in _JUDGE_PARTS.items()}
+    models = [model for model in config.get('models') or () if isinstance(model, Mapping)]
+    values['model'] += [model for model in models if model.get('abbr') in values['model']]
+    parts = values if judged else {}
     used = {key for keys in _JUDGE_PARTS.values() for key in keys}
     reading = {key: value for key, value in evaluator.items() if key not in used}
     others = {key: value for key, value in scoring.items() if key != 'evaluator'}
@@ -251,9 +251,7 @@ def carry_calibration(run: RunReader, source: str | Path) -> Iterator[Calibratio
         nearest = judges.get(dataset) or next(iter(judges.values()), raw.judge)
         changed = () if alike else tuple(part for part in raw.judge if raw.judge[part] != nearest.get(part))
         pooled = _pool([stratum for pair, own in strata.items() if pair[0] in alike for stratum in own])
-        rates = None if rows.is_graded else measure_error_rates(pooled)
-        corrected = rates and rogan_gladen(rows.mean * rows.units, rows.units, rates)
-        yield replace(raw, rogan_gladen=corrected, changed=changed)
+        yield replace(raw, rogan_gladen=_correct_by_rates(rows, pooled), changed=changed)
 
 
 def _pool(strata: Sequence[Stratum]) -> list[Stratum]:
