@@ -147,6 +147,10 @@ def test_lines_that_fit_no_row_or_several_are_left_out_and_named(judged, tmp_pat
     assert main(['runs', 'label', str(judged), str(tmp_path / 'labels.csv')]) == 1
     printed = capsys.readouterr().out
     assert "1 label on 1 row by 1 person added.\n1 line left out:\n  2: no row of the run has id 'w99'." in printed
+    (tmp_path / 'labels.csv').write_text('id,q,label\nw1,a bee,wrong\n')
+    assert main(['runs', 'label', str(judged), str(tmp_path / 'labels.csv')]) == 1
+    assert '--on chooses the columns that have to be equal.' in capsys.readouterr().out
+    assert main(['runs', 'label', str(judged), str(tmp_path / 'labels.csv'), '--on', 'id']) == 0
     two = store_run(tmp_path / 'two', [1, 0])
     merge_runs(two, [store_run(tmp_path / 'other', [1, 1], model='n')])
     joined = join_labels(two, [{'row': 1, 'label': 'wrong'}])

@@ -174,7 +174,7 @@ class _Joiner:
         """Why a record belongs to no row."""
         content = ', '.join(f'{name} {_plain(record.get(name))!r:.60}' for name in self._on)
         if not matches:
-            return f'no row of the run has {content}.'
+            return f'no row of the run has {content}. --on chooses the columns that have to be equal.'
         names = ', '.join(f'{result.dataset} × {result.model}' for result in matches[:_SHOWN])
         return f'{len(matches)} rows have {content} ({names}). Name --dataset, --model or more columns with --on.'
 
