@@ -59,7 +59,20 @@ WAYS = [
     Way('math_postprocess_v2', {}, 'MATHEvaluator', {'version': 'v2'}, MATH),
     Way('general_postprocess', {}, 'EMEvaluator', {}, OPEN, 'list'),
     Way('', {}, 'EMEvaluator', {}, OPEN, 'list'),
-    *(Way('', {}, evaluator, {}, OPEN, 'list') for evaluator in ('TriviaQAEvaluator', 'NQEvaluator')),
+    *(
+        Way('', {}, evaluator, {}, OPEN, 'list')
+        for evaluator in ('TriviaQAEvaluator', 'NQEvaluator', 'SQuAD20Evaluator')
+    ),
+    *(Way('', {}, evaluator, {}, OPEN, 'list') for evaluator in ('BabiLongEvaluator', 'InfiniteBenchendiaEvaluator')),
+    *(Way('', {}, evaluator, {}, ARITHMETIC) for evaluator in ('LambadaEvaluator', 'InfiniteBenchretrievekvEvaluator')),
+    Way('', {}, 'LongBenchCodeSimEvaluator', {}, OPEN, 'list'),
+    Way('triviaqa_postprocess', {}, 'TriviaQAEvaluator', {}, OPEN, 'list'),
+    Way('charm_reason_postprocess', {}, 'CharmReasonEvaluator', {}, BBH, 'letter'),
+    Way('strategyqa_pred_postprocess', {}, 'AccEvaluator', {}, ARITHMETIC),
+    Way('GPQA_Simple_Eval_postprocess', {}, 'GPQAEvaluator', {}, MMLU),
+    Way('mathbench_postprocess', {'name': 'single_choice_en'}, 'AccEvaluator', {}, GSM8K),
+    Way('mgsm_postprocess', {'lang': 'en'}, 'MGSM_Evaluator', {}, GSM8K),
+    Way('', {}, 'MATHVerifyEvaluator', {}, MATH),
 ]
 
 
@@ -90,14 +103,14 @@ def ask_reference(python: Path, jobs: Sequence[Any]) -> list[dict[str, Any]]:
     return answers
 
 
-def our_verdicts(system: str, way: Way, replies: list[str], golds: list[Any]) -> Iterator[tuple[Any, bool]]:
-    """What we read in each reply, reading as the system does, and whether it is right."""
+def our_verdicts(system: str, way: Way, replies: list[str], golds: list[Any]) -> Iterator[tuple[Any, float]]:
+    """What we read in each reply, reading as the system does, and its score in percent."""
     config: dict[str, Any] = {'evaluator': {'type': way.evaluator, **way.settings}, 'read_as': system}
     if way.reader:
         config['pred_postprocessor'] = {'type': way.reader, **way.options}
     scorer = build_scorer(config)
     verdicts = scorer.start(adds_up=False).add([Scorable(*row) for row in number_rows(replies, golds)])
-    return ((verdict.extracted, verdict.correct is True) for verdict in verdicts)
+    return ((verdict.extracted, 100 * (verdict.score or 0.0)) for verdict in verdicts)
 
 
 def number_rows(replies: list[str], golds: list[Any]) -> Iterator[tuple[int, str, str, Any]]:
@@ -114,18 +127,18 @@ def compare(system: str, way: Way, replies: list[str], golds: list[Any], theirs:
     rows = zip(
         replies, golds, theirs['readings'], theirs['scores'], our_verdicts(system, way, replies, golds), strict=True
     )
-    for reply, gold, reading, score, (ours, correct) in rows:
+    for reply, gold, reading, score, (ours, ours_score) in rows:
         errors += isinstance(score, dict)
         read += blank(ours) == blank(reading)
         compared += score is not None
         if score is None:
             continue
-        if isinstance(score, dict) or correct == (score == 100):
+        if isinstance(score, dict) or abs(ours_score - score) < 0.06:
             right += 1
         elif show:
             show -= 1
             print(
-                f'  {name}: {reply[-200:]!r}, gold {gold!r}: they read {reading!r} ({score}), we {ours!r} ({correct})'
+                f'  {name}: {reply[-200:]!r}, gold {gold!r}: they read {reading!r} ({score}), we {ours!r} ({ours_score})'
             )
     equal = f'{100 * read / len(replies):.2f} of {len(replies):,} | {100 * right / compared:.2f} of {compared:,}'
     return f'| {name} | {equal} | {errors} |'

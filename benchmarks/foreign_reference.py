@@ -19,13 +19,12 @@ warnings.filterwarnings('ignore')
 logging.disable(logging.CRITICAL)
 ANSWERS = os.fdopen(os.dup(1), 'w', encoding='utf-8')
 os.dup2(2, 1)  # what the packages print
-SLOW, SAMPLE = ('AccEvaluator',), 300
+SLOW, SAMPLE = ('AccEvaluator', 'MATHVerifyEvaluator'), 300
 """Evaluators that take long for a row, and about how many rows they score."""
 PLACES = {
     'opencompass': (
-        'opencompass.datasets',
-        'opencompass.utils.text_postprocessors',
-        'opencompass.openicl.icl_evaluator',
+        *('opencompass.datasets', 'opencompass.datasets.PMMEval', 'opencompass.utils.text_postprocessors'),
+        *('opencompass.openicl.icl_evaluator', 'opencompass.evaluator'),
     ),
     'aisbench': (
         *('ais_bench.benchmark.datasets', 'ais_bench.benchmark.utils.postprocess.text_postprocessors'),
@@ -43,6 +42,10 @@ def find(system: str, name: str) -> Any:
             continue
         if hasattr(module, name):
             return getattr(module, name)
+    package = PLACES[system][0].partition('.')[0]
+    for place, module in list(sys.modules.items()):
+        if place.startswith(f'{package}.') and name in vars(module):
+            return vars(module)[name]
     raise LookupError(f'{system} has no {name}')
 
 

@@ -235,10 +235,10 @@ def test_a_user_s_reading_has_options_and_lacks_none() -> None:
 def test_the_work_on_an_expression_is_limited_but_not_the_time_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(symbolic, '_SECONDS', 0.02)
     finished = []
-    with symbolic._limit_work():
+    with symbolic.limit_work():
         time.sleep(0.1)
         finished.append('waiting')
-    with symbolic._limit_work():
+    with symbolic.limit_work():
         while True:
             pass
     assert finished == ['waiting']

@@ -167,12 +167,19 @@ _THEIRS = locate_parts("""
 compat.opencompass.their_metrics:
   AccEvaluator=same_text AccwithDetailsEvaluator=same_text EMEvaluator=same_phrase Gsm8kEvaluator=same_value
   BBHEvaluator=same_statement BBHEvaluator_mcq=same_text NQEvaluator=contain_phrase TriviaQAEvaluator=contain_trivia
-  MATHEvaluator=same_formula GPQAEvaluator=same_text
+  MATHEvaluator=same_formula MATHVerifyEvaluator=same_boxed_value GPQAEvaluator=same_text
+  CharmReasonEvaluator=same_text MGSM_Evaluator=same_text
 compat.opencompass.their_options:
   first_option_postprocess=read_first_option last_option_postprocess=read_last_option
 compat.opencompass.their_answers:
   first_number_postprocess=read_first_figures gsm8k_postprocess=read_last_figures bbh_mcq_postprocess=read_letter
-  bbh_freeform_postprocess=read_statement general_postprocess=read_phrase
+  bbh_freeform_postprocess=read_statement general_postprocess=read_phrase charm_reason_postprocess=read_letter
+compat.opencompass.their_benchmarks:
+  triviaqa_postprocess=read_top_line strategyqa_pred_postprocess=read_yes_or_no
+  GPQA_Simple_Eval_postprocess=read_labelled mathbench_postprocess=read_amount mgsm_postprocess=read_after_label
+  SQuAD20Evaluator=equal_phrase LambadaEvaluator=same_first_word BabiLongEvaluator=contain_facts
+  InfiniteBenchretrievekvEvaluator=named_word InfiniteBenchendiaEvaluator=named_speaker
+  LongBenchCodeSimEvaluator=rounded_similarity
 compat.opencompass.their_mathematics:
   math_postprocess=read_final_sentence math_postprocess_v2=read_boxed_or_sentence
 """)

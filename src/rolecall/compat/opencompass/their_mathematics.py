@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
+from rolecall.scoring.metrics.symbolic import limit_work, math_library
 
 _REPLACED = (
     ('an ', ''),
@@ -21,6 +23,8 @@ _REPLACED = (
     ('\\text{m}', '\\text{}'),
     ('\\le', '<'),
 )
+_LONGEST = 20_000
+"""Characters at the end of a reply in which a box is looked for."""
 _REMOVED = (
     *(
         'square',
@@ -229,3 +233,25 @@ def _write_slash(text: str) -> str:
     if not slash or '/' in below:
         return text
     return f'\\frac{{{int(above)}}}{{{int(below)}}}' if text == f'{int(above)}/{int(below)}' else text
+
+
+def equal_in_box(reply: str, gold: str) -> bool:
+    r"""Whether a reply's box, or the formula behind `final answer`, has the gold value; bare answers are not seen.
+
+    >>> [equal_in_box(reply, '0.5') for reply in (r'So \boxed{\frac{1}{2}}.', 'The answer is 0.5.')]
+    [True, False]
+    """
+    library = math_library()
+    boxes = library.LatexExtractionConfig(
+        normalization_config=import_module('latex2sympy2_extended').NormalizationConfig(
+            nits=False, malformed_operators=False, basic_latex=True, boxed='all', units=True
+        ),
+        boxed_match_priority=0,
+        try_extract_without_anchor=False,
+    )
+    settings = {'extraction_mode': 'first_match', 'parsing_timeout': None}
+    with limit_work():
+        right = library.parse(f'${gold}$', **settings)
+        ours = library.parse(reply[-_LONGEST:], extraction_config=[boxes], **settings)
+        return bool(right) and bool(library.verify(ours, right, timeout_seconds=None))
+    return False

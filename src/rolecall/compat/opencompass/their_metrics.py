@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any
 
 from rolecall.compat.opencompass.their_answers import read_phrase, read_plain_statement, read_statement
-from rolecall.compat.opencompass.their_mathematics import equal_answers
+from rolecall.compat.opencompass.their_mathematics import equal_answers, equal_in_box
 from rolecall.core.prompts.values import text_of
 from rolecall.scoring.metrics.metric import Metric, mark_by
+from rolecall.scoring.metrics.symbolic import math_library
 from rolecall.scoring.texts import alternatives
 
 _CLOSE = 1e-6
@@ -20,7 +21,7 @@ _CLOSE = 1e-6
 
 def same_text() -> Metric:
     """The share of rows whose answer is the gold one, character by character."""
-    return _compare('accuracy', lambda ours, gold: text_of(ours) == text_of(gold))
+    return compare_by('accuracy', lambda ours, gold: text_of(ours) == text_of(gold))
 
 
 def same_value() -> Metric:
@@ -32,7 +33,7 @@ def same_value() -> Metric:
         except (ValueError, TypeError, OverflowError):
             return False
 
-    return _compare('accuracy', same)
+    return compare_by('accuracy', same)
 
 
 def same_phrase() -> Metric:
@@ -42,7 +43,7 @@ def same_phrase() -> Metric:
         phrase = read_phrase(text_of(ours))
         return phrase in (read_phrase(text_of(gold)), text_of(gold))
 
-    return _compare('exact_match', same)
+    return compare_by('exact_match', same)
 
 
 def same_statement() -> Metric:
@@ -51,12 +52,12 @@ def same_statement() -> Metric:
     def same(ours: Any, gold: Any) -> bool:
         return read_statement(text_of(ours)).lower() == read_statement(text_of(gold)).lower()
 
-    return _compare('accuracy', same)
+    return compare_by('accuracy', same)
 
 
 def same_plain_statement() -> Metric:
     """The share of rows whose statement is the gold answer, character by character."""
-    return _compare('accuracy', lambda ours, gold: read_plain_statement(text_of(ours)) == text_of(gold))
+    return compare_by('accuracy', lambda ours, gold: read_plain_statement(text_of(ours)) == text_of(gold))
 
 
 def contain_phrase(*leads: str) -> Metric:
@@ -71,7 +72,7 @@ def contain_phrase(*leads: str) -> Metric:
             line = line.rpartition(lead)[2]
         return read_phrase(text_of(gold)).lower() in read_phrase(line)
 
-    return _compare('contains_answer', contains)
+    return compare_by('contains_answer', contains)
 
 
 def contain_trivia() -> Metric:
@@ -81,8 +82,15 @@ def contain_trivia() -> Metric:
 
 def same_formula(version: str = 'v1') -> Metric:
     """The share of rows whose formula is the gold one after MATH's normalisation of both."""
-    return _compare('accuracy', partial(equal_answers, lenient=version == 'v2'))
+    return compare_by('accuracy', partial(equal_answers, lenient=version == 'v2'))
 
 
-def _compare(name: str, same: Callable[[Any, Any], bool]) -> Metric:
+def same_boxed_value() -> Metric:
+    """The share of rows whose last box, or formula behind `final answer`, has the gold value by `math-verify`."""
+    math_library()
+    return compare_by('accuracy', lambda ours, gold: equal_in_box(text_of(ours), text_of(gold)))
+
+
+def compare_by(name: str, same: Callable[[Any, Any], bool]) -> Metric:
+    """The share of rows whose answer is the same as one of the gold answers."""
     return Metric(name, mark_by(lambda ours, golds: any(same(ours, gold) for gold in alternatives(golds))))

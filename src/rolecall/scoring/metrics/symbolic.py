@@ -81,8 +81,8 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
     if {_bracket_of(ours), _bracket_of(right)} == {'set', 'tuple'}:
         return False
     golds, answers = _read(right), _read(ours)
-    with _limit_work():  # `x > 3` is the interval from 3 on
-        return bool(_library().verify(golds, answers, allow_set_relation_comp=True, timeout_seconds=None))
+    with limit_work():  # `x > 3` is the interval from 3 on
+        return bool(math_library().verify(golds, answers, allow_set_relation_comp=True, timeout_seconds=None))
     return False
 
 
@@ -128,13 +128,14 @@ def _bracket_of(text: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _read(text: str) -> Any:
-    with _limit_work():
-        return _library().parse(text if _FORMULA.search(text) else f'${text}$', parsing_timeout=None)
+    with limit_work():
+        return math_library().parse(text if _FORMULA.search(text) else f'${text}$', parsing_timeout=None)
     return []
 
 
 @cache
-def _library() -> Any:
+def math_library() -> Any:
+    """The package `math-verify`, ready for use."""
     library = import_extra('math_verify', extra='score', purpose='to compare mathematical answers')
     for name in ('math_verify.parser', 'math_verify.grader', 'math_verify.utils'):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -147,7 +148,7 @@ class _TooMuchWorkError(Exception):
 
 
 @contextmanager
-def _limit_work() -> Iterator[None]:
+def limit_work() -> Iterator[None]:
     """End the block after some seconds of CPU time: a verdict must not depend on how busy the machine is.
 
     Only the main thread receives signals; elsewhere the block has no limit.
@@ -155,7 +156,7 @@ def _limit_work() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, 'setitimer'):
         yield
         return
-    _library()
+    math_library()
     before = signal.signal(signal.SIGPROF, _stop_work)
     signal.setitimer(signal.ITIMER_PROF, _SECONDS, _AGAIN)
     try:

@@ -1,0 +1,156 @@
+"""Readings and verdicts that belong to one benchmark each, as OpenCompass and AISBench give them, defects included."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rolecall.compat.opencompass.their_answers import read_phrase
+from rolecall.compat.opencompass.their_metrics import compare_by
+from rolecall.core.prompts.values import text_of
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark
+from rolecall.scoring.texts import alternatives, longest_common
+
+_YES_OR_NO = re.compile('yes|no')
+_LABELLED = re.compile(r'answer\s*:\s*([a-d])', re.IGNORECASE)
+_AMOUNT = re.compile(r'-?\d*[./]?\d+')
+_DIGITS = re.compile(r'\d[\d.]*')
+_WORD_END = re.compile(r'[^\w]|_')
+_PUNCTUATION = str.maketrans(dict.fromkeys('\n:"\'.,?!{}', ' '))
+_LONGEST_LINE = 2000
+"""Characters of a line of code that are compared; a line of code is shorter."""
+_MGSM = {
+    'en': 'Answer',
+    'bn': 'উত্তর',
+    'de': 'Antwort',
+    'es': 'Respuesta',
+    'fr': 'Réponse',
+    'ja': '答え',
+    'ru': 'Ответ',
+    'sw': 'Jibu',
+    'te': 'సమాధానం',
+    'th': 'คำตอบ',
+    'zh': '答案',
+}
+"""The word before the answer, by language."""
+
+
+def read_top_line(text: str) -> str:
+    """The first line; line breaks before it do not count.
+
+    >>> read_top_line('\\n a \\nb')
+    ' a '
+    """
+    return text.strip('\n').partition('\n')[0]
+
+
+def read_yes_or_no(text: str) -> str:
+    """The first `yes` or `no` behind the last `answer is ` of the first paragraph, also inside a word.
+
+    >>> read_yes_or_no('I cannot know.'), read_yes_or_no('No. So the answer is yes.')
+    ('no', 'yes')
+    """
+    paragraph = text.partition('\n\n')[0]
+    match = _YES_OR_NO.search(paragraph.rpartition('answer is ')[2].lower())
+    return match[0] if match else ''
+
+
+def read_labelled(text: str) -> str:
+    """The letter from A to D right behind the first `Answer:`, as it is written.
+
+    >>> read_labelled('ANSWER: b'), read_labelled('**Answer:** B')
+    ('b', '')
+    """
+    match = _LABELLED.search(text)
+    return match[1] if match else ''
+
+
+def read_amount(text: str, name: str = '') -> str:
+    """The first number between the first two `The answer is` (`答案是`), else the last of the reply; else the text.
+
+    >>> read_amount('The answer is 1,200 of 5. The answer is 7'), read_amount('5 or 6'), read_amount('The answer is B.')
+    ('1200', '6', 'B.')
+    """
+    parts = text.split('答案是' if '_cn' in name else 'The answer is')
+    rest = parts[1] if len(parts) > 1 else text
+    numbers: list[str] = _AMOUNT.findall(rest.replace(',', ''))
+    if not numbers:
+        return rest.strip() if len(parts) > 1 else text
+    return numbers[0] if len(parts) > 1 else numbers[-1]
+
+
+def read_after_label(text: str, lang: str) -> str:
+    """The last digits behind the last `Answer`, in the row's language.
+
+    >>> read_after_label('Answer: -1,800.50 dollars.', 'en'), read_after_label('18', 'en')
+    ('1800.50', '')
+    """
+    label = _MGSM.get(lang, 'Answer')
+    numbers = _DIGITS.findall(text.rpartition(label)[2].replace(',', '')) if label in text else []
+    return numbers[-1].rstrip('.') if numbers else ''
+
+
+def equal_phrase() -> Metric:
+    """The share of rows whose first line, behind `answer is`, is the phrase of a gold answer."""
+
+    def same(ours: Any, gold: Any) -> bool:
+        line = text_of(ours).partition('\n')[0].lower().rpartition('answer is')[2]
+        return read_phrase(line) == read_phrase(text_of(gold)).lower()
+
+    return compare_by('accuracy', same)
+
+
+def same_first_word() -> Metric:
+    """The share of rows whose text before the first space or sign is the gold word; articles are nothing."""
+
+    def same(ours: Any, gold: Any) -> bool:
+        word = _WORD_END.split(text_of(ours).strip(), maxsplit=1)[0]
+        return read_phrase(word) == read_phrase(text_of(gold))
+
+    return compare_by('accuracy', same)
+
+
+def contain_facts() -> Metric:
+    """The share of rows whose first sentence has the first gold answer in it, also inside words."""
+
+    def mark(answer: Answer) -> Mark:
+        sentence = text_of(answer.prediction).lower().partition('.')[0]
+        for begin in ('<context>', '<example>'):
+            sentence = sentence.partition(begin)[0]
+        return make_mark(_first(answer.gold).lower() in sentence)
+
+    return Metric('accuracy', mark)
+
+
+def named_word() -> Metric:
+    """The share of rows that have the gold answer as a word; brackets, bold and backticks belong to a word."""
+    return compare_by('accuracy', lambda ours, gold: text_of(gold) in text_of(ours).translate(_PUNCTUATION).split())
+
+
+def named_speaker() -> Metric:
+    """The share of rows that have the first gold answer as a word in capitals."""
+
+    def mark(answer: Answer) -> Mark:
+        words = text_of(answer.prediction).translate(_PUNCTUATION).upper().split()
+        return make_mark(_first(answer.gold) in words)
+
+    return Metric('accuracy', mark)
+
+
+def rounded_similarity() -> Metric:
+    """How alike the first line of code and the gold line are (edit ratio), in whole percents."""
+
+    def ratio(line: str, gold: str) -> float:
+        shared = 2 * len(longest_common(gold, line[:_LONGEST_LINE])) if line and gold else 0
+        return round(shared / max(len(line) + len(gold), 1), 2)
+
+    def mark(answer: Answer) -> Mark:
+        lines = text_of(answer.prediction).lstrip('\n').split('\n')
+        line = next((line for line in lines if not any(sign in line for sign in ('`', '#', '//'))), '')
+        return Mark(max((ratio(line, text_of(gold)) for gold in alternatives(answer.gold)), default=0.0))
+
+    return Metric('edit_similarity', mark)
+
+
+def _first(gold: Any) -> str:
+    return text_of(next(iter(alternatives(gold)), ''))
