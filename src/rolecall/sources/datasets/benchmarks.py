@@ -6,7 +6,7 @@ use in their templates; nothing else is added to a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -112,12 +112,32 @@ def _read_files(files: str) -> dict[str, SplitFile]:
     return splits
 
 
+def _declare(open_it: Callable[..., Splits], line: Sequence[str]) -> Callable[..., Splits]:
+    """What opens a benchmark of the table; its docstring says where the rows are."""
+    files = [(name, split.file) for name, split in _read_files(line[0]).items()]
+    places = ', '.join(file if name == WHOLE else f'{name} = {file}' for name, file in files if file)
+    if line[-1].startswith('hub'):
+        where = 'A hub dataset, or a folder with its files.'
+    else:
+        where = f'Files below path: {places}.' if places else 'One file of rows, named by path.'
+    opener = partial(open_it, line)
+    opener.__doc__ = where
+    return opener
+
+
+def _with_doc(opener: partial[Splits], function: Callable[..., Splits]) -> partial[Splits]:
+    opener.__doc__ = function.__doc__
+    return opener
+
+
 def _agieval(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}.jsonl."""
     name = str(entry.get('name'))
     return open_layout(path, entry, {WHOLE: '{name}.jsonl'}, lambda row: record_shapes.agieval(row, name))
 
 
 def _gpqa(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}, a CSV file."""
     splits = open_layout(path, entry, {WHOLE: '{name}'}, options=FileOptions(format='csv'))
     return {name: MappedRows(rows, record_shapes.gpqa, str(path)) for name, rows in splits.items()}
 
@@ -134,21 +154,25 @@ def _mmlu_pro(path: Path, entry: Entry) -> Splits:
 
 
 def _mt_bench(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}.json, or one file of dialogues."""
     shape = record_shapes.mt_bench_turns if path.is_file() else record_shapes.mt_bench_dialogue
     return open_layout(path, entry, {WHOLE: '{name}.json'}, shape)
 
 
 def _natural_questions(path: Path, entry: Entry) -> Splits:
+    """Files below path: dev = nq-dev.qa.csv, test = nq-test.qa.csv."""
     files = {'dev': SplitFile('nq-dev.qa.csv', _FIRST_ANSWER), 'test': SplitFile('nq-test.qa.csv', _ALL_ANSWERS)}
     return open_layout(path, entry, files, options=_LENIENT_TSV)
 
 
 def _nq_open(path: Path, entry: Entry) -> Splits:
+    """Files below path: train = nq-open-train.jsonl, validation = nq-open-validation.jsonl."""
     train = SplitFile('nq-open-train.jsonl', make_shape('*, answer = answer | first'))
     return open_layout(path, entry, {'train': train, 'validation': 'nq-open-validation.jsonl'})
 
 
 def _trivia_qa(path: Path, entry: Entry) -> Splits:
+    """Files below path: dev = trivia-dev.qa.csv, test = trivia-test.qa.csv."""
     dev = SplitFile('trivia-dev.qa.csv', _ALL_ANSWERS)
     test = SplitFile('trivia-test.qa.csv', _FIRST_ANSWER)
     return open_layout(path, entry, {'dev': dev, 'test': test}, options=_LENIENT_TSV)
@@ -163,6 +187,7 @@ def _story(more: str, split: str, path: Path, entry: Entry) -> Splits:
 
 
 def _mathbench(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}.jsonl; questions are cloze, rotated or plain choices."""
     files = {WHOLE: '{name}.jsonl'}
     if 'cloze' in str(entry.get('name')):
         return open_layout(path, entry, files, _CLOZE)
@@ -194,12 +219,14 @@ def _xsum(path: Path, entry: Entry) -> Splits:
 
 
 def _fofo(path: Path, entry: Entry) -> Splits:
+    """Files below path: {name}.json."""
     language = 'cn' if 'cn' in str(entry.get('name')) else 'en'
     judge = f'{{lan = "{language}", id, domain, sub_domain, format, format_type, question = instruction}}'
     return open_layout(path, entry, {WHOLE: '{name}.json'}, make_shape(f'question = instruction, judge = {judge}'))
 
 
 def _c3(joint: str, filler: str | None, letters: bool, path: Path, entry: Entry) -> Splits:
+    """One file of dialogues with their questions, named by path."""
     rows: list[Row] = []
     for texts, questions, *_ in read_json(path):
         content = joint.join(''.join(text) for text in texts)
@@ -220,6 +247,7 @@ def _gaokao(path: Path, entry: Entry) -> Splits:
 
 
 def _xiezhi(path: Path, entry: Entry) -> Splits:
+    """Files below path: train = xiezhi_train_…/xiezhi.v1.json, test = {name}/xiezhi.v1.json."""
     train = 'xiezhi_train_chn' if 'chn' in str(entry.get('name')) else 'xiezhi_train_eng'
     files = {'train': f'{train}/xiezhi.v1.json', 'test': '{name}/xiezhi.v1.json'}
     splits = open_layout(path, entry, files, options=FileOptions(format='jsonl'))
@@ -249,6 +277,7 @@ def _leetcode(path: Path, entry: Entry) -> Splits:
 
 
 def _bigcodebench(path: Path, entry: Entry) -> Splits:
+    """Files below path: BigCodeBench-{release_version}.jsonl, or BigCodeBench-Hard-… for the hard version."""
     hard = '-Hard' if entry.get('dataset_version') == 'hard' else ''
     file = f'BigCodeBench{hard}-{{release_version}}.jsonl'
     return open_layout(path, {'release_version': 'v0.1.2', **entry}, {'train': file, 'test': file})
@@ -277,6 +306,7 @@ def _llm4mat(path: Path, entry: Entry) -> Splits:
 
 
 def _scicode(path: Path, entry: Entry) -> Splits:
+    """Files below path: SciCode_datasets.json, or with `with_bg` SciCode_datasets_with_background.json."""
     background = '_with_background' if entry.get('with_bg') else ''
     return open_layout(path, entry, {WHOLE: f'SciCode_datasets{background}.json'})
 
@@ -297,12 +327,12 @@ def _proteins(entry: Entry, base: Path | None) -> Splits:
 _DECLARED = {name: declaration for name, *declaration in read_table(__file__)}
 
 BENCHMARKS: dict[str, Loader] = {
-    **{name: partial(_open_declared, line) for name, line in _DECLARED.items() if not line[-1].startswith('hub')},
+    **{name: _declare(_open_declared, line) for name, line in _DECLARED.items() if not line[-1].startswith('hub')},
     'AGIEvalDataset': _agieval,
     'ARCPrizeDataset': open_arc_prize,
     'BigCodeBenchDataset': _bigcodebench,
-    'C3Dataset': partial(_c3, ' ', None, False),
-    'C3Dataset_V2': partial(_c3, '', '[NULL]', True),
+    'C3Dataset': _with_doc(partial(_c3, ' ', None, False), _c3),
+    'C3Dataset_V2': _with_doc(partial(_c3, '', '[NULL]', True), _c3),
     'CompassBenchObjectiveV1_3': _objective,
     'FofoDataset': _fofo,
     'GaokaoBenchDataset': _gaokao,
@@ -316,8 +346,10 @@ BENCHMARKS: dict[str, Loader] = {
     'NaturalQuestionDataset': _natural_questions,
     'NQOpenDataset': _nq_open,
     'SciCodeDataset': _scicode,
-    'StoryClozeDataset': partial(_story, '', 'test'),
-    'StoryClozeDatasetV2': partial(_story, ', answer_right_ending = answer_right_ending | letter(-AB)', WHOLE),
+    'StoryClozeDataset': _with_doc(partial(_story, '', 'test'), _story),
+    'StoryClozeDatasetV2': _with_doc(
+        partial(_story, ', answer_right_ending = answer_right_ending | letter(-AB)', WHOLE), _story
+    ),
     'TEvalDataset': open_teval,
     'TriviaQADataset': _trivia_qa,
     'WikiBenchDataset': _objective,
@@ -326,7 +358,7 @@ BENCHMARKS: dict[str, Loader] = {
 }
 
 HUB_BENCHMARKS: dict[str, HubLoader] = {
-    **{name: partial(_open_declared_hub, line) for name, line in _DECLARED.items() if line[-1].startswith('hub')},
+    **{name: _declare(_open_declared_hub, line) for name, line in _DECLARED.items() if line[-1].startswith('hub')},
     'BFCLDataset': open_bfcl,
     'TACODataset': _taco,
     'Uncond_material_Dataset': _unconditional,

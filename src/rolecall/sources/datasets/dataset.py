@@ -348,6 +348,7 @@ def _find_benchmark(load: Callable[[Path, Entry], Splits]) -> OpenBuiltin:
     def open_benchmark(entry: Entry, base: Path | None) -> Splits:
         return load(find(_benchmark_path(entry), base), entry)
 
+    open_benchmark.__doc__ = load.__doc__
     return open_benchmark
 
 
