@@ -31,7 +31,7 @@ SERVED = [
     *SEVERITIES,
     *LABELS,
     *_HAPPENED.values(),
-    'not asked',
+    *('not asked', 'answered by'),
     *('shots', 'skipped', 'hidden', 'context', 'size', 'fingerprint', 'tokens', 'boundaries', 'tokenizer', 'budget'),
     *('input tokens', 'output tokens', 'time', 'training rows', 'dropped to fit', 'belongs to', 'not finished'),
     CHANGED,

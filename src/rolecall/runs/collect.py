@@ -231,6 +231,7 @@ class _Collector:
             dataset=[glob.escape(name) for name in self._snapshot.datasets],
             model=[glob.escape(name) for name in self._snapshot.models],
             limit=self._snapshot.limit,
+            probe_servers=False,
         )
         return prepare(config, options)
 

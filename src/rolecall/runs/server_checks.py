@@ -28,7 +28,9 @@ def look_up_servers(models: Iterable[Model], options: RunOptions, *, scores: boo
     candidates = [
         model
         for model in models
-        if hasattr(model, 'look_up') and ((_is_open(model, options) and not options.dry_run) or _lacks(model, scores))
+        if not options.batch
+        and hasattr(model, 'look_up')
+        and ((_is_open(model, options) and not options.dry_run) or _lacks(model, scores))
     ]
     if candidates:
         run_blocking(_run_all(candidates, [model.look_up() for model in candidates]))

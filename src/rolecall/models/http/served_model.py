@@ -164,7 +164,10 @@ class ServedModel(ABC, Generic[S]):
     @property
     def served_name(self) -> str:
         """The server's name for the model; empty for its only one."""
-        return str(self._settings.body(Sampling()).get('model', ''))
+        try:
+            return str(self._settings.body(Sampling()).get('model', ''))
+        except ModelError:  # a parameter that the endpoint does not take: the run says so
+            return ''
 
     @property
     def max_seq_len(self) -> int | None:
