@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -389,3 +390,12 @@ def test_acc_against_acc_norm_of_an_lm_eval_task_is_the_metric(tmp_path: Path) -
     with RunReader(left) as first, RunReader(other) as second:
         digests = [find_parts(StoredRun(reader))['choices', 'm'] for reader in (first, second)]
     assert digests[0].find_differing(digests[1]) == ['metric']
+
+
+def test_marks_that_cannot_be_given_again_stand(tmp_path: Path) -> None:
+    left, other = run_sides(tmp_path, *CASES['reader'])
+    with sqlite3.connect(left / 'run.sqlite') as store:
+        store.execute('UPDATE rows SET score = 0, correct = 0, checksum = NULL')
+    store.close()
+    [explanation] = explain(left, other)
+    assert 'its replies cannot be scored again as they were; its marks stand.' in str(explanation.unknown)

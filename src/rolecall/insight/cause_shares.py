@@ -6,22 +6,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
-from rolecall.errors import RolecallError
-from rolecall.insight.claims import Claim, ClaimLike, RowPair, open_claims
+from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
+from rolecall.insight.claims import Claim
 from rolecall.insight.edits import SCORING, Edit, find_edits
 from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, origin_changes
-from rolecall.insight.scored_mixes import Marks, Mixes, interval_of_shares, score_results, shapley_shares, stored_marks
+from rolecall.insight.other_readings import read_otherwise
+from rolecall.insight.scored_mixes import Marks, Mixes, interval_of_shares, shapley_shares, stored_marks
 from rolecall.runs.finished_rows import outcome_to_score
 from rolecall.runs.parts import CAUSES
 from rolecall.runs.store.results import Result
-from rolecall.scoring.answers import AnswerReader
 from rolecall.scoring.evaluate import DatasetScorer
-from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.strings import count_noun, join_words
 
 FLIPS = 20
@@ -29,17 +28,6 @@ _REPLY = 200
 _ROUNDED = 0.05
 """By how many points a stored score may differ from its replies scored again before it is a step."""
 _SAME = 'same reply'
-_AS_SCORED = 'as scored'
-_OTHER_READERS = (
-    *('stated_number_postprocess', 'gsm8k_postprocess', 'first_number_postprocess'),
-    *(
-        'first_capital_postprocess',
-        'last_capital_postprocess',
-        'stated_expression_postprocess',
-        'stated_text_postprocess',
-    ),
-)
-"""Readers that a published number may rest on."""
 
 
 def explain(
@@ -78,7 +66,7 @@ def explain_claims(left: Claim, right: Claim, pairs: Sequence[RowPair], *, flips
         edits=edits,
     )
     if not right.rows and right.value is not None:  # a number
-        return replace(explanation, alternatives=tuple(_read_otherwise(left, right.value)))
+        return replace(explanation, alternatives=tuple(read_otherwise(left, right.value)))
     if not pairs:
         return replace(explanation, unknown=(*explanation.unknown, 'no row of one side was found on the other.'))
     finder = StepFinder(left, right, pairs, edits, flips=flips)
@@ -385,31 +373,3 @@ def _flat_values(fields: Mapping[str, Any]) -> Counter[str]:
     """The texts of a row without order; answers (single letters and numbers) left out."""
     values = [inner for value in fields.values() for inner in (value if isinstance(value, list | tuple) else [value])]
     return Counter(text for value in values if len(text := text_of(value)) > 1)
-
-
-def _read_otherwise(claim: Claim, number: float) -> list[tuple[str, float]]:
-    """What the stored replies come to if they are read or counted in other ways, the nearest to a number first."""
-    results, fields = [row.result for row in claim.rows], [row.fields for row in claim.rows]
-    values = dict((claim.card and claim.card.further) or {})
-    if claim.scorer is not None and results:
-        for name, scorer in _other_scorers(claim.scorer):
-            with suppress(RolecallError):
-                if (value := score_results(scorer, results, fields).value) is not None:
-                    values[name] = value
-        finished = [at for at, result in enumerate(results) if not result.is_cut]
-        if 0 < len(finished) < len(results):
-            some = [results[at] for at in finished], [fields[at] for at in finished]
-            values['cut answers left out'] = score_results(claim.scorer, *some).value or 0.0
-    other = {name: value for name, value in values.items() if name == _AS_SCORED or value != values.get(_AS_SCORED)}
-    return sorted(other.items(), key=lambda entry: abs(entry[1] - number))
-
-
-def _other_scorers(scorer: DatasetScorer) -> Iterator[tuple[str, DatasetScorer]]:
-    yield _AS_SCORED, scorer
-    for policy in ('exclude', 'wrong'):
-        yield f'unparsed: {policy}', replace(scorer, unparsed=policy)
-        yield f'failures: {policy}', replace(scorer, failures=policy)
-    reader: AnswerReader = next(iter(scorer.readers.values()))
-    for name in _OTHER_READERS:
-        extract = read_postprocessor(name, where='reader')
-        yield f'read by {name}', replace(scorer, readers={'': replace(reader, extract=(extract,))})

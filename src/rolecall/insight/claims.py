@@ -11,17 +11,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import Any
 
 from rolecall.compat.lm_eval.evaluator import TaskEvaluator
 from rolecall.core.render.spans import texts_of
-from rolecall.errors import ConfigError, MissingExtraError, Problem, RolecallError, RunError
+from rolecall.errors import MissingExtraError, RolecallError, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.loading import SourceLike
-from rolecall.experiment.opening.model_entries import ModelEntry
+from rolecall.experiment.opening.model_entries import ModelEntry, model_abbr
+from rolecall.experiment.opening.source import SourceOptions
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair, Preview
-from rolecall.insight.alignment import ContentRow, align_rows, is_imported, rows_by_dataset
+from rolecall.insight.alignment import ContentRow, is_imported, rows_by_dataset
 from rolecall.insight.run_source import PairRows, RunSource, StoredRun, find_parts, requests_sent
 from rolecall.insight.scored_mixes import score_results
 from rolecall.runs.batches.snapshot import hide_keys, without_rows
@@ -37,9 +38,6 @@ from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.config.files import Config
 
-RowPair = tuple[ContentRow, ContentRow]
-ClaimLike: TypeAlias = 'float | Experiment | SourceLike'
-"""A run directory, a log, a config, or a number."""
 _KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
 _READ_WITH = ('pred_postprocessor', 'dataset_postprocessor')
 _ALIKE = 0.98
@@ -118,8 +116,16 @@ class ClaimSource:
         if self.reader is None and self.number is None:
             self.experiment = Experiment.open(source)  # type: ignore[arg-type]  # whatever else it is, it is not a run
         elif config is not None:
-            self.experiment = Experiment.open(config)
+            self.experiment = self._open_config(config)
         self.title = str(source) if isinstance(source, str | Path | float | int) else self._name_config()
+
+    def _open_config(self, config: Any) -> Experiment:
+        """The config of a run; one without models (a benchmark, a task file) gets those of the run."""
+        experiment = Experiment.open(config)
+        if experiment.all_models or self.reader is None:
+            return experiment
+        models = [_stand_in(entry) for entry in self.reader.config().get('models') or () if isinstance(entry, Mapping)]
+        return Experiment.open(config, SourceOptions(models=tuple(models)))
 
     def _name_config(self) -> str:
         return self.experiment.name if self.experiment is not None else 'config'
@@ -166,7 +172,7 @@ class ClaimSource:
         if self.is_log:
             return self._add_log_scorer(claim)
         try:
-            return self._add_config(claim)
+            return _check_scorer(self._add_config(claim))
         except (RolecallError, MissingExtraError, OSError) as error:
             why = ' '.join(str(error).split())[:200]
             return replace(claim, unknown=(f'{self.title}: its config cannot be opened ({why}); its marks stand.',))
@@ -190,11 +196,12 @@ class ClaimSource:
             {**without_rows(dataset), 'type': 'Rows', **bundled} if bundled else restore_rows(dataset, claim.rows)
         )
         claim = replace(claim, has_own_rows=restored is dataset)
-        dataset, model = _without_code(restored, hide_keys(model))
-        config = {'datasets': [dataset], 'models': [model]}
+        dataset, model = _without_code(restored, model)
+        judges = [_stand_in(entry) for entry in find_judge_entries(self.reader.config(), dataset)]
+        config = {'datasets': [dataset], 'models': [model, *(judge for judge in judges if judge != model)]}
         place = self.reader.directory / MEDIA / 'config.json'
         experiment = Experiment.open(Config(place, config) if bundled else config)
-        [task], [entry] = experiment.tasks, experiment.models
+        [task], [entry, *_] = experiment.tasks, experiment.models
         pair = None
         with suppress(RolecallError, OSError):  # the examples may be gone; then prompts have no origins
             pair = experiment.pair(task, entry)
@@ -249,7 +256,9 @@ def _read_number(source: Any) -> float | None:
 
 
 def _complete(claim: Claim, task: TaskEntry, entry: ModelEntry, pair: Pair | None) -> Claim:
-    return replace(claim, scorer=read_scoring(task, entry, ()).scorer, entries=(task.entry, entry.entry), pair=pair)
+    models = claim.experiment.all_models if claim.experiment is not None else ()
+    scorer = read_scoring(task, entry, models).scorer
+    return replace(claim, scorer=scorer, entries=(task.entry, entry.entry), pair=pair)
 
 
 def _word_rows(pair: Pair) -> Iterator[ContentRow]:
@@ -283,7 +292,20 @@ def _without_code(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> tuple
     if named := next(filter(_names_code, code), None):
         what = str(named).partition('(')[0]
         raise RunError(f'it names {what}, which is not imported from a run directory; --config names the config')
-    return dataset, {**model, 'type': _refuse_call} if _names_code(model.get('type')) else model
+    return dataset, _stand_in(model)
+
+
+def _stand_in(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entry of a model without keys; with a stand-in for code of the user's own."""
+    plain: Mapping[str, Any] = hide_keys(model)
+    return {**plain, 'type': _refuse_call} if _names_code(model.get('type')) else plain
+
+
+def find_judge_entries(config: Mapping[str, Any], dataset: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The models of a config that a dataset's evaluator names as its judges."""
+    named = str(dataset.get('eval_cfg'))
+    models = [entry for entry in config.get('models') or () if isinstance(entry, Mapping)]
+    return [entry for entry in models if 'judge_cfg' in named and repr(model_abbr(entry)) in named]
 
 
 def is_stand_in(claim: Claim) -> bool:
@@ -311,72 +333,19 @@ def _names_code(kind: Any) -> bool:
     return not text.isidentifier() and text.replace(':', '.').split('.')[0] not in _KNOWN_PACKAGES and '.' in text
 
 
+def _check_scorer(claim: Claim) -> Claim:
+    """The claim without its scorer where that no longer gives the marks that are stored: compared answers, for one."""
+    if claim.scorer is None or all(row.result.score is None for row in claim.rows) or _agrees(claim.scorer, claim.rows):
+        return claim
+    why = f'{claim.title}: its replies cannot be scored again as they were; its marks stand.'
+    return replace(claim, scorer=None, unknown=(*claim.unknown, why))
+
+
 def _agrees(scorer: DatasetScorer, rows: Sequence[ContentRow]) -> bool:
-    """Whether a scorer gives the marks that a log has."""
-    marks = score_results(scorer, [row.result for row in rows], [row.fields for row in rows]).scores
+    """Whether a scorer gives the marks that are stored."""
+    try:
+        marks = score_results(scorer, [row.result for row in rows], [row.fields for row in rows]).scores
+    except (RolecallError, MissingExtraError):
+        return False
     same = sum(mark == row.result.score for mark, row in zip(marks, rows, strict=True))
     return bool(rows) and same >= _ALIKE * len(rows)
-
-
-def open_claims(
-    left: ClaimLike, right: ClaimLike, stack: ExitStack, dataset: str | None, model: str | None, configs: Sequence[Any]
-) -> Iterator[tuple[Claim, Claim, list[RowPair]]]:
-    """The claims of both sides, pair by pair, with the rows that both have. The runs stay open with the stack."""
-    own = (*configs, *configs, None, None) if len(configs) == 1 else (*configs, None, None)
-    sources = [ClaimSource(side, stack, config) for side, config in zip((left, right), own, strict=False)]
-    if all(source.number is not None for source in sources):
-        raise ConfigError(Problem('explain', 'both sides are numbers.', 'Give a run or a config for one of them.'))
-    if any(source.number is not None for source in sources):
-        sources = sources if sources[1].number is not None else sources[::-1]
-        pairs = [(names, ('', '')) for names in sources[0].pairs()]
-    else:
-        pairs = match_names(sources[0], sources[1])
-    pairs = [
-        (ours, theirs)
-        for ours, theirs in pairs
-        if dataset in (None, ours[0], theirs[0]) and model in (None, ours[1], theirs[1])
-    ]
-    if not pairs:
-        names = ', '.join(dict.fromkeys(' × '.join(pair) for source in sources for pair in source.pairs()))
-        raise ConfigError(
-            Problem('explain', 'the two sides have no dataset × model in common.', f'They have: {names}.')
-        )
-    for ours, theirs in pairs:
-        first, second = sources[0].claim(*ours), sources[1].claim(*theirs)
-        yield first, second, pair_rows(first, second)
-
-
-def match_names(left: ClaimSource, right: ClaimSource) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """The dataset × model of both sides: by name, or the datasets that share the most rows."""
-    theirs = right.pairs()
-    names: dict[str, str] = {}
-    datasets = [list(dict.fromkeys(name for name, _ in side.pairs())) for side in (left, right)]
-    unmatched = [name for name in datasets[0] if name not in datasets[1]]
-    if unmatched:
-        sides = [
-            {name: left.rows(name, _model_of(left, name)) for name in unmatched},
-            {name: right.rows(name, _model_of(right, name)) for name in datasets[1] if name not in datasets[0]},
-        ]
-        names = align_rows(sides[0], sides[1])[1]
-    matched = []
-    for dataset, model in left.pairs():
-        own = [pair for pair in theirs if pair[0] == names.get(dataset, dataset)]
-        same = [pair for pair in own if pair[1] == model] or own[:1]
-        matched += [((dataset, model), same[0])] if same else []
-    return matched
-
-
-def _model_of(source: ClaimSource, dataset: str) -> str:
-    return next(model for name, model in source.pairs() if name == dataset)
-
-
-def pair_rows(left: Claim, right: Claim) -> list[RowPair]:
-    """The rows that both sides have: by number where the rows are the same, else by content."""
-    if not (left.is_log or right.is_log) and not left.parts.find_differing(right.parts, ('rows',)):
-        by_number = {row.result.row: row for row in right.rows}
-        return [(row, by_number[row.result.row]) for row in left.rows if row.result.row in by_number]
-    same_model = [replace(row, result=replace(row.result, model='')) for row in left.rows]
-    others = [replace(row, result=replace(row.result, model='')) for row in right.rows]
-    matched, _ = align_rows({'': same_model}, {'': others})
-    ours, theirs = ({row.result.row: row for row in claim.rows} for claim in (left, right))
-    return [(ours[row.result.row], theirs[other.result.row]) for row, other in matched]

@@ -19,7 +19,8 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.insight.alignment import ContentRow
 from rolecall.insight.cause_shares import explain_claims
-from rolecall.insight.claims import Claim, ClaimLike, RowPair, is_stand_in, open_claims
+from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
+from rolecall.insight.claims import Claim, is_stand_in
 from rolecall.insight.edits import SCORING, Edit, Entries, apply_edits, find_edits
 from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, origin_changes
 from rolecall.insight.run_source import PairRows

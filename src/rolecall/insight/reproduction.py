@@ -146,13 +146,14 @@ def _compare(claim: Claim, reader: RunReader) -> ReproducedPair:
 
 
 def _find_difference(result: Result, previews: Sequence[Preview], reader: RunReader) -> RequestDifference | None:
+    """The first request of a row that is worded now and was not sent so; None if there is none."""
     sent = [reader.request(mark) for mark in result.fingerprints or (result.fingerprint,) if mark]
-    for number, request in enumerate(sent):
-        preview = previews[min(number, len(previews) - 1)] if previews else None
-        if preview is None or request is None:
-            return RequestDifference(result.row, 0, 'nothing', str(request)[:_AROUND], '') if request else None
-        if not says_the_same(preview, request):
-            return _first_character(result.row, preview, request)
+    sent = [request for request in sent if request is not None]
+    if sent and not previews:
+        return RequestDifference(result.row, 0, 'nothing', str(sent[0])[:_AROUND], '')
+    for number, preview in enumerate(previews[: len(sent)]):
+        if not any(says_the_same(preview, request) for request in (sent[number], *sent)):
+            return _first_character(result.row, preview, sent[number])
     return None
 
 
