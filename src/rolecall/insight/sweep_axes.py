@@ -39,7 +39,7 @@ Change = Callable[[Entry], Entry]
 def find_variants(entry: Entry, axes: Sequence[str]) -> list[Variant]:
     """The dataset as it is written, and each variant of each axis that changes it.
 
-    >>> entry = {'infer_cfg': {'prompt_template': {'template': 'Question: {q}\\\\nA. {A}\\\\nB. {B}'}}}
+    >>> entry = {'infer_cfg': {'prompt_template': {'template': 'Question: {q} A. {A} B. {B}'}}}
     >>> [variant.name for variant in find_variants(entry, ['casing', 'order'])]
     ['as written', 'casing=upper', 'casing=lower', 'order=reversed']
     """
