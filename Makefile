@@ -71,6 +71,7 @@ demo: $(DEMO)
 
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
+	$(PY) tools/playground.py site/playground
 	@echo 'Open site/index.html'
 
 check: $(STAMP)

@@ -185,6 +185,11 @@ class ConfigDocument:
         """The rows of a dataset, opened when first needed."""
         return self.experiment.dataset(self.task(dataset))
 
+    def columns(self, dataset: str) -> list[str]:
+        """The columns of a dataset's first row."""
+        rows = self.dataset(dataset).test
+        return list(rows[0]) if len(rows) else []
+
     def pair(self, dataset: str, model: str | None) -> Pair:
         """One dataset × model."""
         return self._rows_of(dataset, model).pair

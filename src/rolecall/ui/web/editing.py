@@ -251,7 +251,7 @@ def edited_prompts(
     With `compare`, that request beside the one without edits.
     """
     edited = _Edited(document, dataset, model, edits)
-    experiment, data = edited.build(), document.dataset(dataset)
+    experiment = edited.build()
     pair, previews = _pair_of(experiment, row)
     model_entry = pair.model_entry
     counts = [
@@ -266,7 +266,7 @@ def edited_prompts(
         'findings': [asdict(finding) for finding in findings if finding.severity != 'info'],
         'fields': list(_fields(edited, experiment)),
         'sources': {name: format_source(edited.part(name)) or '' for name in _PARTS},
-        'columns': list(data.test[0]) if len(data.test) else [],
+        'columns': document.columns(dataset),
         'roles': _roles(experiment),
         'changes': None if compare is None else _changes(document, dataset, model, row, compare, previews),
     }

@@ -56,6 +56,9 @@ export const CHINESE = {
   // calls
   Calls: '调用', reply: '回复', retry: '重试', 'tool call': '工具调用', 'tool result': '工具结果', 'tool failure': '工具失败', 'bad answer': '答案无效', trimmed: '已裁剪', usage: '用量',
   'No calls yet. They appear here as the application makes them.': '还没有调用。应用程序发出调用后会显示在这里。',
+  // playground
+  Playground: '试验场', 'Starting Python in this browser …': '正在浏览器中启动 Python…', 'Everything runs in this browser. The link holds what you paste; nothing is sent.': '一切都在浏览器中运行。粘贴的内容只保存在链接里，不会发送。',
+  'Rows: JSON lines, JSON or CSV': '样本：JSON Lines、JSON 或 CSV', Template: '模板', 'Column of the answer': '答案所在列', Choices: '选项', Models: '模型', 'Add a model': '添加模型', 'As a config': '作为配置',
   // keys
   'open a view': '打开视图', 'next and previous row': '下一条 / 上一条样本', 'next and previous model': '下一个 / 上一个模型', search: '搜索', 'show whitespace': '显示空白', 'fold examples': '折叠示例',
   'undo and redo, in Edit': '撤销 / 重做（编辑）', 'only differences, in Compare': '只看不同（对比）', 'leave a field': '离开输入框', 'this list': '本列表',

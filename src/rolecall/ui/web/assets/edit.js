@@ -78,8 +78,8 @@ const Group = ({ group, found, edits, set, where }) => {
 
 const Source = ({ source, config, save, close }) => html`<div class="source"><${Problem} error=${source.error} />${source.source ? html`<pre class="say" tabindex="0">${source.source}</pre>
   <div class="bar"><${Copy} text=${source.source} label=${t('Copy')} /><button type="button" class="quiet" onClick=${close}>${t('Close')}</button>
-    <form class="bar" onSubmit=${(event) => { event.preventDefault(); save(new FormData(event.target).get('name')); }}>
-      <label class="field"><span>${t('New file')}</span><input name="name" value=${`${config.name}_edited.py`} /></label><button class="primary">${t('Save')}</button></form>
+    ${save ? html`<form class="bar" onSubmit=${(event) => { event.preventDefault(); save(new FormData(event.target).get('name')); }}>
+      <label class="field"><span>${t('New file')}</span><input name="name" value=${`${config.name}_edited.py`} /></label><button class="primary">${t('Save')}</button></form>` : null}
     ${source.saved ? html`<span role="status">${t('Saved {file}', { file: source.saved })}</span>` : null}</div>` : null}</div>`;
 
 const dollars = (value) => `$${value < 0.01 ? value.toPrecision(2) : value.toFixed(4)}`;
@@ -122,7 +122,7 @@ export const Edit = ({ session, address, change }) => {
   if (config.error) return html`<${Problem} error=${config.error} />`;
   const make = (name) => send('save', { ...where, edits: list, name }).then(setSource, (error) => setSource({ error: error.message }));
   const { found } = result;
-  const trial = found && model ? html`<${Try} where=${where} row=${row} number=${request} edits=${list} request=${found.prompts[request]?.request} />` : null;
+  const trial = found && model && !session.playground ? html`<${Try} where=${where} row=${row} number=${request} edits=${list} request=${found.prompts[request]?.request} />` : null;
   const changes = found?.changes ? html`<${Aligned} found=${found.changes} titles=${[t('Before'), t('After')]} />` : html`<p class="note">${t('Nothing is edited yet.')}</p>`;
   return html`<div class="edit"><section class="fields" aria-label=${t('Editable parts')}><h2 class="hidden">${t('Edit')}</h2>
       <div class="pickers"><${Select} label=${t('Dataset')} value=${dataset.abbr} options=${config.datasets.map((one) => one.abbr)} onchange=${(abbr) => change({ dataset: abbr, row: '', n: '' })} />
@@ -131,7 +131,7 @@ export const Edit = ({ session, address, change }) => {
       <div class="bar actions"><button type="button" disabled=${!canUndo} onClick=${undo}>${t('Undo')}</button><button type="button" disabled=${!canRedo} onClick=${redo}>${t('Redo')}</button>
         <button type="button" disabled=${!list.length} onClick=${clear}>${t('Revert all')}</button>
         <button type="button" class="primary" disabled=${!list.length} onClick=${() => make('')}>${t('Show as config')}</button><span class="soft" role="status">${list.length ? countOf(list.length, 'edit') : ''}</span></div>
-      ${source ? html`<${Source} source=${source} config=${config} save=${make} close=${() => setSource(null)} />` : null}
+      ${source ? html`<${Source} source=${source} config=${config} save=${session.playground ? null : make} close=${() => setSource(null)} />` : null}
       ${found ? Object.keys(GROUPS).map((group) => html`<${Group} key=${group} group=${group} found=${found} edits=${edits} set=${set} where=${where} />`) : result.error ? null : html`<${Loading} lines=${10} />`}</section>
     <div class="content"><${Problem} error=${result.error} />
       ${found ? html`<${PromptView} prompts=${found.prompts} legend=${session.legend} address=${{ ...address, ...where, row }} change=${change} above=${trial} tokens=${false}

@@ -14,7 +14,7 @@ export const useChosen = (session, address) => {
 
 export const NoConfig = () => html`<${Empty} title=${t('No config is open.')}>${t('Start the page with one:')} <code>rolecall web config.py</code></${Empty}>`;
 
-const LintBeside = ({ where, config, change }) => {
+export const LintBeside = ({ where, config, change }) => {
   const { found, error, busy } = useAsk('lint', where);
   const findings = found?.findings || [];
   return html`<h3>${t('Lint')}</h3>${error ? html`<p class="note missing">${error}</p>` : busy && !found ? html`<p class="note">${t('Loading …')}</p>`
@@ -45,7 +45,7 @@ export const Explore = ({ session, address, change }) => {
   if (config.error) return html`<${Problem} error=${config.error} />`;
   if (!dataset) return html`<${Empty} title=${t('The config has no datasets.')} />`;
   const request = Number(address.n || 0);
-  const trial = found && model ? html`<${Try} where=${where} row=${row} number=${request} edits=${[]} request=${found.prompts[request]?.request} judge=${found.prompts[request]?.judge ? found.prompts[request].model : ''} />` : null;
+  const trial = found && model && !session.playground ? html`<${Try} where=${where} row=${row} number=${request} edits=${[]} request=${found.prompts[request]?.request} judge=${found.prompts[request]?.judge ? found.prompts[request].model : ''} />` : null;
   return html`<div class="explore">
     <nav class=${`side${wide ? ' open' : ''}`} aria-label=${t('Rows')}>
       <div class="pickers"><${Select} label=${t('Dataset')} value=${dataset.abbr} options=${config.datasets.map((one) => one.abbr)} onchange=${(abbr) => change({ dataset: abbr, row: '', n: '', q: '', mark: '' })} />

@@ -23,7 +23,7 @@ export const isChinese = /^zh\b/i.test(wanted);
 document.documentElement.lang = isChinese ? 'zh' : 'en';
 export const chooseLanguage = (name) => {
   try { localStorage.setItem(LANGUAGE, name); } catch { /* the address says it, too */ }
-  location.href = `/?lang=${name}${location.hash}`;
+  location.href = `./?lang=${name}${location.hash}`;
 };
 // Words of the page; `{name}` is filled with a value. Every text given to `t` has a line in chinese.js.
 export const t = (words, values = {}) => {
@@ -48,7 +48,7 @@ export const tellTime = (text) => {
 };
 Draw.language.translate = t;
 
-// ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── requests: to the server; in the playground, to a worker ─────────────────────────────────────────────────────────
 export class ServerError extends Error {}
 const readAnswer = async (answer) => {
   const body = await answer.text();
@@ -59,7 +59,7 @@ const readAnswer = async (answer) => {
 };
 const reach = async (path, options) => {
   try {
-    return await fetch(path, options);
+    return await (globalThis.askWorker || fetch)(path, options);
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new ServerError(t('The server does not answer. Is `rolecall web` still running?'));
@@ -67,13 +67,13 @@ const reach = async (path, options) => {
 };
 export const ask = async (path, query = {}, options = {}) => {
   const given = Object.entries(query).filter(([, value]) => value != null && value !== '');
-  return readAnswer(await reach(`/api/${path}?${new URLSearchParams(given)}`, options));
+  return readAnswer(await reach(`api/${path}?${new URLSearchParams(given)}`, options));
 };
 const POST = { method: 'POST', headers: { 'Content-Type': 'application/json' } };
-export const send = async (path, body, options = {}) => readAnswer(await reach(`/api/${path}`, { ...POST, ...options, body: JSON.stringify(body) }));
+export const send = async (path, body, options = {}) => readAnswer(await reach(`api/${path}`, { ...POST, ...options, body: JSON.stringify(body) }));
 // Calls `hear` with each line of the answer as it comes.
 export const stream = async (path, body, signal, hear) => {
-  const answer = await reach(`/api/${path}`, { ...POST, signal, body: JSON.stringify(body) });
+  const answer = await reach(`api/${path}`, { ...POST, signal, body: JSON.stringify(body) });
   if (!answer.ok) return readAnswer(answer);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
@@ -105,7 +105,7 @@ export const useAsk = (path, query, wantedNow = true) => {
 // ── the address: `#view?name=value`, so that what is seen can be linked to ───────────────────────────────────────
 export const readAddress = () => {
   const [view, query = ''] = location.hash.slice(1).split('?');
-  return { view: view || 'explore', ...Object.fromEntries(new URLSearchParams(query)) };
+  return { view: view || (globalThis.askWorker ? 'playground' : 'explore'), ...Object.fromEntries(new URLSearchParams(query)) };
 };
 export const addressOf = ({ view, ...query }) => {
   const given = Object.entries(query).filter(([, value]) => value != null && value !== '');

@@ -35,7 +35,7 @@ const Media = ({ prompt, config, request }) => {
     const kind = kindOf(source);
     if (!kind || /^https?:/i.test(source)) return html`<p class="note">${source.slice(0, 200)}</p>`;
     const query = { config, dataset: prompt.dataset, model: prompt.model || '', row: prompt.row, number: request, at };
-    const src = source.startsWith('data:') ? source : `/api/media?${new URLSearchParams(query)}`;
+    const src = source.startsWith('data:') ? source : `api/media?${new URLSearchParams(query)}`;
     return html`<${Medium} key=${`${prompt.row}-${at}`} kind=${kind} src=${src} label=${`${words[kind]} ${at + 1}`} />`;
   })}</div>`;
 };
@@ -96,7 +96,7 @@ export const PromptView = ({ prompts, values = {}, legend, address, change, quer
   const mark = address.mark || query;
   return html`<div class="workbench">
     <section class="main" aria-label=${t('Prompt')}>
-      <div class="bar heading"><h2 class="title"><bdi>${titleOf(prompt)}</bdi></h2><${Copy} text=${() => `${location.origin}/${addressOf(link)}`} label=${t('Copy link')} /></div>
+      <div class="bar heading"><h2 class="title"><bdi>${titleOf(prompt)}</bdi></h2><${Copy} text=${() => new URL(addressOf(link), location.href).href} label=${t('Copy link')} /></div>
       ${above}
       ${prompts.length > 1 ? html`<${Tabs} label=${t('Requests of this row')} tabs=${prompts.map((one, at) => [String(at), nameOf(one, at)])} value=${String(request)} onchange=${(n) => change({ n })} />` : null}
       <div class="bar"><${Tabs} label=${t('How the request is shown')} tabs=${views} value=${view} onchange=${(as) => change({ as })} />
