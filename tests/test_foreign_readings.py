@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rolecall
 from rolecall.errors import ConfigError
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import read_evaluator
+from rolecall.scoring.group_scores import summarise_groups
+from rolecall.scoring.groups import DatasetGroup, Member
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.ui.cli.main import main
@@ -63,6 +67,12 @@ def test_read_as_chooses_whose_reading_makes_the_score() -> None:
     assert (card.value, card.beside.value) == (75.0, 50.0)
     assert card.describe_readings() == '75.0 by our reading; 50.0 as OpenCompass reads it; 1 row differs'
     assert scored(read_as='aisbench').beside.read_as == 'aisbench'
+
+
+def test_a_group_has_the_mean_of_both_readings() -> None:
+    cards = [replace(scored(), dataset=name, model='m') for name in ('a', 'b')]
+    [group] = summarise_groups([DatasetGroup('both', (Member('a'), Member('b')))], cards)
+    assert group.describe_readings() == '50.0 as OpenCompass reads it; 75.0 by our reading; 2 rows differ'
 
 
 def test_names_of_ours_have_one_reading() -> None:
@@ -122,6 +132,38 @@ def test_a_run_shows_both_readings_and_the_rows_that_differ_are_one_command_away
     rows = [json.loads(line) for line in rolecall('export', 'results', run).splitlines() if line.startswith('{')]
     assert rows[1]['beside'] == {'read_as': 'own', 'extracted': 'B', 'score': 1.0, 'correct': True}
     assert rows[2]['beside'] is None
+
+
+TASK = """
+task: sums
+output_type: generate_until
+test_split: test
+doc_to_text: '{{q}}'
+doc_to_target: '{{a}}'
+filter_list:
+  - name: strict
+    filter:
+      - {function: regex, regex_pattern: '#### (-?[0-9.,]+)'}
+      - {function: take_first}
+metric_list:
+  - {metric: exact_match, regexes_to_ignore: ['(?s).*#### ']}
+"""
+
+
+def test_our_reading_stands_beside_the_filters_of_a_task_file(tmp_path: Path) -> None:
+    (tmp_path / 'sums.yaml').write_text(TASK)
+    rows = [{'q': '1 + 1?', 'a': 'so\n#### 2'}, {'q': '2 + 2?', 'a': 'so\n#### 4'}]
+    (tmp_path / 'rows.jsonl').write_text(''.join(json.dumps(row) + '\n' for row in rows))
+    done = rolecall.run(
+        tmp_path / 'sums.yaml',
+        model=lambda prompt: '#### 2' if '1 + 1' in str(prompt) else 'The answer is 4.',
+        data={'test': str(tmp_path / 'rows.jsonl')},
+        out=tmp_path / 'run',
+        quiet=True,
+        force=True,
+    )
+    [card] = done.summary.scorecards
+    assert card.describe_readings() == '50.0 as lm-eval reads it; 100.0 by our reading; 1 row differs'
 
 
 HOSTILE = [

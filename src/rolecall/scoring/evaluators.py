@@ -25,7 +25,7 @@ from rolecall.registry import (
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, make_mark, mark_by
 from rolecall.scoring.postprocessors import Extractor, is_empty, read_postprocessor
-from rolecall.scoring.reading_choice import read_meaning
+from rolecall.scoring.reading_choice import OWN, read_meaning
 from rolecall.usercode import printing_to_stderr
 
 _NAMES = 'rolecall.compat.opencompass.evaluator_names'
@@ -59,7 +59,7 @@ def read_evaluator(entry: Any, *, where: str = '', read_as: str | None = None) -
         return _adapt(Part(part_name(kind), kind, '', options, where))
     part = read_meaning(METRICS.read(entry, where=where), kind, read_as)
     if not part.builtin:
-        return _read_user_evaluator(part)
+        return _read_user_evaluator(part, read_as)
     inside = f'{where}.' if where else ''
     extract = options.pop('pred_postprocessor', None)
     for name in _NESTED:
@@ -120,12 +120,13 @@ def _extract_then_mark(extract: Extractor, metric: Metric) -> Metric:
     return replace(metric, mark=mark, reads=lambda answer: not is_empty(read(answer)))
 
 
-def _read_user_evaluator(part: Part[Any]) -> Metric:
+def _read_user_evaluator(part: Part[Any], read_as: str | None) -> Metric:
     """The metric of an object, a class or a function that is not one of ours."""
     if isinstance(part.value, Metric):
         return part.value
-    if callable(getattr(part.value, 'build_metric', None)):
-        built: Metric = part.value.build_metric()
+    build = getattr(part.value, 'build_own_metric' if read_as == OWN else 'build_metric', None)
+    if callable(build):
+        built: Metric = build()
         return built
     if any(is_reference_class(kind) for kind in (part.value, type(part.value))) or is_reference_function(part.value):
         return _adapt(part)

@@ -15,6 +15,7 @@ from statistics import NormalDist, harmonic_mean, pstdev
 
 from rolecall.scoring.accumulate import CONFIDENCE
 from rolecall.scoring.groups import DatasetGroup
+from rolecall.scoring.reading_choice import OtherReading
 from rolecall.scoring.scorecard import IntervalBasis, Judging, Members, ReplyCount, Scorecard
 from rolecall.scoring.statistics import Interval
 
@@ -224,6 +225,7 @@ def _add_value(
         interval=IntervalBasis(method, CONFIDENCE, len(leaves), sample),
         further=_pool_stderr(result.metric, cards, by_rows=group.by_rows),
         cut=_sum_replies(cards, 'cut', _mean_of_finished(cards, shares)),
+        beside=_mean_beside(cards, shares),
         empty=_sum_replies(cards, 'empty'),
     )
 
@@ -284,6 +286,18 @@ def _mean_of_finished(cards: Sequence[Scorecard], weights: Sequence[float]) -> f
     if len(finished) < len(cards):
         return None
     return sum(weight * score for weight, score in zip(weights, finished, strict=True))
+
+
+def _mean_beside(cards: Sequence[Scorecard], shares: Sequence[float]) -> OtherReading | None:
+    """The mean by the other reading; members that have none count as they are. None if no member has one."""
+    readings = [card.beside for card in cards if card.beside]
+    if not readings or len({(reading.read_as, reading.other) for reading in readings}) > 1:
+        return None
+    values = [card.beside.value if card.beside else card.value for card in cards]
+    mean = sum(share * float(value or 0.0) for share, value in zip(shares, values, strict=True))
+    scored = sum(reading.scored for reading in readings)
+    differ = sum(reading.differ for reading in readings)
+    return OtherReading(readings[0].read_as, readings[0].other, mean, None, None, scored, differ)
 
 
 def _sum_replies(cards: Sequence[Scorecard], kind: str, finished: float | None = None) -> ReplyCount | None:

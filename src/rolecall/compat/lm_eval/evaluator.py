@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,11 @@ from rolecall.compat.lm_eval.task import LmTask, Row
 from rolecall.compat.lm_eval.task_file import TaskFile
 from rolecall.compat.lm_eval.task_rows import LmRows
 from rolecall.compat.lm_eval.task_scores import TaskScores, mean_stderr
+from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, Whole
+from rolecall.scoring.readers.golds import kind_of_golds
+from rolecall.scoring.readers.native import read_choice, read_expression, read_number, read_text
+from rolecall.scoring.readers.reading import Reading
 
 _RIGHT_OR_WRONG = ('acc', 'acc_norm', 'acc_bytes', 'acc_mutual_info', 'exact_match')
 _SHARES = (*_RIGHT_OR_WRONG, 'f1', 'mcc', 'brier_score')
@@ -56,6 +60,47 @@ class TaskEvaluator:
         if not scores.is_mean(first):
             return replace(metric, aggregation=Whole(score=scorer.numbers))
         return replace(metric, aggregation=Mean(breakdown=scorer.further_numbers))
+
+    @cached_property
+    def read_as(self) -> str | None:
+        """`lm_eval` where the task's filters read an answer from a reply, which our readers can read, too."""
+        task = self.rows.task
+        if task['output_type'] != 'generate_until' or task.get('process_results') is not None:
+            return None
+        return 'lm_eval' if next(iter(TaskScores(task).metrics)) == 'exact_match' else None
+
+    def build_own_metric(self) -> Metric:
+        """The share of rows in whose reply our reader finds the gold answer; its kind chooses the reader."""
+        if self.read_as is None:
+            return self.build_metric()
+        return Metric('exact_match', self._mark_by_our_reading, unit='', needs_gold=False, weighs=True)
+
+    def _mark_by_our_reading(self, answer: Answer) -> Mark:
+        doc: Row = answer.values
+        task = self.rows.task
+        gold: Any = task.target(doc, tuple(doc)).value
+        gold = task.choices(doc, tuple(doc))[gold] if task.get('doc_to_choice') is not None else gold
+        golds = [_final_part(text) for text in (gold if isinstance(gold, list) else [gold])]
+        [[reply, *_]] = _replies(answer.prediction, task['output_type'])
+        kind = kind_of_golds(golds)
+        metric = kind.metric if kind.metric != 'f1' else 'exact'
+        read = partial(read_choice, choices=kind.choices, row=doc) if kind.choices else _READERS[metric]
+        reading = read(str(reply))
+        ours = reading.value if reading is not None and reading.counts else ''
+        mark = read_evaluator(metric).mark(Answer(ours, golds))
+        return Mark(0.0, correct=False) if mark is None else mark
+
+
+_READERS: Mapping[str, Callable[[str], Reading | None]] = {
+    'number': read_number,
+    'math': read_expression,
+    'exact': read_text,
+}
+
+
+def _final_part(gold: Any) -> Any:
+    """A gold answer without the solution before it, as GSM8K writes it."""
+    return gold.rpartition('####')[2].strip() if isinstance(gold, str) else gold
 
 
 class _Scorer:
