@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
-from rolecall.scoring.readers.native import number_in
+from rolecall.scoring.readers.native import number_in, read_text
 from rolecall.scoring.readers.numbers import number_of
 from rolecall.scoring.readers.phrases import list_items, short_phrases
 from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, equals_an_answer, strip_text
@@ -28,18 +28,6 @@ _TAKEN_BACK = re.compile(
 """What begins a phrase that takes back the one before (`Paris? No, Rome.`), or continues a list (`, Rome and Bonn`)."""
 _ROOM = 1000
 """Characters of punctuation and articles that a reply may have around its answer."""
-_LEAD = re.compile(
-    r'\A(?:(?:sure|certainly|of course)[!,.]\s+|[-•]\s+(?!\d)|[>*✅✔👉]\s+(?=\w)|#{1,6}\s+'
-    r'|\*{0,2}(?:the )?(?:(?:final |correct |short |predicted )?(?:answer|label|category|class|sentiment|prediction)'
-    r'(?: is\b(?! not\b)|\*{0,2}\s?[:：])|(?:最终|正确)?答案(?:[是为]|\*{0,2}\s?[:：]))\*{0,2}[:：]?\s*(?=\S)){1,4}',
-    re.IGNORECASE,
-)
-"""What may stand before an answer and says nothing about it."""
-_WRAPPED = re.compile(
-    r'\A(?:\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?|<answer>([^<>]*)</answer>'
-    r'|(?:```(?:json)?\s*)?\{\s*"(?:final_)?answer"\s*:\s*(?!\s)"?([^"{}]*)(?:"\s*)?\}(?:\s*```)?)\.?\Z',
-    re.IGNORECASE,
-)
 _INITIALS = re.compile(r'\b(?:[^\W\d_]\.\s?){2,9}')
 _THOUSANDS = re.compile(r'(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])')
 _AROUND = '.,!?;:"\'`*()[]{}“”‘’…。，！？；：、（）「」《》'
@@ -84,7 +72,8 @@ def whole_match(ignore_case: bool = True) -> Metric:
 
     def same(prediction: Any, gold: Any) -> bool:
         ours = after_reasoning(strip_text(prediction)).strip()
-        replies = {ours, _unwrap(ours), *short_phrases(ours)}
+        stated = read_text(ours)
+        replies = {ours, (stated and stated.value) or ours, *short_phrases(ours)}
         golds = list(map(strip_text, alternatives(gold)))
         lists = [_items_of(reply, ignore_case) for reply in replies]
         structures = {answer: value for answer in golds if (value := _structure(answer)) is not _NOTHING}
@@ -135,17 +124,6 @@ def _is_small(item: str) -> bool:
 
 def _items_of(text: str, ignore_case: bool) -> list[list[str]]:
     return sorted(_plain_words(item, ignore_case) for item in list_items(text))
-
-
-def _unwrap(reply: str) -> str:
-    r"""The answer without what is around it: `Answer: …`, `\\boxed{…}`, `{"answer": "…"}`.
-
-    >>> _unwrap('**Answer:** <answer>Paris</answer>'), _unwrap('答案是北京'), _unwrap('{"answer": "Paris"}')
-    ('Paris', '北京', 'Paris')
-    """
-    bare = _LEAD.sub('', reply)
-    wrapped = _WRAPPED.match(bare)
-    return next(filter(None, wrapped.groups()), '').strip() if wrapped else bare
 
 
 def _phrase_ends(reply: str, longest: int) -> Iterator[int]:

@@ -15,6 +15,7 @@ _END = re.compile(
     r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|who|weil|car|porque)\s'
     r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
 )
+_MARKER = re.compile(r'(?:[-•](?!\s+\d)|[>*✅✔👉]|#{1,6})\s+(?=\w)')
 _LONGEST = 300
 _COPULA = re.compile(
     r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|ist|sind|heißt|heißen|war|waren|sondern|est|sont|était|mais|es|son|era'
@@ -92,6 +93,8 @@ class Phrases:
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
         begin, stop = page.strip_raw(start, end)
+        marker = _MARKER.match(page.raw, begin, stop)
+        begin = marker.end() if marker and '\n' not in page.raw[begin:stop] else begin
         return Candidate(page.raw[begin:stop], begin, stop) if stop > begin else None
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
