@@ -480,7 +480,7 @@ def test_a_short_answer_is_scored_as_a_person_would(evaluator: str, reply: Any, 
 
 @pytest.mark.parametrize(('reply', 'answer'), [*YES_OR_NO, *PRESCRIBED_YES_OR_NO])
 def test_yes_and_no_are_read(reply: str, answer: str) -> None:
-    assert read_postprocessor('strategyqa_pred_postprocess')(reply) == answer
+    assert read_postprocessor('strategyqa_pred_postprocess', read_as='own')(reply) == answer
 
 
 @pytest.mark.parametrize(('kind', 'options', 'reply', 'followed'), INSTRUCTIONS_FOLLOWED)
