@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean, median
@@ -18,10 +19,10 @@ from rolecall.models.http.served_model import StreamAllowance, StreamTimes
 from rolecall.runs import RunOptions, run_config
 from rolecall.runs.serving.bench_files import StoredBench, save_result
 from rolecall.runs.serving.bench_options import BenchOptions
-from rolecall.runs.serving.load_generator import RequestRecord
+from rolecall.runs.serving.load_generator import LoadRun, RequestRecord
 from rolecall.runs.serving.load_levels import Level
-from rolecall.runs.serving.serving_benchmark import BenchResult, run_benchmark
-from rolecall.runs.serving.serving_figures import find_steady
+from rolecall.runs.serving.serving_benchmark import BenchResult, LevelRun, run_benchmark
+from rolecall.runs.serving.serving_figures import describe_run, find_steady
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
 from rolecall.ui.report import StoredRun, report_html
@@ -246,16 +247,32 @@ def test_a_model_in_this_process_is_refused() -> None:
         run_benchmark(experiment, BenchOptions())
 
 
+def save_made_up(directory: Path, *, first: float, seed: int) -> None:
+    """A benchmark of 80 requests, two at once, whose first tokens come after about `first` seconds."""
+    draw = random.Random(seed)
+    records = []
+    for number in range(80):
+        sent = 0.5 * (number // 2)
+        start = sent + first * draw.uniform(0.9, 1.1)
+        pieces = [start + 0.02 * place * draw.uniform(0.98, 1.02) for place in range(5)]
+        times = StreamTimes(sent, pieces, pieces[-1])
+        records.append(RequestRecord(number, 0, None, times, input_tokens=9, output_tokens=5))
+    load = {'level': 'concurrency 2', 'max_concurrency': 2, 'request_rate': None}
+    figures = describe_run(LoadRun(records, [0.001], 0.1), goodput={})
+    settings = dict.fromkeys(('input_len', 'output_len', 'prefix_cache', 'no_stream')) | {'goodput': {}}
+    about = {'dataset': 'made up', 'model_id': 'none', 'endpoint': 'none', 'date': 'today', 'load_average': [0.0, 0.0]}
+    save_result(BenchResult({**settings, **about}, [LevelRun({**load, **figures}, records)]), directory)
+
+
 def test_two_benchmarks_are_compared_and_gated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, first in (('quick', 0.02), ('again', 0.02), ('slow', 0.04)):
-        with timed_server(first=first, gap=0.002, longest=5) as url:
-            save_result(measure(url, requests=40, concurrency=(4,)), tmp_path / name)
+    for seed, (name, first) in enumerate((('quick', 0.2), ('again', 0.2), ('slow', 0.3))):
+        save_made_up(tmp_path / name, first=first, seed=seed)
     quick, again, slow = (str(tmp_path / name) for name in ('quick', 'again', 'slow'))
-    assert main(['compare', quick, slow, '--gate', '--margin', '20']) == 1
+    assert main(['compare', quick, slow, '--gate', '--margin', '5']) == 1
     printed = capsys.readouterr().out
-    assert 'concurrency 4 × TTFT (ms): worse, +' in printed
+    assert 'concurrency 2 × TTFT (ms): worse, +' in printed
     assert printed.rstrip().endswith('WORSE')
-    assert main(['compare', quick, again, '--gate', '--margin', '60']) == 0
+    assert main(['compare', quick, again, '--gate', '--margin', '5']) == 0
     assert main(['compare', quick, slow]) == 0, 'without --gate, only told'
     assert main(['report', slow]) == 0
     assert main(['report', slow, '--html', str(tmp_path / 'page.html')]) == 0

@@ -79,23 +79,23 @@ def _begin_with(request: Any, beginning: str) -> Any:
     return [{**first, 'content': [text, *content] if isinstance(content, list) else f'{beginning}{content}'}, *rest]
 
 
-def read_conversations(experiment: Experiment) -> list[BenchConversation]:
-    """The rows of every dataset, as the model of the experiment receives them."""
+def read_conversations(experiment: Experiment, *, limit: int) -> list[BenchConversation]:
+    """The rows of every dataset, at most `limit` of each, as the model of the experiment receives them."""
     conversations: list[BenchConversation] = []
     for pair in experiment.pairs():
         if pair.weighs:
             what = f'{pair.task.abbr} compares log-probabilities; a benchmark times generated replies.'
             raise ConfigError(Problem('bench', what, 'Use --ask generate, or leave it out with --dataset.'))
-        conversations += _read_pair(pair)
+        conversations += _read_pair(pair, limit)
     if not conversations:
         raise ConfigError(Problem('bench', 'no row fits the context of the model.'))
     return conversations
 
 
-def _read_pair(pair: Pair) -> Iterator[BenchConversation]:
+def _read_pair(pair: Pair, limit: int) -> Iterator[BenchConversation]:
     marks = [_MARK.format(turn) for turn in range(_MOST_TURNS)]
     sampling = sampling_of(pair.task.inferencer.options, pair.model_entry.entry if pair.model_entry else {})
-    for _, row, picked in pair.rows():
+    for _, row, picked in pair.rows(limit):
         steps = [step for step, _ in pair.steps(row, picked, replies=marks) if not step.too_long]
         if steps:
             yield BenchConversation(tuple(step.requests[0][1] for step in steps), sampling)

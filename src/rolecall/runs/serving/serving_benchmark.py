@@ -81,7 +81,8 @@ class _Benchmark:
             self._writer = PromptWriter(self._count, chat=model.capabilities.chat, shared=shared)
         else:
             self._dataset = ', '.join(task.abbr for task in experiment.tasks)
-            self._rows = fix_output(read_conversations(experiment), options.output_len)
+            needed = options.warmup + sum(map(self._count_conversations, options.levels(self._trace)))
+            self._rows = fix_output(read_conversations(experiment, limit=needed), options.output_len)
 
     async def execute(self) -> BenchResult:
         options = self._options

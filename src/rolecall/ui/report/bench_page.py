@@ -9,7 +9,7 @@ from typing import Any
 from rolecall.runs.serving.bench_files import StoredBench
 from rolecall.runs.serving.serving_figures import MEASURES
 from rolecall.ui.report.bench_text import BRACKETS, bench_notes, bench_rows, steady_or_all
-from rolecall.ui.report.curves import CurvePlot, CurvePoint, curve_plot
+from rolecall.ui.report.curves import CurvePoint, curve_plot
 from rolecall.ui.report.page import make_environment, page_head
 from rolecall.ui.report.plots import measure_plot
 
@@ -51,7 +51,7 @@ def bench_html(stored: StoredBench) -> str:
     )
 
 
-def _curves(levels: Sequence[Mapping[str, Any]]) -> Iterator[CurvePlot]:
+def _curves(levels: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Throughput and latencies by load."""
     by_rate = all(level['request_rate'] is not None for level in levels)
     labels = [f'{level["request_rate"]:g}' if by_rate else str(level['max_concurrency']) for level in levels]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rolecall.ui.report.plots import Scale, round_ticks
 
@@ -22,29 +22,6 @@ class CurvePoint(NamedTuple):
     title: str
 
 
-class DrawnPoint(NamedTuple):
-    """A point in the drawing."""
-
-    series: int
-    x: str
-    y: float
-    title: str
-
-
-class CurvePlot(NamedTuple):
-    """A drawing with two axes: points of each series, and lines between two points."""
-
-    name: str
-    x_name: str
-    scale: Scale
-    y_ticks: list[tuple[float, str]]
-    series: list[str]
-    points: list[DrawnPoint]
-    lines: list[tuple[DrawnPoint, DrawnPoint]]
-    frontier: list[tuple[DrawnPoint, DrawnPoint]]
-    height: float = _TALL + _TOP
-
-
 def curve_plot(
     name: str,
     x_name: str,
@@ -52,8 +29,8 @@ def curve_plot(
     *,
     labels: Sequence[str] = (),
     frontier: Sequence[CurvePoint] = (),
-) -> CurvePlot:
-    """Draw each series with a line through its points; `labels` name the places 0, 1, … along the width."""
+) -> dict[str, Any]:
+    """What `plots.curve` draws: each series with a line through its points; `labels` name the places 0, 1, …"""
     every = [point for points in series.values() for point in points]
     heights = [point.y for point in every]
     ticks = round_ticks(0.0 if labels else min(heights), max(heights), about=4)
@@ -63,17 +40,20 @@ def curve_plot(
     def place(height: float) -> float:
         return round(_TOP + _TALL * (1 - (height - ticks[0]) / (ticks[-1] - ticks[0])), 1)
 
-    def draw(number: int, points: Sequence[CurvePoint]) -> list[DrawnPoint]:
-        return [DrawnPoint(number, scale.x(point.x), place(point.y), point.title) for point in points]
+    def draw(number: int, points: Sequence[CurvePoint]) -> list[dict[str, Any]]:
+        return [
+            {'series': number, 'x': scale.x(point.x), 'y': place(point.y), 'title': point.title} for point in points
+        ]
 
     drawn = [draw(number, points) for number, points in enumerate(series.values())]
-    return CurvePlot(
-        name,
-        x_name,
-        scale,
-        [(place(tick), f'{tick:,.10g}') for tick in ticks],
-        list(series),
-        [point for points in drawn for point in points],
-        [line for points in drawn for line in pairwise(points)],
-        list(pairwise(draw(0, frontier))),
-    )
+    return {
+        'name': name,
+        'x_name': x_name,
+        'scale': scale,
+        'y_ticks': [(place(tick), f'{tick:,.10g}') for tick in ticks],
+        'series': list(series),
+        'points': [point for points in drawn for point in points],
+        'lines': [line for points in drawn for line in pairwise(points)],
+        'frontier': list(pairwise(draw(0, frontier))),
+        'height': _TALL + _TOP,
+    }

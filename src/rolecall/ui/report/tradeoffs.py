@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rolecall.models.prices import Price
 from rolecall.scoring.statistics import quantile
 from rolecall.ui.report.counts import RunCounts
-from rolecall.ui.report.curves import CurvePlot, CurvePoint, curve_plot
+from rolecall.ui.report.curves import CurvePoint, curve_plot
 from rolecall.ui.report.plots import merge_datasets
 from rolecall.ui.report.ranking_summary import RankingSummary
 from rolecall.ui.report.usage import usage_lines
@@ -28,7 +29,7 @@ def find_pareto(points: Sequence[CurvePoint]) -> list[CurvePoint]:
 
 def tradeoff_plots(
     ranked: RankingSummary | None, counts: RunCounts, models: Sequence[str], prices: Mapping[str, Price | None]
-) -> list[CurvePlot]:
+) -> list[dict[str, Any]]:
     """A plot for each cost that two models or more have: seconds for a row, and dollars for a thousand rows."""
     if ranked is None:
         return []
