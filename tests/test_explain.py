@@ -295,6 +295,18 @@ def test_a_published_number_is_compared_with_other_readings(tmp_path: Path, caps
     assert 'read by stated_number_postprocess' in capsys.readouterr().out
 
 
+def test_a_config_beside_a_published_number_is_its_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('sums.py').write_text('from explained_cases import CASES\nglobals().update(CASES["reader"][1])\n')
+    assert main(['explain', 'sums.py', '99']) == 2
+    assert 'Run it, then explain the run: rolecall run sums.py' in capsys.readouterr().err
+    assert main(['run', 'sums.py', '--quiet', '--force']) == 0
+    assert main(['explain', 'sums.py', '99']) == 0
+    assert 'read by stated_number_postprocess' in capsys.readouterr().out
+
+
 def test_the_command_prints_a_waterfall_and_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     left, other = map(str, run_sides(tmp_path, *CASES['reader']))
     assert main(['explain', left, other, '--html', str(tmp_path / 'why.html')]) == 0

@@ -158,6 +158,9 @@ def test_a_sealed_run_says_whether_it_went_as_planned(capsys: pytest.CaptureFixt
     output = ' '.join(run_sealed(capsys, '--seal', '3').split())
     assert ', margin 3: as planned.' in output
     assert ': as planned.' in ' '.join(say(capsys, 'report', 'runs/sealed', '--markdown').split())
+    gate = ['compare', 'runs/sealed', 'runs/sealed', '--gate', '--margin']
+    assert 'was sealed with a margin of 3, not 5.' in say(capsys, *gate, '5', code=3)
+    assert 'was sealed' not in say(capsys, *gate, '3', code=3)
     text = CONFIG.format(words='Add.').replace("pred_postprocessor='", "unparsed='exclude', pred_postprocessor='")
     Path('config.py').write_text(text)
     output = ' '.join(run_sealed(capsys).split())

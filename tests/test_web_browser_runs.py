@@ -204,6 +204,10 @@ def test_runs_are_listed_with_scores_sorted_and_compared(browser, two_runs):
         assert all('correct' in text and 'wrong' in text for text in flips[:4])
         assert not ('correct' in flips[4] and 'wrong' in flips[4])
         assert sorted(text.split()[0] for text in browser.texts('.two h3')) == ['first:', 'second:']
+        browser.run('document.querySelector(".compare details:has(summary)").open = true')
+        browser.wait_for('return document.querySelectorAll(".waterfall").length === 2')
+        assert any('points' in text for text in browser.texts('.waterfall p'))
+        assert browser.run('return document.querySelector(".waterfall td div").getBoundingClientRect().width') > 2
 
 
 @pytest.mark.parametrize(

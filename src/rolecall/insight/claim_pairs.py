@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from rolecall.errors import ConfigError, Problem
@@ -12,6 +13,7 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.insight.alignment import ContentRow, align_rows
 from rolecall.insight.claims import Claim, ClaimSource
+from rolecall.runs.store.directory import FILE
 
 RowPair = tuple[ContentRow, ContentRow]
 ClaimLike: TypeAlias = 'float | Experiment | SourceLike'
@@ -27,7 +29,8 @@ def open_claims(
     if all(source.number is not None for source in sources):
         raise ConfigError(Problem('explain', 'both sides are numbers.', 'Give a run or a config for one of them.'))
     if any(source.number is not None for source in sources):
-        sources = sources if sources[1].number is not None else sources[::-1]
+        known, config = (sources, left) if sources[1].number is not None else (sources[::-1], right)
+        sources = [_find_run_of(known[0], config, stack), known[1]]
         pairs = [(names, ('', '')) for names in sources[0].pairs()]
     else:
         pairs = match_names(sources[0], sources[1])
@@ -44,6 +47,17 @@ def open_claims(
     for ours, theirs in pairs:
         first, second = sources[0].claim(*ours), sources[1].claim(*theirs)
         yield first, second, pair_rows(first, second)
+
+
+def _find_run_of(source: ClaimSource, config: ClaimLike, stack: ExitStack) -> ClaimSource:
+    """The run of a config, in its usual directory: a number says nothing beside a config that was not run."""
+    if source.reader is not None or source.experiment is None:
+        return source
+    usual = Path('runs', source.experiment.name)
+    if not (usual / FILE).is_file():
+        what = f'{source.title} was not run, so there are no replies to read in other ways.'
+        raise ConfigError(Problem('explain', what, f'Run it, then explain the run: rolecall run {source.title}'))
+    return ClaimSource(usual, stack, config)
 
 
 def match_names(left: ClaimSource, right: ClaimSource) -> list[tuple[tuple[str, str], tuple[str, str]]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.ui.cli.languages import console_language, translate_message
-from rolecall.ui.cli.options import declare_command, whole_number
+from rolecall.ui.cli.options import declare_command, print_note, whole_number
 from rolecall.ui.cli.report import add_slices_option, note_damage
 
 if TYPE_CHECKING:
@@ -154,7 +154,12 @@ def _compare_benches(arguments: argparse.Namespace) -> int:
 
 def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
     from rolecall.insight.gate import gate_runs
+    from rolecall.insight.run_source import StoredRun
+    from rolecall.runs.seal import read_seal
 
+    sealed = read_seal(right.archive) if isinstance(right, StoredRun) else None
+    if sealed is not None and sealed[1].get('margin') != arguments.margin:
+        print_note(f'{right.title} was sealed with a margin of {sealed[1].get("margin"):g}, not {arguments.margin:g}.')
     return _print_verdicts(gate_runs(left, right, margin=arguments.margin), arguments)
 
 
