@@ -36,6 +36,10 @@ POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; worker-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'"
 )
+FROM_A_FILE = (
+    'Loading … Browsers load no modules from a file: serve this folder, for example with '
+    '<code>python -m http.server</code>.'
+)
 COMPILE = """
 import fs from 'node:fs';
 import { loadPyodide } from './package/pyodide.mjs';
@@ -110,9 +114,9 @@ def as_playground(index: str) -> str:
     """The page's index with a policy of its own and the script that starts the worker."""
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
     worker = '<script type="module" src="assets/ask_worker.js"></script>\n'
-    return index.replace('<title>', f'{policy}<title>').replace(
-        '<script type="module"', f'{worker}<script type="module"'
-    )
+    app, box = '<script type="module"', '<div id="app">'
+    index = index.replace('<title>', f'{policy}<title>').replace(app, f'{worker}{app}')
+    return index.replace(box, f'{box}<p class="note">{FROM_A_FILE}</p>')
 
 
 if __name__ == '__main__':

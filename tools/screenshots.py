@@ -5,10 +5,14 @@ python tools/screenshots.py [FOLDER]        default: docs/images
 
 from __future__ import annotations
 
+import functools
 import os
+import subprocess
 import sys
 import tempfile
+import threading
 import time
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,6 +93,7 @@ def main() -> None:
                 browser.run(SPAN)
                 browser.picture(folder / f'{name}.png', **look)
         take_report(browser, Path(made), folder)
+        take_playground(browser, Path(made), folder)
     print(*sorted(folder.glob('*.png')), sep='\n')
 
 
@@ -99,6 +104,19 @@ def take_report(browser, made: Path, folder: Path) -> None:
     page.write_text(report_html(run, previews=previews), encoding='utf-8')
     browser.go(page.as_uri())
     browser.picture(folder / 'report.png')
+
+
+def take_playground(browser, made: Path, folder: Path) -> None:
+    """The picture of the playground; built and served for it."""
+    subprocess.run([sys.executable, ROOT / 'tools/playground.py', made / 'playground'], check=True)
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=made / 'playground')
+    with ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser.go(f'http://127.0.0.1:{server.server_port}/?lang=en')
+        while not browser.texts('.prompt .say'):
+            time.sleep(0.5)
+        browser.picture(folder / 'playground.png')
+        server.shutdown()
 
 
 if __name__ == '__main__':

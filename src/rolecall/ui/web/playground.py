@@ -15,13 +15,14 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from rolecall.core.render.families import META_TEMPLATES
-from rolecall.errors import ConfigError, Problem, RolecallError
+from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.rows_config import RowsOptions
 from rolecall.experiment.opening.saved_config import save_config
 from rolecall.experiment.opening.source import SourceOptions
 from rolecall.experiment.previews.jsonl import ascii_json
-from rolecall.models.services import SOURCES
+from rolecall.models.model_names import find_service
+from rolecall.models.services import ALIASES, SOURCES
 from rolecall.ui.web.routes import GET_ROUTES, POST_ROUTES, check_body
 from rolecall.ui.web.workspace import Workspace
 
@@ -64,7 +65,7 @@ class Pasted:
         rows, config = folder / f'rows{_guess_suffix(self.rows)}', folder / 'playground.yaml'
         config.unlink(missing_ok=True)
         rows.write_text(self.rows, encoding='utf-8')
-        names = [name.strip() for name in self.models.split(',') if name.strip()]
+        names = dict.fromkeys(name.strip() for name in self.models.split(',') if name.strip())
         rows_options = RowsOptions(
             template=self.template or None, answer=self.answer.strip() or None, choices=self.choices.strip() or ()
         )
@@ -83,10 +84,22 @@ def _guess_suffix(rows: str) -> str:
 
 
 def _entry_of(name: str) -> str | Mapping[str, Any]:
-    """A model by name. A family is a model that receives text in the family's format."""
-    if name not in _FAMILIES:
+    """A model by name: a family, which receives text in its format, or a model of a service. Others have files or code.
+
+    >>> _entry_of('gpt-4o')
+    Traceback (most recent call last):
+    rolecall.errors.ConfigError: models
+      'gpt-4o' is neither a family nor a model of a service.
+      Did you mean 'openai/gpt-4o'?
+    """
+    if name in _FAMILIES:
+        return {'abbr': name, 'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': name}
+    service, slash, _ = name.partition('/')
+    if slash and (service.lower() in SOURCES or service.lower() in ALIASES):
         return name
-    return {'abbr': name, 'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': name}
+    likely = find_service(name)
+    remedy = f"Did you mean '{likely}/{name}'?" if likely else did_you_mean(name, (*_FAMILIES, *_SERVICES))
+    raise ConfigError(Problem('models', f'{name!r:.60} is neither a family nor a model of a service.', remedy))
 
 
 class Playground:

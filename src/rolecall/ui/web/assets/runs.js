@@ -33,20 +33,24 @@ const Scores = ({ scores, change }) => {
 const linesOf = (run) => (run.error ? [] : run.scores.models.map((model, at) => ({ model,
   cells: Object.fromEntries(run.scores.lines.filter((line) => !line.group).map((line) => [`${line.dataset}\n${line.metric}`, line.cells[at]])) })));
 const valueOf = (line, column) => Number.parseFloat((line.cells[column]?.score || '').replace(/,/g, ''));
+const fits = (run, typed) => typed.toLowerCase().split(/\s+/).every((word) => [run.name, run.path, ...(run.datasets || []), ...(run.models || [])].some((text) => text.toLowerCase().includes(word)));
 const MOST_COLUMNS = 12;
 const RunList = ({ change }) => {
   const [turn, setTurn] = useState(0);
   const [order, setOrder] = useState('');
+  const [typed, setTyped] = useState('');
   const [picked, setPicked] = useState([]);
   const { found, error, again } = useAsk('runs', { turn });
   useEffect(() => { if (!found) return undefined; const wait = setTimeout(() => setTurn(turn + 1), found.runs.some((run) => run.live) ? LIVE : IDLE); return () => clearTimeout(wait); }, [found]);
   if (error) return html`<${Problem} error=${error} again=${again} />`;
   if (!found) return html`<${Loading} />`;
-  const columns = [...new Set(found.runs.flatMap((run) => linesOf(run).flatMap((line) => Object.keys(line.cells))))].slice(0, MOST_COLUMNS);
-  const lines = found.runs.flatMap((run, at) => (run.error ? [{ run, at, model: '', cells: {} }] : (linesOf(run).length ? linesOf(run) : [{ model: '', cells: {} }]).map((line) => ({ run, at, ...line }))));
+  const runs = found.runs.map((run, at) => ({ run, at })).filter(({ run }) => fits(run, typed)).sort((a, b) => (b.run.created || '').localeCompare(a.run.created || ''));
+  const columns = [...new Set(runs.flatMap(({ run }) => linesOf(run).flatMap((line) => Object.keys(line.cells))))].slice(0, MOST_COLUMNS);
+  const lines = runs.flatMap(({ run, at }) => (run.error ? [{ run, at, model: '', cells: {} }] : (linesOf(run).length ? linesOf(run) : [{ model: '', cells: {} }]).map((line) => ({ run, at, ...line }))));
   if (order) lines.sort((a, b) => (valueOf(b, order) || -Infinity) - (valueOf(a, order) || -Infinity));
   const pick = (at, on) => setPicked((old) => [...old.filter((one) => one !== at), ...(on ? [at] : [])].slice(-2));
-  return html`<div class="run-list"><div class="bar heading"><h2>${countOf(found.runs.length, 'run')}</h2>
+  return html`<div class="run-list"><div class="bar heading"><h2>${runs.length < found.runs.length ? `${runs.length} / ` : ''}${countOf(found.runs.length, 'run')}</h2>
+      ${found.runs.length > 1 ? html`<${Search} value=${typed} oninput=${setTyped} />` : null}
       <button type="button" disabled=${picked.length < 2} onClick=${() => change({ run: picked[0], show: 'compare', left_run: picked[0], right_run: picked[1], left_model: '', right_model: '' })}>${t('Compare the two ticked')}</button></div>
     <div class="scroll" tabindex="0" role="group" aria-label=${t('Runs')}><table class="scores"><thead><tr><th scope="col"><span class="hidden">${t('Compare')}</span></th><th scope="col">${t('run')}</th><th scope="col">${t('model')}</th>
       ${columns.map((column) => { const [dataset, metric] = column.split('\n'); return html`<th scope="col" aria-sort=${order === column ? 'descending' : null}><button type="button" class="plain" onClick=${() => setOrder(order === column ? '' : column)}><bdi>${dataset}</bdi>${order === column ? ' ↓' : ''}</button><small>${metricName(metric)}</small></th>`; })}</tr></thead>
