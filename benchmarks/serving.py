@@ -130,7 +130,7 @@ async def compare_cpu(url: str, rounds: int, calls: int = 20) -> dict[str, float
                 async for chunk in response.content.iter_any():
                     for event in chunk.split(b'\n\n') if parse else ():
                         if event.startswith(b'data: {'):
-                            pieces += bool(json.loads(event[6:])['choices'][0]['delta'])
+                            pieces += bool(json.loads(event[6:])['choices'])
             return pieces
 
         async def timed() -> None:
