@@ -21,7 +21,7 @@ _MINUS = re.compile(r'(?<!\S)[-−](?=\d)')
 _SPACES = re.compile(r'\s*')
 _PHRASE_END = re.compile(r'\n|[。！？，]|[.,!?](?=\s|$)')
 _TAKEN_BACK = re.compile(
-    r"\s*(?:(?:or|wait|actually|no|nope|sorry|correction|on second thought)\b(?!['’])"
+    r"\s*(?:(?:or|wait|actually|no(?=\W*(?:[,.:;!—–]|\Z))|nope|sorry|correction|on second thought)\b(?!['’])"
     r'|(?-i:[A-Z0-9][^\s,.!?]{0,30}(?: [A-Z0-9][^\s,.!?]{0,30}){0,2},? (?:and|or|&) [A-Z0-9]))',
     re.IGNORECASE,
 )
@@ -201,6 +201,7 @@ def _plain_words(text: str, ignore_case: bool) -> list[str]:
     """
     text = _THOUSANDS.sub(lambda match: match[0].replace(',', ''), text)
     text = _INITIALS.sub(lambda match: re.sub(r'[.\s]', '', match[0]) + ' ', text)
+    text = re.sub(r"(?<!\w)[lLdD]['’](?=\w)", ' ', text)
     words = []
     for word in (text.casefold() if ignore_case else text).split():
         bare = word.strip(_AROUND)

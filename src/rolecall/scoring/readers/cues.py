@@ -159,12 +159,12 @@ class Cues:
     """Before a candidate, up to it: it is not the answer."""
     contrast = _pattern(r'(?<![a-z])(?:but|however|yet|aber|jedoch|sondern|mais|pero|sino)(?![a-z])|但|然而')
     right = _pattern(
-        rf'{_CLOSE}(?:«right»(?!\s+(?:if|only|unless|had|when|or)\b)|{_JUDGED}(?:[✅✓✔☑]|√(?!\s?[\d(])'
+        rf'{_CLOSE}(?:«right»(?!\s+(?:if|only|unless|had|when|or)\b)|{_JUDGED}\(?(?:[✅✓✔☑]|√(?!\s?[\d(])'
         r'|(?:correct|true|right|yes|works|正确|对)(?![a-z]))|[^\n]{0,80}[✅✓✔☑]\s*(?:\n|\Z))'
     )
     """Behind an option: it is the one."""
     wrong = _pattern(
-        rf'{_CLOSE}(?:(?:«wrong»|{_JUDGED}(?:[❌✗✘✖]|×(?!\s?[\d(])|(?:incorrect|false|wrong|no|nope|fails|错误?|不正确|不对)'
+        rf'{_CLOSE}(?:(?:«wrong»|{_JUDGED}\(?(?:[❌✗✘✖]|×(?!\s?[\d(])|(?:incorrect|false|wrong|no|nope|fails|错误?|不正确|不对)'
         r'(?![a-z])))(?!误?[，,]?(?:故|因此)?(?:当选|符合题意))|[^\n]{0,80}[❌✗✘✖]\s*(?:\n|\Z))'
     )
     """Behind an option: it is ruled out."""

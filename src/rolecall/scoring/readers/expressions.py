@@ -31,7 +31,7 @@ _END = re.compile(
 _NAME = r'\\[a-zA-Z]+'
 _FUNCTION = r'(?:sqrt|sin|cos|tan|log|ln|exp|pi|mod)'
 _ATOM = (
-    rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-−+*/^_=(){{}}\[\],.|!°%√π∞∅<>≤≥±·×÷²³⁰-⁹₀-₉\']|(?<=\d):(?=\d)'
+    rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-−+*/^_=(){{}}\[\],.|!°%√π∞∅≈<>≤≥±·×÷²³⁰-⁹₀-₉\']|(?<=\d):(?=\d)'
     rf'|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])|(?<=\d)[a-z]{{2,3}}(?![a-z])|{_FUNCTION}(?![a-z]))'
 )
 _BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
@@ -45,6 +45,7 @@ _MATRIX = re.compile(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?
 _SEVERAL = re.compile(
     r'(?<![a-z])(?:are|sind|sont|son)\s+(?P<x>-?[\w./\\{}√]+(?:,\s*-?[\w./\\{}√]+)*,?\s+(?:and|or|und|et|y)\s+-?[\w./\\{}√]+)\W*\Z'
 )
+_APPROXIMATED = re.compile(r'(?<=\S)\s*(?:≈|\\approx)\s*-?[\d.,]+\s*\Z')
 _ASSIGNED = re.compile(
     r'\s*(?P<name>[a-z])[_{}₀-₉\d]*\s*=\s*(?P<first>[^,=]+?)(?:,|;|\s(?:or|and|oder|und|ou|et)\s)\s*(?P=name)[_{}₀-₉\d]*\s*=(?P<second>[^,=]+)'
 )
@@ -216,6 +217,7 @@ def _is_formula(formula: re.Match[str]) -> bool:
 
 def _right_side(expression: str) -> str:
     """`x = 5` is the number 5; any other expression (`x = 5 or x = -5`) is itself."""
+    expression = _APPROXIMATED.sub('', expression)
     if several := _ASSIGNED.fullmatch(expression):
         return f'{several["first"].strip()}, {several["second"].strip()}'
     assigned = None if re.search(r'\s(?:or|and)\s|\\text', expression) else _EQUATION.fullmatch(expression)

@@ -68,7 +68,7 @@ _CIRCUMSTANCE = re.compile(
     r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since)\b| to (?!find|get|give|obtain|equal|have|reach'
     r'|be\b)[a-z]{2}'
     r'|,? with(?=.* (?:left|remaining|over)\b)'
-    r'| (?:in|for|per|over|within|during|every|from|after|before|than'
+    r'| (?:in|for|per|over|within|during|every|from|after|before|than|en|durante|pendant|nach|après'
     r'|up from)(?: [a-z]{1,12}){0,3} [$€£]?\d)(?:[^=\n,]|,\d)*\Z',
     re.IGNORECASE,
 )
@@ -104,7 +104,7 @@ _UNIT_ONLY = re.compile(r'[^\w\n]*(?:[^\W\d]+[^\w\n]+){0,3}(?:[^\W\d]*)[^\w\n]*'
 _MARKER = re.compile(r'\s*1[.)]\s+(?=\S)')
 _LONGEST, _LOOP = 240, 60
 """Characters of a sentence that are looked at, and equal digits in a row that are no number but a loop."""
-_BOLD = re.compile(r'\*\*\s*(?=[$€£¥]?-?\d)(?!\d{1,2}[.)]\s*\*\*)[^*\n]{1,40}\*\*')
+_BOLD = re.compile(r'\*\*(?=[$€£¥]?-?\d)(?!\d{1,2}[.)]\s*\*\*)[^*\n]{1,40}\*\*')
 
 
 class Numbers:

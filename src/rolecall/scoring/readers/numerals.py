@@ -31,6 +31,8 @@ SCALES = {
     'millions': 10**6,
     'milliarden': 10**9,
     'mio': 10**6,
+    'hundert': 100,
+    'tausend': 1000,
     'mrd': 10**9,
     'tsd': 1000,
 }
@@ -43,13 +45,13 @@ _CHINESE_NUMBER = re.compile(
 
 
 @lru_cache(maxsize=1)
-def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str]]:
+def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str], re.Pattern[str]]:
     words = {word: Fraction(number) for line in CUES.words('numeral') for word, number in [line.rsplit(' ', 1)]}
     parts = {word: int(number) for line in CUES.words('part') for word, number in [line.rsplit(' ', 1)]}
     scales = '|'.join(word for word in SCALES if word.isascii() and len(word) > 2)
     word = '|'.join(sorted(words, key=len, reverse=True))
     part = '|'.join(sorted(parts, key=len, reverse=True))
-    more = rf'(?:(?:\s+and\s+|\s+y\s+|und|[\s-]+)(?:{word}|{scales})){{0,12}}'
+    more = rf'(?:(?:\s+and\s+|\s+y\s+|und|[\s-]+|)(?:{word}|{scales})){{0,12}}'
     amount = rf'(?P<amount>(?:(?:half\s+)?an?\s+(?:{scales})|{word}){more})'
     pattern = rf'(?<![a-zà-ÿ])(?P<sign>(?:minus|negative)\s+)?{amount}'
     return (
@@ -59,6 +61,7 @@ def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str]]:
             rf'{pattern}(?:\s+(?:point|komma|virgule|coma|punto)\s+(?P<digits>(?:{word})(?:\s+(?:{word})){{0,9}})'
             rf'|[\s-]+(?:and\s+a\s+(?P<more>half|quarter)|(?P<part>{part})))?(?![a-zà-ÿ])'
         ),
+        re.compile(rf'und|{word}|{scales}|half|\ban?\b'),
     )
 
 
@@ -69,9 +72,9 @@ def spell_out(low: str, start: int = 0, end: int | None = None) -> Iterator[Cand
     ['500000', '105', '25']
     """
     end = len(low) if end is None else end
-    words, parts, pattern = _numerals()
+    words, parts, pattern, tokens = _numerals()
     for match in pattern.finditer(low, start, end):
-        amount = re.findall('[a-zà-ÿ]+', re.sub('(?<!h)und', ' ', match['amount']))
+        amount = tokens.findall(match['amount'])
         alone = amount == ['one'] and not match['part']
         if alone and (
             _NOT_A_COUNT.search(low, max(0, match.start() - 12), match.start()) or _PRONOUN.match(low, match.end())

@@ -150,6 +150,8 @@ class Options(Mentions):
                     page.low, whole.end() - 1
                 ):
                     return Candidate(label, start, whole.end())
+        if self.several and len({mention.value for mention in self._find(page, start, end)}) > 1:
+            return None
         small = _SMALL_FIRST.match(page.text, start, end) if self.lettered else None
         mentions = list(self._find(page, start, max(stop, min(end, start + 4)), head=True))
         if small and small['x'].upper() in self.labels and len(page.text) - small.end() < 80:

@@ -18,7 +18,8 @@ _END = re.compile(
 _MARKER = re.compile(r'(?:[-•](?!\s+\d)|[>*✅✔👉]|#{1,6})\s+(?=\w)')
 _LONGEST = 300
 _COPULA = re.compile(
-    r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|ist|sind|heißt|heißen|war|waren|sondern|est|sont|était|mais|es|son|era'
+    r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|known as'
+    r'|ist|sind|heißt|heißen|war|waren|sondern|est|sont|était|mais|es|son|era'
     r'|sino|è|é|sono|são)|[\'’]s)\s+|\A(?:in|on|at)\s|\sse llama\s|\ss[\'’]appelle\s|[是为]|位于|叫做?'
 )
 
@@ -116,9 +117,13 @@ def short_phrases(reply: str) -> set[str]:
     bold = re.findall(r'\*\*([^*\n]{1,80})\*\*', text)
     if len(bold) == 1 and not bold[0].endswith(':'):
         return {str(bold[0]).strip(' .')}
-    text = _QUESTION.sub('', text)
+    text = _OPINION.sub('', _QUESTION.sub('', text))
     sentence = re.sub(r'(\b[A-Z])\.(?=\s[A-Z])', '\\1\u2024', text)  # `J. K. Rowling` is not three sentences
-    if '\n' in text or len(text) > _LONGEST or re.search(r'(?<!\b(?:Dr|Mr|St))(?<!\bMrs)[.!?。]\s+\S', sentence):
+    if (
+        '\n' in text
+        or len(text) > _LONGEST
+        or re.search(r'(?<!\b(?:Dr|Mr|St))(?<!\bMrs)(?<!\b[A-Z])[.!?。]\s+\S', sentence)
+    ):
         return set()
     low = sentence.lower()
     answered = [sentence] if text != reply.strip() else []
@@ -134,6 +139,12 @@ def short_phrases(reply: str) -> set[str]:
 
 
 _NEGATED = re.compile(r'\b(?:not|nicht|pas|no|never|nor)\b|n[\'’]t\b|不')
+_OPINION = re.compile(
+    r'\A(?:i(?: think| believe| guess|[\'’]d say)|probably|maybe|perhaps|je pense que|creo que'
+    r'|ich denke,?|我认为|我觉得)'
+    r'\s*(?:that )?(?:it(?:[\'’]s| is| was)\s+|es |c[\'’]est |es ist |是)?',
+    re.IGNORECASE,
+)
 _QUESTION = re.compile(r'\A[^.!?\n]{3,120}[?？]\s*(?=\S)')
 _SUBJECT = re.compile(
     r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were|ist|war|est|es|era)\s+(?:the|an?|d[eia][rse]|eine?|la|le|el|une?)\s'
