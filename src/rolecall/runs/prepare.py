@@ -63,7 +63,7 @@ def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) 
     experiment = experiment.select(dataset=options.dataset, model=options.model)
     models = {model_entry.abbr: _build(model_entry, problems) for model_entry in experiment.models}
     scores = any(not task.inferencer.name.endswith('GenInferencer') for task in experiment.tasks)
-    look_up_servers(filter(None, models.values()), options, scores=scores)
+    look_up_servers(filter(None, models.values()), options, scores=scores, secrets=find_secrets(experiment.config))
     problems += [problem.inside(task.where) for task in experiment.tasks for problem in check_repeats(task.entry)]
     opened = {task.abbr: _open(experiment, task, problems) for task in experiment.tasks}
     pairs: list[PairRun] = []

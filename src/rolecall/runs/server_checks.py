@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from rolecall.core.prompts.pieces import label_of
@@ -23,15 +23,19 @@ _COMPARED = 4
 """Datasets of a model whose first prompt is compared id by id."""
 
 
-def look_up_servers(models: Iterable[Model], options: RunOptions, *, scores: bool) -> None:
+def look_up_servers(models: Iterable[Model], options: RunOptions, *, scores: bool, secrets: Collection[str]) -> None:
     """Have models ask their servers what they are: servers of one's own, and any that may have to score prompts."""
-    candidates = [
+    if options.batch:
+        return
+    candidates: list[Any] = [
         model
         for model in models
         if not options.batch
         and hasattr(model, 'look_up')
         and ((_is_open(model, options) and not options.dry_run) or _lacks(model, scores))
     ]
+    for model in candidates:
+        model.add_secrets(secrets)
     if candidates:
         run_blocking(_run_all(candidates, [model.look_up() for model in candidates]))
 

@@ -28,6 +28,9 @@ class _Settings(Protocol):
     """What every entry of a served model says."""
 
     @property
+    def model(self) -> str: ...
+
+    @property
     def capabilities(self) -> Capabilities: ...
 
     @property
@@ -164,10 +167,7 @@ class ServedModel(ABC, Generic[S]):
     @property
     def served_name(self) -> str:
         """The server's name for the model; empty for its only one."""
-        try:
-            return str(self._settings.body(Sampling()).get('model', ''))
-        except ModelError:  # a parameter that the endpoint does not take: the run says so
-            return ''
+        return self._settings.model
 
     @property
     def max_seq_len(self) -> int | None:

@@ -7,6 +7,7 @@ so that a linter that never connects knows it, too.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -153,6 +154,11 @@ def _file() -> Path:
     return cache_directory() / 'servers.json'
 
 
+def _key(address: str, model: str) -> str:
+    """The key of a model at an address, which may hold a secret."""
+    return hashlib.sha256(f'{address} {model}'.encode()).hexdigest()[:32]
+
+
 def _read_records() -> dict[str, Any]:
     try:
         return dict(json.loads(_file().read_text('utf-8')))
@@ -163,7 +169,7 @@ def _read_records() -> dict[str, Any]:
 def recall_facts(address: str, model: str) -> ServerFacts | None:
     """What was found out before about a model at an address."""
     try:
-        return ServerFacts(**_read_records()[f'{address} {model}'])
+        return ServerFacts(**_read_records()[_key(address, model)])
     except (KeyError, TypeError):
         return None
 
@@ -174,5 +180,5 @@ def remember_facts(address: str, model: str, facts: ServerFacts) -> None:
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(f'.{file.name}.{os.getpid()}')
-        part.write_text(json.dumps({**_read_records(), f'{address} {model}': asdict(facts)}), encoding='utf-8')
+        part.write_text(json.dumps({**_read_records(), _key(address, model): asdict(facts)}), encoding='utf-8')
         os.replace(part, file)
