@@ -30,9 +30,7 @@ def look_up_servers(models: Iterable[Model], options: RunOptions, *, scores: boo
     candidates: list[Any] = [
         model
         for model in models
-        if not options.batch
-        and hasattr(model, 'look_up')
-        and ((_is_open(model, options) and not options.dry_run) or _lacks(model, scores))
+        if hasattr(model, 'look_up') and ((_is_open(model, options) and not options.dry_run) or _lacks(model, scores))
     ]
     for model in candidates:
         model.add_secrets(secrets)
