@@ -79,6 +79,7 @@ def test_failures_cuts_and_stalls_are_counted_and_not_averaged() -> None:
     assert level.figures['max_e2el_ms'] < 600, 'a stall is in no average'
     reasons = {record.outcome: record.reason for record in level.records}
     assert 'out of memory' in reasons['failed']
+    assert [count for reason, count in level.figures['errors'] if 'out of memory' in reason] == [8]
     assert 'more than 0.3 s' in reasons['stalled']
 
 

@@ -47,7 +47,9 @@ class BenchOptions:
         metadata=on_command_line('conversations per level (default: 10 per place, at least 100)', 'N'),
     )
     seconds: float = field(default=60.0, metadata=on_command_line('start nothing after this long in a level', 'S'))
-    warmup: int = field(default=4, metadata=on_command_line('conversations before the first level, not measured', 'N'))
+    warmup: int = field(
+        default=4, metadata=on_command_line('conversations before the first level, not measured', 'N', type=int)
+    )
     input_len: int | None = field(
         default=None, metadata=on_command_line('made-up prompts of exactly N tokens instead of rows', 'N')
     )

@@ -31,6 +31,7 @@ _IN_A_BATCH = 5
 _FEWEST = 20
 """Requests from which on a steady state is looked for, and a mean has an interval."""
 _SAME = 0.05
+_REASONS = 3
 
 
 def request_times(record: RequestRecord) -> dict[str, list[float]]:
@@ -62,6 +63,7 @@ def describe_run(run: LoadRun, *, goodput: Mapping[str, float]) -> dict[str, Any
         **_describe_window(records, goodput, first, last),
         'steady': steady,
         'not_steady': why,
+        'errors': Counter(record.reason for record in records if record.reason).most_common(_REASONS),
         'max_concurrent_requests': max(accumulate(change for _, change in sorted(changes))),
         'client': {
             'processes': run.processes,

@@ -87,6 +87,7 @@ def bench_notes(stored: StoredBench) -> Iterator[str]:
         name, client = level['level'], level['client']
         if level['not_steady']:
             yield f'{name}: {level["not_steady"]}; figures are over the whole level.'
+        yield from (f'{name}: {count:,} × {" ".join(reason.split())[:200]}' for reason, count in level['errors'])
         gap = level.get('median_itl_ms') or level.get('median_e2el_ms') or 0.0
         if client['cpu_share'] > _BUSY:
             yield f'{name}: the client took {client["cpu_share"]:.0%} of a core; use more --processes.'
