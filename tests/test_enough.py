@@ -95,6 +95,7 @@ def test_a_goal_that_is_reached_asks_nothing_more_when_it_is_run_again(tmp_path:
         ({'until': '±2', 'limit': 5}, 'each says which rows are asked about.'),
         ({'sample': 0}, 'sample must be at least 1, got 0.'),
         ({'max_minutes': 0}, 'max_minutes must be more than 0, got 0.'),
+        ({'max_cost': float('nan')}, 'max_cost must be more than 0, got nan.'),
     ],
 )
 def test_goals_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:
@@ -124,6 +125,8 @@ def test_a_sample_is_drawn_at_random_and_a_larger_one_holds_it(tmp_path: Path) -
     assert card.rows_note.startswith('50 of 1,500 rows, drawn at random (seed 0); on all rows knows80 would score')
     run(answers(0.8), out=tmp_path, sample=80)
     assert drawn < set(rows_in(tmp_path)['knows80'])
+    [whole] = run(answers(0.8), out=tmp_path, sample=5000).summary.scorecards
+    assert (whole.scored, whole.rows_note) == (1500, '')
     with pytest.raises(ConfigError, match='no part of 60 rows, drawn with seed 1'):
         run(answers(0.8), out=tmp_path, sample=60, sample_seed=1)
 
@@ -208,6 +211,18 @@ def test_a_cap_on_tokens_ends_a_run(tmp_path: Path, server: Server) -> None:
     done = run(entry(server, concurrency=1), out=tmp_path, rows=ROWS[:60], max_total_tokens=100)
     assert '--max-total-tokens 100 is reached' in done.summary.ended
     assert len(rows_in(tmp_path)['served']) < 60
+
+
+def test_a_server_that_reports_no_tokens_cannot_be_capped(tmp_path: Path) -> None:
+    with serve(lambda _body: {'choices': [{'message': {'content': 'x'}, 'finish_reason': 'stop'}]}) as server:
+        done = run(entry(server, concurrency=1), out=tmp_path, rows=ROWS[:60], max_total_tokens=100)
+    assert '--max-total-tokens cannot be kept, as served reports no tokens; use --max-minutes' in done.summary.ended
+    assert len(server.calls) < 10
+
+
+def test_a_function_that_reports_no_tokens_takes_nothing_of_a_cap(tmp_path: Path) -> None:
+    done = run(answers(0.8), out=tmp_path, rows=ROWS[:20], max_total_tokens=1)
+    assert (done.summary.ended, len(rows_in(tmp_path)['knows80'])) == ('', 20)
 
 
 def wait_for(condition: Any) -> None:

@@ -117,6 +117,23 @@ def test_a_column_that_is_not_there_or_has_too_many_values_is_refused(both: tupl
         opened.slices('q')
 
 
+def test_answers_that_are_no_class_are_not_taken_for_a_class_called_other(tmp_path: Path) -> None:
+    rows = [{'q': f'{number}', 'a': ('other', 'food')[number % 2]} for number in range(12)]
+    asked = {'template': 'Q{q}', 'answer': 'a', 'metric': 'exact', 'out': tmp_path, 'quiet': True}
+    rolecall.run(rows, model=lambda prompt: 'weather', **asked)
+    with RunReader(tmp_path) as reader:
+        [confusion] = RunSlices.of(reader, ['class']).confusions
+    assert confusion.counts == {('other', '(no class)'): 6, ('food', '(no class)'): 6}
+
+
+def test_classes_of_answers_that_are_all_alike_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{'q': f'{number}', 'a': 'yes'} for number in range(6)]
+    rolecall.run(rows, template='Q{q}', answer='a', metric='exact', model=str.lower, out=tmp_path, quiet=True)
+    assert main(['report', str(tmp_path), '--by', 'class']) == 2
+    assert 'no dataset has 2 to 30 different gold answers' in capsys.readouterr().err
+    assert main(['report', str(tmp_path), '--by', 'q']) == 0
+
+
 def test_frames_have_the_columns_of_the_rows(both: tuple[Path, Path]) -> None:
     pytest.importorskip('pandas')
     frame = rolecall.open_run(both[1]).to_pandas()

@@ -71,6 +71,30 @@ def test_a_sweep_prints_a_line_for_a_paper_and_resumes(capsys: pytest.CaptureFix
     assert again.splitlines()[:2] == first.splitlines()[:2]
 
 
+def test_a_model_that_cannot_be_run_leaves_the_others_their_scores(capsys: pytest.CaptureFixture[str]) -> None:
+    Path('models.py').write_text(f'{MODELS}\n\ndef broken(prompt):\n    raise ValueError(prompt)\n')
+    assert sweep('--axis', 'casing', '--best', '--save-config', 'best.yaml', models=('broken', 'steady')) == 1
+    output = capsys.readouterr()
+    assert 'qs × broken: no row has a score under every variant' in output.out
+    assert 'qs × steady: ' in output.out
+    assert sweep('--axis', 'casing', '--save-config', 'none.yaml', '--out', 'b', '--json', models=('broken',)) == 1
+    output = capsys.readouterr()
+    assert json.loads(output.out)['swept'] == [{'dataset': 'qs', 'model': 'broken', 'rows': 0, 'score': None}]
+    assert 'none.yaml is not written: qs has no scores.' in output.err
+
+
+def test_one_row_and_wordings_that_begin_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    wordings = '|'.join(f'a wording that takes quite some time to begin {{q}}? {end}' for end in 'xy')
+    assert sweep('--axis', f'template={wordings}', '--limit', '1') == 0
+    assert 'a wording that takes quite so… (2)' in capsys.readouterr().out
+
+
+def test_a_cap_holds_for_all_stages_and_repeats_together(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep('--axis', 'casing', '--repeat', '2', '--max-minutes', '1e-7') == 1
+    assert 'Not finished, ' in capsys.readouterr().out
+    assert not Path('sweeps/qs/again-1').exists()
+
+
 def test_a_reader_costs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep('--axis', 'reader=first_capital_postprocess', '--limit', '20') == 0
     assert '40 requests, 20 not sent again (reader 20 of 20)' in capsys.readouterr().out

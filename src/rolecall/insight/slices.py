@@ -243,6 +243,9 @@ def find_confusions(reader: RunReader) -> list[Confusion]:
         golds = {gold for gold, _ in counts}
         if 2 <= len(golds) <= _MOST_CLASSES and counts.total() >= 3 * len(golds):
             confusions.append(Confusion(dataset, model, _merge_strange(counts, golds)))
+    if not confusions:
+        what = f'no dataset has 2 to {_MOST_CLASSES} different gold answers, each in three rows on average.'
+        raise ConfigError(Problem('by class', what, 'Name a column of the rows instead.'))
     return confusions
 
 
@@ -253,8 +256,9 @@ def _name_class(value: Any) -> str:
 def _merge_strange(counts: Mapping[tuple[str, str], int], golds: set[str]) -> dict[tuple[str, str], int]:
     """The counts with all answers that are no class put together."""
     merged: Counter[tuple[str, str]] = Counter()
+    other = 'other' if 'other' not in golds else '(no class)'
     for (gold, answer), rows in counts.items():
-        merged[gold, answer if answer in golds or not answer else 'other'] += rows
+        merged[gold, answer if answer in golds or not answer else other] += rows
     return dict(merged)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +21,9 @@ from rolecall.insight.sweep_axes import Variant, find_variants
 from rolecall.runs.listener import RunListener
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
+from rolecall.runs.run_summary import RunSummary
+from rolecall.runs.stopping import measured_score
+from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.confidence_sequence import ConfidenceSequence
 from rolecall.scoring.statistics import Interval
@@ -29,8 +32,9 @@ from rolecall.strings import count_noun
 _STAGES = 4
 """Rounds in which hopeless variants are dropped, each with twice as many rows."""
 _DROP_BELOW = 0.05
+_NEXT_TO_NOTHING = 1e-9
 _REPLACED = ('models', 'datasets', 'benchmarks', 'groups', 'summarizer')
-"""What a config of variants has of its own."""
+"""How keys end that a config of variants has of its own."""
 Scores = Mapping[int, float]
 """The scores of rows, from 0 to 1 where they are right or wrong."""
 
@@ -102,7 +106,7 @@ class Swept:
 
     def pick_best(self) -> tuple[Variant, float, float]:
         """The best variant by every other row, and the scores of it and of the base on the rows between them."""
-        chosen_on, reported_on = self.rows[::2], self.rows[1::2]
+        chosen_on, reported_on = self.rows[::2], self.rows[1::2] or self.rows
         best = max(self.scores, key=lambda variant: self.mean(variant, chosen_on))
         return best, self.mean(best, reported_on), self.mean(self.base, reported_on)
 
@@ -118,6 +122,9 @@ class Swept:
 
     def describe(self) -> Iterator[str]:
         """The line, the axes by their share, the best variant, and what part of it all is reading."""
+        if not self.rows:
+            yield f'{self.dataset} × {self.model}: no row has a score under every variant'
+            return
         factor = 100 if self.percent else 1
         yield self.line()
         spreads = {axis: self.spread(axis) ** 2 for axis in self.axes}
@@ -139,11 +146,12 @@ class Swept:
 
     def as_json(self) -> dict[str, Any]:
         """Everything in plain values; scores from 0 to 1."""
+        names = {'dataset': self.dataset, 'model': self.model, 'rows': len(self.rows)}
+        if not self.rows:
+            return {**names, 'score': None}
         best, reported, base = self.pick_best()
         return {
-            'dataset': self.dataset,
-            'model': self.model,
-            'rows': len(self.rows),
+            **names,
             'score': self.mean(self.base),
             'row_error': self.row_error,
             'spread': self.spread(),
@@ -182,7 +190,7 @@ def count_turns(swept: Sequence[Swept]) -> Iterator[str]:
     for each in swept:
         by_dataset.setdefault(each.dataset, []).append(each)
     for dataset, models in by_dataset.items():
-        for left, right in combinations(models, 2):
+        for left, right in combinations([each for each in models if each.rows], 2):
             names = {variant.name: variant for variant in right.scores}
             signs = [
                 left.mean(variant) > right.mean(names[variant.name]) for variant in left.scores if variant.name in names
@@ -207,6 +215,9 @@ class Sweep:
     dropped: dict[str, int] = field(init=False, default_factory=dict)
     """Variants that were dropped early, with the rows they were asked about."""
 
+    summaries: list[RunSummary] = field(init=False, default_factory=list)
+    """What each run of variants came to."""
+
     def __post_init__(self) -> None:
         variants = {task.abbr: find_variants(task.entry, self.axes) for task in self.experiment.tasks}
         for dataset, own in variants.items():
@@ -223,6 +234,8 @@ class Sweep:
         """Ask all variants about the same rows, and the base again as often as was wanted."""
         self._ask(self.variants, self.out, self.options, listener)
         for number in range(1, self.repeats + 1):
+            if self._is_over:
+                break
             base = {dataset: own[:1] for dataset, own in self.variants.items()}
             self._ask(base, self.out / f'again-{number}', self.options, listener)
         return self.read()
@@ -243,6 +256,8 @@ class Sweep:
                 self.dropped.update(
                     {_name(dataset, variant): staged.sample or 0 for variant in own if variant not in left[dataset]}
                 )
+            if self._is_over:
+                break
         return swept
 
     def describe_cost(self) -> Iterator[str]:
@@ -254,6 +269,8 @@ class Sweep:
         )
         total = count_noun(self.requests.total(), 'request')
         yield f'{total}, {self.spared.total():,} not sent again{f" ({spared})" if spared else ""}'
+        for cap in dict.fromkeys(summary.ended for summary in self.summaries if summary.ended):
+            yield f'Not finished, {cap}. Go on with a higher cap.'
         for name, rows in self.dropped.items():
             yield f'{name}: given up after {count_noun(rows, "row")}'
 
@@ -269,21 +286,38 @@ class Sweep:
             {**variant.entry, 'abbr': _name(dataset, variant)} for dataset, own in variants.items() for variant in own
         ]
         models = [model.entry for model in self.experiment.models]
-        rest = {
-            key: value for key, value in config.items() if key not in ('models', 'datasets', 'benchmarks', 'groups')
-        }
-        rest = {key: value for key, value in rest.items() if not key.endswith(('_datasets', '_models', 'summarizer'))}
+        rest = {key: value for key, value in config.items() if not key.endswith(_REPLACED)}
         changed = {**rest, 'models': models, 'datasets': datasets}
-        summary = run_config(changed, replace(options, out=out), progress=listener)
+        summary = run_config(changed, replace(self._spend(options), out=out), progress=listener)
+        self.summaries.append(summary)
+        if summary.interrupted:
+            raise KeyboardInterrupt
         axes = {_name(dataset, variant): variant.axis for dataset, own in variants.items() for variant in own}
         for pair in summary.plan.pairs:
             self.requests[axes[pair.dataset]] += pair.requests + pair.repeated
             self.spared[axes[pair.dataset]] += pair.cached + pair.repeated
 
+    def _spend(self, options: RunOptions) -> RunOptions:
+        """The options with what the runs before this one left of the caps."""
+        cost = sum(summary.cost for summary in self.summaries)
+        tokens = sum(summary.tokens for summary in self.summaries)
+        minutes = sum(summary.seconds for summary in self.summaries) / 60
+        return replace(
+            options,
+            max_cost=options.max_cost and max(options.max_cost - cost, _NEXT_TO_NOTHING),
+            max_total_tokens=options.max_total_tokens and max(options.max_total_tokens - tokens, 1),
+            max_minutes=options.max_minutes and max(options.max_minutes - minutes, _NEXT_TO_NOTHING),
+        )
+
+    @property
+    def _is_over(self) -> bool:
+        return any(summary.ended for summary in self.summaries)
+
     def read(self, variants: Mapping[str, Sequence[Variant]] | None = None) -> list[Swept]:
         """What the answers on disk say."""
         chosen = self.variants if variants is None else variants
         again = [self.out / f'again-{number}' for number in range(1, self.repeats + 1)]
+        again = [directory for directory in again if directory.exists()]
         with RunReader(self.out) as reader:
             cards = {(card.dataset, card.model): card for card in reader.scorecards()}
             models = [model.abbr for model in self.experiment.models]
@@ -305,15 +339,19 @@ class Sweep:
         scores, unparsed = {}, {}
         for variant in variants:
             results = list(reader.results(_name(dataset, variant), model))
-            scores[variant] = {result.row: result.score or 0.0 for result in results if result.outcome != 'failed'}
+            scores[variant] = _read_scores(results)
             unparsed[variant] = frozenset(result.row for result in results if result.outcome == 'unparsed')
         repeats = []
         for directory in again:
             with RunReader(directory) as other:
-                results = list(other.results(_name(dataset, variants[0]), model))
-                repeats.append({result.row: result.score or 0.0 for result in results if result.outcome != 'failed'})
+                repeats.append(_read_scores(other.results(_name(dataset, variants[0]), model)))
         card = cards.get((_name(dataset, variants[0]), model))
         return Swept(dataset, model, card is not None and card.is_percent, scores, unparsed, repeats)
+
+
+def _read_scores(results: Iterable[Result]) -> Scores:
+    scores = ((result.row, measured_score(result)) for result in results)
+    return {row: score for row, score in scores if score is not None}
 
 
 def _name(dataset: str, variant: Variant) -> str:
@@ -324,7 +362,8 @@ def _drop_hopeless(variants: Sequence[Variant], swept: Sequence[Swept]) -> list[
     """The variants that may still be the best for some model. The dataset as it is written always stays."""
     kept = []
     for variant in variants:
-        behind = all(_is_behind(each, variant, len(variants)) for each in swept)
+        measured = [each for each in swept if each.rows]
+        behind = bool(measured) and all(_is_behind(each, variant, len(variants)) for each in measured)
         if not variant.axis or not behind:
             kept.append(variant)
     return kept

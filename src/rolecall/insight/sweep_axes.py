@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
@@ -49,8 +50,15 @@ def find_variants(entry: Entry, axes: Sequence[str]) -> list[Variant]:
         for label, change in _list_changes(axis, values):
             changed = change(entry)
             if all(changed != variant.entry for variant in variants):
-                variants.append(Variant(axis.rpartition('.')[2], label, changed))
+                variants.append(_name_apart(Variant(axis.rpartition('.')[2], label, changed), variants))
     return variants
+
+
+def _name_apart(variant: Variant, others: Sequence[Variant]) -> Variant:
+    """The variant with a number after its label where shortening made it another's."""
+    names, label = {other.name for other in others}, variant.label
+    numbered = (replace(variant, label=f'{label} ({number})') for number in count(2))
+    return next(each for each in chain([variant], numbered) if each.name not in names)
 
 
 def _list_changes(axis: str, values: str) -> Iterator[tuple[str, Change]]:

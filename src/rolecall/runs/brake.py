@@ -81,6 +81,9 @@ class Brake:
         self._clients: dict[str, ModelClient] = {}
         self._rows: dict[str, Collection[object]] = {}
         self._answers = 0
+        self._uncounted = 0
+        self._free: set[str] = set()
+        self._local = {model.name for model, _ in prepared.asked_models if 'server' not in model.identity}
         self.tokens = 0
         self.cost = 0.0
         self.reason = ''
@@ -104,7 +107,7 @@ class Brake:
             await asyncio.sleep(_LOOK_EVERY)
             self._look()
         while self._has_caps and (under_way := sum(map(len, self._rows.values()))):
-            untried = not self._answers and under_way >= _UNTRIED
+            untried = not (self._answers or self._uncounted) and under_way >= _UNTRIED
             if not untried and not self._find_reason(under_way):
                 break
             await asyncio.sleep(_SHORT_WAIT)
@@ -115,9 +118,25 @@ class Brake:
         usage = answer.usage
         sent, received = (read_token_count(count) or 0 for count in (usage.input_tokens, usage.output_tokens))
         cached, written = (read_token_count(count) or 0 for count in (usage.cached_tokens, usage.cache_written_tokens))
+        if usage.input_tokens is None and usage.output_tokens is None:
+            self._miss_count(model)
+            return
         self._answers += 1
         self.tokens += sent + received
         self.cost += self._prices.get(model, _FREE).cost(sent, received, cached_tokens=cached, written_tokens=written)
+
+    def _miss_count(self, model: str) -> None:
+        """An answer does not say what it took. It is counted as others; a server that never says cannot be capped."""
+        options = self._options
+        caps = {'--max-cost': options.max_cost, '--max-total-tokens': options.max_total_tokens}
+        if model not in self._local:
+            self._uncounted += 1
+            names = ' and '.join(name for name, cap in caps.items() if cap is not None)
+            if names and not self._answers and self._uncounted >= _UNTRIED:
+                self.reason = f'{names} cannot be kept, as {model} reports no tokens; use --max-minutes'
+        elif options.max_total_tokens is not None and model not in self._free:
+            self._free.add(model)
+            self._tell(f'{model} reports no tokens, and --max-total-tokens counts none for it.')
 
     @property
     def _has_caps(self) -> bool:
@@ -126,7 +145,7 @@ class Brake:
 
     def _find_reason(self, under_way: int) -> str:
         """Which cap is reached if rows under way use what others did, on average; empty if none is."""
-        options, share = self._options, 1 + under_way / max(self._answers, 1)
+        options, share = self._options, 1 + (under_way + self._uncounted) / max(self._answers, 1)
         minutes = (time.monotonic() - self._began) / 60
         if options.max_cost is not None and self.cost * share >= options.max_cost:
             return f'--max-cost {options.max_cost:g} is reached: {self.cost:.2f} spent'

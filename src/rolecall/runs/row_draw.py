@@ -6,7 +6,6 @@ import random
 from array import array
 from collections.abc import Mapping, Sequence
 from heapq import merge
-from itertools import islice
 from operator import itemgetter
 
 from rolecall.scoring.groups import DatasetGroup
@@ -54,7 +53,7 @@ class RowDraw:
 
     def numbers(self, dataset: str) -> array[int]:
         """The rows of a dataset that are asked about, ascending."""
-        places = (place for order in self._orders for place in islice(order, self.begin, self.end))
+        places = (place for order in self._orders for place in order[self.begin : self.end])
         return array('Q', sorted(number for name, number in places if name == dataset))
 
     def describe(self, dataset: str, rows: int) -> str:

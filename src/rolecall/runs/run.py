@@ -234,6 +234,8 @@ class Run:
             without_verdict=scorer.without_verdict,
             interrupted=self._stopped,
             ended=self._describe_end(),
+            cost=self._brake.cost,
+            tokens=self._brake.tokens,
             seconds=time.monotonic() - began,
             submitted=tuple(submitted),
             waiting=sum(pair.pending for pair in prepared.pairs) + scorer.unjudged_yet,

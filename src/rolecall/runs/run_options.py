@@ -162,7 +162,7 @@ class RunOptions:
             object.__setattr__(self, 'prices', read_prices(self.prices))
         for name in ('limit', 'sample', 'max_cost', 'max_total_tokens', 'max_minutes'):
             value = getattr(self, name)
-            if value is not None and (value <= 0 or (value < 1 and name in ('limit', 'sample'))):
+            if value is not None and (not value > 0 or (value < 1 and name in ('limit', 'sample'))):
                 least = 'at least 1, got' if name in ('limit', 'sample') else 'more than 0, got'
                 raise ConfigError(Problem(name, f'{name} must be {least} {value}.'))
         self._refuse_contradictions()

@@ -112,7 +112,7 @@ class RunScorer:
     def _note_draw(self, card: Scorecard) -> Scorecard:
         """The scorecard of rows that were drawn, with how far off it may be for all rows."""
         draw = self._prepared.draw
-        if draw is None or card.error:
+        if draw is None or card.error or not draw.share_left(card.dataset, card.total):
             return card
         note = draw.describe(card.dataset, card.total)
         value, low, high = card.value, card.low, card.high

@@ -43,6 +43,9 @@ class RunSummary:
     interrupted: bool = False
     ended: str = ''
     """Which cap ended the run before all rows were asked about."""
+    cost: float = 0.0
+    tokens: int = 0
+    """What the answers of this run took, those that were known left out."""
     dry: bool = False
     seconds: float = 0.0
     skipped: tuple[Problem, ...] = ()

@@ -66,6 +66,11 @@ def list_rounds(total: int) -> Iterator[tuple[int, int]]:
         begin = end
 
 
+def measured_score(result: Result) -> float | None:
+    """The score of a row: 0 where the model lost it (too long, refused), None where it failed and was not measured."""
+    return 0.0 if result.score is None and result.outcome in _LOST_BY_MODEL else result.score
+
+
 class Watch:
     """The scores of a run's rows as they come in, over all its datasets together, and whether they are enough."""
 
@@ -75,9 +80,9 @@ class Watch:
         self._scores: dict[str, dict[Place, float]] = {model: {} for model in models}
 
     def add(self, result: Result | None) -> None:
-        """A finished row. What the model lost (too long, refused) is wrong; what failed was not measured."""
-        if result is not None and (result.score is not None or result.outcome in _LOST_BY_MODEL):
-            self._scores[result.model][result.dataset, result.row] = result.score or 0.0
+        """A finished row."""
+        if result is not None and (score := measured_score(result)) is not None:
+            self._scores[result.model][result.dataset, result.row] = score
 
     def check(self, cards: Sequence[Scorecard]) -> None:
         """Refuse scores that are no percentages of their rows: their error does not follow from single rows."""

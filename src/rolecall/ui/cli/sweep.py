@@ -13,6 +13,7 @@ from rolecall.ui.cli.options import (
     declare_command,
     declare_options,
     open_experiment,
+    print_note,
     read_options,
     whole_number,
 )
@@ -87,7 +88,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     _print(swept, [*count_turns(swept), *sweep.describe_cost()], as_json=arguments.json)
     if arguments.save_config:
         _save_best(sweep, swept, arguments.save_config)
-    return 0
+    return max(summary.exit_code for summary in sweep.summaries)
 
 
 def _print(swept: list[Swept], notes: list[str], *, as_json: bool) -> None:
@@ -107,8 +108,11 @@ def _save_best(sweep: Sweep, swept: list[Swept], target: str) -> None:
     from rolecall.experiment.opening.saved_config import save_config
 
     best: dict[str, Any] = {}
-    for each in swept:
+    for each in (each for each in swept if each.rows):
         best.setdefault(each.dataset, each.pick_best()[0])
+    if missing := [dataset for dataset in sweep.variants if dataset not in best]:
+        print_note(f'{target} is not written: {", ".join(missing)} has no scores.')
+        return
     datasets = [{**variant.entry, 'abbr': dataset} for dataset, variant in best.items()]
     config: dict[str, list[Any]] = {'models': [model.entry for model in sweep.experiment.models], 'datasets': datasets}
     places = {f'{key}[{place}]' for key in ('datasets', 'models') for place in range(len(config[key]))}
