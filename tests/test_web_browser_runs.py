@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -185,11 +187,26 @@ def two_runs(tmp_path_factory):
     return folder
 
 
+def test_runs_are_listed_newest_first(browser, two_runs, tmp_path):
+    shutil.copytree(two_runs, tmp_path / 'runs')
+    for name, day in (('first', '2026-11-01'), ('second', '2026-11-02')):
+        with contextlib.closing(sqlite3.connect(tmp_path / 'runs' / name / FILE)) as database, database:
+            database.execute('INSERT INTO starts VALUES (1, ?, ?, ?)', (f'{day}T12:00:00+00:00', '{}', ''))
+    with opened(browser, tmp_path / 'runs') as show:
+        show('#runs', '.run-list table')
+        assert [text.split()[0] for text in browser.texts('.run-list tbody th a')] == ['second', 'first']
+
+
 def test_runs_are_listed_with_scores_sorted_and_compared(browser, two_runs):
     with opened(browser, two_runs) as show:
         show('#runs', '.run-list table')
         assert [text.split()[0] for text in browser.texts('.run-list tbody th a')] == ['first', 'second']
         assert '85.0' in browser.texts('.run-list tbody')[0]
+        type_into(browser, '#search', 'SEC b')
+        browser.wait_for('return document.querySelectorAll(".run-list tbody th a").length === 1')
+        assert browser.texts('.run-list h2') == ['1 / 2 runs']
+        type_into(browser, '#search', '')
+        browser.wait_for('return document.querySelectorAll(".run-list tbody th a").length === 2')
         browser.click('.run-list thead th button')
         browser.wait_for('return document.querySelector(".run-list tbody a").innerText === "second"')
         browser.run(

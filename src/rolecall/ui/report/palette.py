@@ -48,9 +48,9 @@ def plot_sheet() -> str:
     light, dark = (
         ''.join(
             f'.c{number}{{fill:{shade};stroke:{shade}}}'
-            for number, shade in enumerate(readable(hue, paper, ratio=_SEEN) for hue in SERIES)
+            for number, shade in enumerate(readable(hue, paper, ratio=ratio) for hue in SERIES)
         )
-        for paper in (LIGHT, DARK)
+        for paper, ratio in ((LIGHT, _SEEN), (DARK, _READABLE))
     )
     ends = ''.join(
         f'.e-{name.replace(" ", "_")}{{fill:{hue};background:{hue};stroke:none}}'
