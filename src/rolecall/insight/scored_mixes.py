@@ -150,13 +150,17 @@ class Mixes:
     def rows(self, taken: frozenset[str]) -> list[float | None]:
         """The score of every row with the causes `taken` from the right side."""
         scoring = taken - {*self._classes}
-        sides = [self.marks(side, scoring).scores for side in (0, 1)]
-        return [sides[cause in taken][at] for at, cause in enumerate(self._classes)]
+        left = self.marks(0, scoring).scores
+        if taken.isdisjoint(self._classes):
+            return list(left)
+        right = self.marks(1, scoring).scores
+        return [right[at] if cause in taken else left[at] for at, cause in enumerate(self._classes)]
 
     def value(self, taken: frozenset[str]) -> float:
         """The score over all rows with the causes `taken` from the right side."""
         scoring = taken - {*self._classes}
-        marks = [self.marks(side, scoring) for side in (0, 1)]
+        sides = (0,) if taken.isdisjoint(self._classes) else (0, 1)
+        marks = [self.marks(side, scoring) for side in sides]
         if all(own.mean is None or own.value is None or _is_mean(own, self._factor) for own in marks):
             return (Marks(None, self.rows(taken), ()).mean or 0.0) * self._factor
         places = [int(cause in taken) for cause in self._classes]

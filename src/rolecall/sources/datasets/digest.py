@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from array import array
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from rolecall.errors import DataError
@@ -81,6 +83,13 @@ def _plain(row: Any) -> bytes:
 
 
 def _digest_file(path: Any) -> bytes:
+    status = os.stat(path)
+    return _digest_unchanged(str(path), status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _digest_unchanged(path: str, size: int, changed: int) -> bytes:
+    """The digest of a file, computed once while its size and its time stay: several parts of a run ask for it."""
     digest = hashlib.blake2b(digest_size=16)
     with open(path, 'rb') as file:
         while block := file.read(_BLOCK):
