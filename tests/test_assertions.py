@@ -53,6 +53,10 @@ FAILS = [
     ({'type': 'contains-json'}, 'no { json'),
     ({'type': 'is-xml'}, '<a><b></a>'),
     ({'type': 'is-xml', 'value': 'c'}, '<a/>'),
+    ({'type': 'is-xml'}, '<a>\ud800</a>'),
+    ({'type': 'is-json'}, 'NaN'),
+    ({'type': 'is-json', 'value': {'pattern': '^a$'}}, '"b"'),
+    ({'type': 'assert-set', 'assert': ['contains: z']}, 'a'),
     ({'type': 'is-refusal'}, 'The answer is 4.'),
     ({'type': 'levenshtein', 'value': 'kitten', 'threshold': 2}, 'sitting'),
     ({'type': 'word-count', 'value': 3}, 'two words'),
@@ -103,7 +107,11 @@ def test_weights_thresholds_and_named_scores() -> None:
         ({'type': 'trace-span-count'}, 'traces of agents are not kept'),
         ({'type': 'contians', 'value': 'x'}, "Did you mean 'contains'?"),
         ({'value': 'x'}, 'expected an assertion as'),
-        ({'type': 'contains', 'weight': 'much'}, 'expected a number'),
+        ({'type': 'contains', 'weight': 'much'}, "contains: expected a number as weight, got 'much'."),
+        ({'type': 'contains', 'value': 'x', 'weight': float('nan')}, 'expected a number as weight, got nan.'),
+        ({'type': 'contains', 'value': 'x', 'weight': -1}, 'weight must be at least 0, got -1.'),
+        ({'type': 'contains'}, 'contains: value is missing.'),
+        ({'type': 'assert-set', 'assert': 5}, 'expected a list of assertions as assert, got 5.'),
     ],
 )
 def test_assertions_that_cannot_be_checked_are_refused(entry: Any, message: str) -> None:
@@ -121,12 +129,33 @@ def test_assertions_that_cannot_be_checked_are_refused(entry: Any, message: str)
         ({'type': 'regex', 'value': '('}, 'regex'),
         ({'type': 'llm-rubric', 'value': 'polite'}, 'none is configured'),
         ({'type': 'python', 'value': '1 / 0'}, 'ZeroDivisionError'),
+        ({'type': 'python', 'value': 'exit(3)'}, 'SystemExit'),
+        ({'type': 'is-json', 'value': {'pattern': '^(a+)+$'}}, 'took more than 2 s'),
+        ({'type': 'is-json', 'value': {'$ref': 'http://127.0.0.1:9/schema.json'}}, 'Unresolvable'),
     ],
 )
 def test_what_goes_wrong_in_a_check_is_said(entry: Any, message: str) -> None:
     with pytest.raises(ScoringError) as failure:
-        assertions(asserts=[entry]).mark(Answer('x'))
+        assertions(asserts=[entry]).mark(Answer(f'"{"a" * 40}!"'))
     assert message in str(failure.value)
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('entry', 'reply', 'holds'),
+    [
+        ({'type': 'is-xml'}, '<a>' * 20_000 + '</a>' * 20_000, True),
+        ({'type': 'contains-xml', 'value': 'z'}, '<a>' * 3_000 + '</a>' * 3_000, False),
+        ({'type': 'levenshtein', 'value': 'a' * 5_000, 'threshold': 4_999}, 'b' * 5_000, False),
+        ({'type': 'levenshtein', 'value': 'a' * 5_000}, 'b', False),
+        ({'type': 'rouge-n', 'value': ' '.join(map(str, range(9_000)))}, ' '.join(map(str, range(9_000))), True),
+        ({'type': 'contains-json'}, '[' * 200_000, False),
+    ],
+)
+def test_replies_that_are_made_to_take_long_are_checked(entry: Any, reply: str, holds: bool) -> None:
+    mark = assertions(asserts=[entry]).mark(Answer(reply))
+    assert mark is not None
+    assert mark.correct is holds
 
 
 CONFIG = """

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from rolecall.compat.benchmark_metrics.pictures import edit_distance
 from rolecall.compat.benchmark_metrics.short_answers import read_yes_or_no
 from rolecall.compat.opencompass.package_evaluators import _in_its_own_system, _put_headline_first
 from rolecall.compat.opencompass.package_judging import _describe_gold, package_judge_metric
@@ -33,6 +32,7 @@ from rolecall.scoring.readers.native import number_in
 from rolecall.scoring.readers.preferences import preference_in
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.session import ScoringSession
+from rolecall.strings import edit_distance
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ class _Blame:
             raise ScoringError(f'{self._who} raised {describe_error(error)}.') from error
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """An exception as one short line.
 
     >>> describe_error(ValueError('no number')), describe_error(KeyError())

@@ -11,6 +11,7 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Mark, comparison
 from rolecall.scoring.readers.native import option_in
 from rolecall.scoring.texts import alternatives, bare_words, names_whole, parse_gold, strip_text
+from rolecall.strings import edit_distance
 
 _SOUNDS = {'A': 'laughter', 'B': 'sigh', 'C': 'cough', 'D': 'throatclearing', 'E': 'sneeze', 'F': 'sniff'}
 _AGREEING = 3
@@ -115,21 +116,6 @@ def _bare_answer(text: Any) -> str:
     """An answer as VQA compares it; one that is only an article or a sign is kept, so that no empty reply equals it."""
     plain = strip_text(text).lower()
     return ' '.join(bare_words(text)) or ' '.join(re.findall(r'[^\W_]+', plain)) or plain
-
-
-def edit_distance(left: str, right: str) -> int:
-    """How many letters have to be inserted, deleted or replaced.
-
-    >>> edit_distance('kitten', 'sitting')
-    3
-    """
-    row = list(range(len(right) + 1))
-    for down, letter in enumerate(left, start=1):
-        diagonal, row[0] = row[0], down
-        for across, other in enumerate(right, start=1):
-            best = min(row[across] + 1, row[across - 1] + 1, diagonal + (letter != other))
-            diagonal, row[across] = row[across], best
-    return row[-1]
 
 
 def _mark_choice(reply: str, gold: Any) -> Mark:
