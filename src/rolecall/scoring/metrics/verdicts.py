@@ -69,6 +69,7 @@ class Grades(Options):
     def __init__(self, true_tag: str, false_tag: str) -> None:
         super().__init__(tuple(dict.fromkeys((true_tag, false_tag, 'C'))))
         self.tags = true_tag, false_tag
+        self._tag = re.compile(rf'\b(?:{re.escape(true_tag)}|{re.escape(false_tag)})\b')
         wrong = dict.fromkeys(('incorrect', 'wrong', '不正确', '错误', '不符合'), false_tag)
         declined = dict.fromkeys(('not attempted', 'not_attempted', '未尝试'), 'C')
         self.texts = {**wrong, **declined, **dict.fromkeys(('correct', 'right', '正确'), true_tag)}
@@ -90,6 +91,8 @@ class Grades(Options):
         return None if correcting else self._unless_contradicted(page, super().leads(page, start, end))
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        if not self.lettered and (named := list(self._tag.finditer(page.text, start, end))):
+            return Candidate(named[-1][0], *named[-1].span())
         part = page.text[start:end]
         chinese = [(match['wrong'] is None, False) for match in _CHINESE.finditer(part)]
         for stated in (chinese, list(_find_statements(part, _WORD)), list(_find_statements(part, _LIKENESS))):

@@ -1,6 +1,6 @@
 """The words that give an answer away, from `cues.yaml`. All languages are read at once.
 
-A cue is found by the word that it begins with (`str.find` is fast), and then matched in full there.
+A cue is found by the word that it begins with, and then matched in full there.
 """
 
 from __future__ import annotations

@@ -171,10 +171,12 @@ class Expressions:
         last = self._content(page, formulas[-1])
         for before, after in reversed(list(pairwise(formulas))):
             other = self._content(page, before)
-            listed = (
+            same_variable = (
                 _AND.fullmatch(page.low, before.end(), after.start()) and str(other.value)[:2] == str(last.value)[:2]
             )
-            if not (listed and '=' in str(other.value)) and not _OR.fullmatch(page.low, before.end(), after.start()):
+            if not (same_variable and '=' in str(other.value)) and not _OR.fullmatch(
+                page.low, before.end(), after.start()
+            ):
                 break
             last = Candidate(f'{_right_side(str(other.value))}, {_right_side(str(last.value))}', other.start, last.end)
         return last

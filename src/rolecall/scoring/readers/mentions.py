@@ -207,10 +207,10 @@ def _fold(text: str) -> str:
 def option_texts(values: Mapping[str, object]) -> list[str]:
     """The texts of a row's options: a list in `options` or `choices`, or columns A, B, …"""
     for name in ('options', 'choices'):
-        listed = values.get(name)
-        if isinstance(listed, Mapping):
-            listed = listed.get('text', list(listed.values()))
-        if isinstance(listed, (list, tuple)) and all(isinstance(text, (str, int, float)) for text in listed):
-            return [re.sub(r'\A\(?[A-Z][).:]\s+', '', str(text)) for text in listed]
+        options = values.get(name)
+        if isinstance(options, Mapping):
+            options = options.get('text', list(options.values()))
+        if isinstance(options, (list, tuple)) and all(isinstance(text, (str, int, float)) for text in options):
+            return [re.sub(r'\A\(?[A-Z][).:]\s+', '', str(text)) for text in options]
     letters = [str(values[letter]) for letter in 'ABCDEFGHIJ' if letter in values]
     return letters if len(letters) > 1 else []

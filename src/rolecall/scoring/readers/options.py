@@ -114,10 +114,10 @@ class Options(Mentions):
         if len(mentions) > 1:
             if len({mention.value for mention in mentions}) == 1 and not rest.strip(AROUND):
                 return mentions[-1]
-            listed = all(self._joined(page, left, right) for left, right in pairwise(mentions))
-            listed = listed and not rest.strip(AROUND)
+            is_list = all(self._joined(page, left, right) for left, right in pairwise(mentions))
+            is_list = is_list and not rest.strip(AROUND)
             span = first.start, mentions[-1].end
-            return Candidate(self._combine(page, *span), *span) if listed else None
+            return Candidate(self._combine(page, *span), *span) if is_list else None
         if not _LABEL.sub('', rest.lower()).strip(AROUND + '项') and not re.search('[✗✘❌✖]', rest):
             return first
         if not self.lettered or self._in_a_list(page, start, end):
@@ -163,8 +163,8 @@ class Options(Mentions):
             return None  # the first part of an answer
         tail = page.text[first.end : min(end, first.end + 60)]
         asked = tail.lstrip(')]*" ')[:1] in ('?', '？') and re.search(r'\w', tail)
-        listed = len(mentions) > 1 and self._joined(page, first, mentions[1])
-        if first.value is None or asked or listed or self._in_a_list(page, start, stop):
+        is_list = len(mentions) > 1 and self._joined(page, first, mentions[1])
+        if first.value is None or asked or is_list or self._in_a_list(page, start, stop):
             return None
         wrong = self.lettered and CUES.wrong.match(page.low, first.end)
         if wrong or OPERATOR.match(tail) or _CONDITION.match(tail):

@@ -118,8 +118,8 @@ class Page:
     def heads(self, start: int, end: int) -> list[tuple[int, str]]:
         """The words of a part that a cue can begin with, with their places."""
         blocks = range(start // _BLOCK, (max(end, 1) - 1) // _BLOCK + 1)
-        listed = self._blocks
-        words = [word for block in blocks for word in (listed[block] if block in listed else self._list_heads(block))]
+        cached = self._blocks
+        words = [word for block in blocks for word in (cached[block] if block in cached else self._list_heads(block))]
         return words[bisect_left(words, (start,)) : bisect_left(words, (end,))]
 
     def _list_heads(self, block: int) -> list[tuple[int, str]]:
