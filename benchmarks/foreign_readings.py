@@ -175,6 +175,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--reference-python', type=Path, required=True)
     parser.add_argument('--logs', type=Path, default=HERE.parent.parent / 'shared' / 'logs')
+    parser.add_argument(
+        '--only',
+        nargs='+',
+        default=[''],
+        help='only ways whose postprocessor or evaluator has one of these in its name',
+    )
     parser.add_argument('--show', type=int, default=0, help='differences to print for each way')
     parser.add_argument('--cases', action='store_true', help='write the expected values of the tests anew')
     arguments = parser.parse_args()
@@ -185,7 +191,8 @@ def main() -> None:
         return
     if not arguments.logs.is_dir():
         sys.exit(f'skipped: no logs at {arguments.logs}.')
-    work = [(system, way, *read_rows(arguments.logs, way)) for system in ('opencompass', 'aisbench') for way in WAYS]
+    ways = [way for way in WAYS if any(part in f'{way.reader} {way.evaluator}' for part in arguments.only)]
+    work = [(system, way, *read_rows(arguments.logs, way)) for system in ('opencompass', 'aisbench') for way in ways]
     jobs = [[system, *way[:4], replies, golds] for system, way, replies, golds in work]
     print(
         '| system | postprocessor | evaluator | log | equal readings, % | equal verdicts, % | errors of the package |'

@@ -264,9 +264,11 @@ def _read_both_ways(config: Mapping[str, Any], build: Callable[..., DatasetScore
     if not named or alone:
         return scorer
     try:
-        return replace(scorer, beside=build(config, read_as=named if read_as == OWN else OWN))
+        other = build(config, read_as=named if read_as == OWN else OWN)
     except MissingExtraError:  # what our reading needs is not installed
         return scorer
+    names = {metric.name.partition(',')[0] for metric in (scorer.metric, other.metric) if metric is not None}
+    return replace(scorer, beside=other) if len(names) == 1 else scorer  # F1 is not compared with accuracy
 
 
 def _named_extractors(entry: Any) -> dict[str, Any]:

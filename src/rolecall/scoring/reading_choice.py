@@ -22,6 +22,8 @@ READ_BY: Mapping[str, str] = {
 """Whose reading a score can go by (`read_as`), and how the score says so."""
 _MEANINGS = 'rolecall.compat.opencompass.evaluator_names:MEANINGS'
 _PARTS = ('evaluator', 'pred_postprocessor', 'model_postprocessor', 'dataset_postprocessor')
+_ROUNDED = 0.005
+"""Scores that differ by no more are the same, rounded."""
 _NESTED = ('evaluator', 'rule_evaluator', 'pred_postprocessor')
 """Options of an evaluator that name further parts."""
 
@@ -73,8 +75,9 @@ def compare_readings(verdicts: Sequence[Verdict], others: Sequence[Verdict], rea
     """
     differ = 0
     for verdict, other in zip(verdicts, others, strict=True):
-        same = (verdict.score, verdict.correct) == (other.score, other.correct)
-        verdict.settled = verdict.settled and other.settled and same
+        near = verdict.score == other.score or abs((verdict.score or 0.0) - (other.score or 0.0)) <= _ROUNDED
+        same = near and verdict.correct == other.correct
+        verdict.settled = verdict.settled and other.settled and verdict.score == other.score
         if not verdict.read_from and verdict.extracted == other.extracted:
             verdict.read_from = other.read_from
         if not same:
