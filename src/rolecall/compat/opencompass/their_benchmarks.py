@@ -79,6 +79,28 @@ def read_amount(text: str, name: str = '') -> str:
     return numbers[0] if len(parts) > 1 else numbers[-1]
 
 
+def read_digits(text: str) -> str:
+    """The digits of the first word with one behind `The answer is `; nothing without such a statement.
+
+    >>> read_digits('The answer is $1,200.50.'), read_digits('7 or 8')
+    ('120050', '')
+    """
+    parts = text.split('The answer is ')
+    words = parts[1].split() if len(parts) > 1 else []
+    word = next((word for word in words if any(map(str.isdigit, word))), '')
+    return ''.join(filter(str.isdigit, word))
+
+
+def read_yes_before_no(text: str) -> str:
+    """`<BOOLEAN> Yes </BOOLEAN>` where the reply has `yes` anywhere, else the same with `No`.
+
+    >>> read_yes_before_no('I know that yesterday')
+    '<BOOLEAN> Yes </BOOLEAN>'
+    """
+    word = next((word for word in ('Yes', 'No') if word.lower() in text.lower()), '')
+    return word and f'<BOOLEAN> {word} </BOOLEAN>'
+
+
 def read_after_label(text: str, lang: str) -> str:
     """The last digits behind the last `Answer`, in the row's language.
 
