@@ -59,7 +59,7 @@ def console_language() -> tuple[Callable[[str], str], Callable[[str], str]] | No
 
 def translate_head(text: str) -> str:
     """The head of a table, or a fixed word in it, in Chinese."""
-    from rolecall.ui.cli.chinese_messages import HEADS
+    from rolecall.ui.cli.chinese import HEADS
 
     return '\n'.join(HEADS.get(line) or translate_message(line) for line in text.split('\n'))
 
@@ -100,7 +100,7 @@ def _translate_fact(fact: str) -> str:
 
 @cache
 def _fact_patterns() -> list[tuple[re.Pattern[str], str]]:
-    from rolecall.ui.cli.chinese_messages import FACTS
+    from rolecall.ui.cli.chinese import FACTS
 
     number = r'(~?[\d.,:]+)'
     return [
@@ -111,27 +111,25 @@ def _fact_patterns() -> list[tuple[re.Pattern[str], str]]:
 
 @cache
 def _message_patterns() -> list[tuple[re.Pattern[str], str]]:
-    from rolecall.ui.cli.chinese_messages import MESSAGES
+    from rolecall.ui.cli.chinese import MESSAGES
 
     return [(re.compile('(.+?)'.join(map(re.escape, text.split('{}')))), chinese) for text, chinese in MESSAGES.items()]
 
 
 def translate_parser(parser: argparse.ArgumentParser) -> None:
     """Put the help of a parser and its commands into Chinese."""
-    from rolecall.ui.cli.chinese import CHINESE
+    from rolecall.ui.cli.chinese import HELP
 
     parser.formatter_class = _Formatter
-    parser.description = CHINESE.get(parser.description or '', parser.description)
+    parser.description = HELP.get(parser.description or '', parser.description)
     if parser.epilog:
-        parser.epilog = CHINESE.get(parser.epilog) or ''.join(
-            CHINESE.get(piece, piece) for piece in _pieces(parser.epilog)
-        )
+        parser.epilog = HELP.get(parser.epilog) or ''.join(HELP.get(piece, piece) for piece in _pieces(parser.epilog))
     for group in parser._action_groups:
-        group.title = CHINESE.get(group.title or '', group.title)
+        group.title = HELP.get(group.title or '', group.title)
     for action in parser._actions:
-        action.help = CHINESE.get(action.help or '', action.help)
+        action.help = HELP.get(action.help or '', action.help)
         for choice in _commands(action):
-            choice.help = CHINESE.get(choice.help or '', choice.help)
+            choice.help = HELP.get(choice.help or '', choice.help)
         for command in _parsers(action):
             translate_parser(command)
 
