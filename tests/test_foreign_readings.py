@@ -24,6 +24,7 @@ from rolecall.scoring.groups import DatasetGroup, Member
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.ui.cli.main import main
+from rolecall.ui.web.run_documents import RowFilter, RunDocument
 from tables import in_one
 
 CASES = [
@@ -126,6 +127,12 @@ def test_a_run_shows_both_readings_and_the_rows_that_differ_are_one_command_away
     assert "'B' by our reading: right" in differ
     assert 'row 2' not in differ
     assert 'row 1: right' in rolecall('score', run, '--read-as', 'own', '--row', '1')
+    rolecall('report', run, '--html', str(tmp_path / 'report.html'))
+    assert 'verdict=readings+differ' in (tmp_path / 'report.html').read_text('utf-8')  # one click
+    document = RunDocument(Path(run))
+    assert document.overview()['scores']['lines'][0]['cells'][0]['readings'] == both
+    assert [row['row'] for row in document.rows(RowFilter(verdict='readings differ'))['rows']] == [1]
+    assert document.row('d', 'm', 1, None)['beside'] == "'B' by our reading: right"
     assert f'--out {run} --read-as aisbench' in rolecall('score', run, '--read-as', 'aisbench')
     again = rolecall('run', config, '--out', run, '--force', '--read-as', 'aisbench')  # as the message says
     assert '50.0 as AISBench reads it' in ' '.join(again.split())
