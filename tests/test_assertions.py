@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 import rolecall
+from rolecall.compat.promptfoo import load_promptfoo
 from rolecall.errors import ConfigError
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.assertions import assertions
@@ -111,6 +113,7 @@ def test_weights_thresholds_and_named_scores() -> None:
         ({'type': 'contains', 'value': 'x', 'weight': float('nan')}, 'expected a number as weight, got nan.'),
         ({'type': 'contains', 'value': 'x', 'weight': -1}, 'weight must be at least 0, got -1.'),
         ({'type': 'contains'}, 'contains: value is missing.'),
+        ({'type': 'contains', 'value': 'x', 'transform': 'output'}, 'contains: replies are not transformed.'),
         ({'type': 'assert-set', 'assert': 5}, 'expected a list of assertions as assert, got 5.'),
     ],
 )
@@ -209,6 +212,62 @@ def test_everything_that_is_not_read_is_named_at_once(tmp_path: Path) -> None:
     text = str(refusal.value)
     assert 'make.js: JavaScript and other programs are not run' in text
     assert 'p.js: JavaScript and other programs are not run' in text
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        ({'tests': [{'vars': ['a']}]}, "tests.vars\n  expected names with values, got ['a']."),
+        ({'tests': [{'vars': {'x': [*range(400)], 'y': [*range(400)]}}]}, 'make 160,000 tests, more than 100,000.'),
+        ({'tests': [{'options': {'transform': 'output'}}]}, 'tests.options.transform\n  replies are not transformed.'),
+        ({'tests': [{'assert': [{'type': 'llm-rubric', 'value': 'file://none.txt'}]}]}, 'No such file'),
+        ({'scenarios': ['file://none.yaml']}, 'cannot be read: No such file or directory.'),
+        ({'scenarios': [{'config': [5]}]}, 'expected a test with vars, got 5.'),
+        ({'defaultTest': [1]}, 'defaultTest\n  expected a test with vars, got [1].'),
+        ({'providers': [{'openai:gpt-4.1': {'config': 'x'}}]}, "expected options of openai:gpt-4.1, got 'x'."),
+        ({'prompts': ['{{ x | nope }}']}, "No filter named 'nope'"),
+    ],
+)
+def test_configs_that_cannot_be_read_say_where_and_why(change: dict[str, Any], message: str) -> None:
+    config = {'prompts': ['Say {{x}}'], 'providers': ['echo'], 'tests': [{}], **change}
+    with TemporaryDirectory() as folder:
+        path = Path(folder, 'promptfooconfig.json')
+        path.write_text(json.dumps(config))
+        with pytest.raises(ConfigError) as refusal:
+            load_promptfoo(path)
+    assert message in str(refusal.value)
+
+
+def test_a_chat_with_filters_keeps_its_messages(tmp_path: Path) -> None:
+    chat = [{'role': 'system', 'content': 'Reply {json}'}, {'role': 'user', 'content': 'Hi {{x | upper}}'}]
+    tests = [{'vars': {'x': 'bo'}, 'assert': ['contains: hello']}]
+    path = tmp_path / 'promptfooconfig.json'
+    config = {'prompts': [json.dumps(chat)], 'providers': ['echo'], 'tests': tests}
+    path.write_text(json.dumps(config, indent=2))
+    with serve('hello') as server:
+        rolecall.run(str(path), model=f'{server.url}/v1', out=tmp_path / 'run', quiet=True)
+    [messages] = [call.body['messages'] for call in server.calls if call.body]
+    assert [(message['role'], message['content']) for message in messages] == [
+        ('system', 'Reply {json}'),
+        ('user', 'Hi BO'),
+    ]
+
+
+def test_a_variable_that_only_other_tests_have_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / 'promptfooconfig.yaml'
+    path.write_text('prompts: ["{{x}}{{y}}"]\nproviders: [echo]\ntests: [{vars: {x: a}}, {vars: {x: b, y: c}}]\n')
+    [dataset] = load_promptfoo(path)['datasets']
+    assert dataset['test'] == [{'x': 'a', 'y': ''}, {'x': 'b', 'y': 'c'}]
+
+
+def test_values_in_files_of_tests_keep_their_line_breaks(tmp_path: Path) -> None:
+    (tmp_path / 'tests.csv').write_text('\ufeffx,__expected\n"a\nb\u2028c",contains: a\n', encoding='utf-8')
+    (tmp_path / 'tests.jsonl').write_text('{"vars": {"x": "a\u2028b"}}\n', encoding='utf-8')
+    path = tmp_path / 'promptfooconfig.yaml'
+    path.write_text('prompts: ["{{x}}"]\nproviders: [echo]\ntests: [tests.csv, tests.jsonl]\n')
+    [dataset] = load_promptfoo(path)['datasets']
+    assert [row['x'] for row in dataset['test']] == ['a\nb\u2028c', 'a\u2028b']
 
 
 def test_a_provider_that_is_not_known_is_refused_before_anything_is_sent(tmp_path: Path) -> None:

@@ -142,6 +142,8 @@ def _find_problem(kind: str, entry: Mapping[str, Any]) -> str:
             return f'{kind}: expected a number as {name}, got {number!r:.60}.'
     if entry.get('weight', 1.0) < 0:
         return f'{kind}: weight must be at least 0, got {entry["weight"]:g}.'
+    if entry.get('transform'):
+        return f'{kind}: replies are not transformed. Leave transform out, or write it as type: python.'
     if kind == 'assert-set' and not (isinstance(entry.get('assert'), list | tuple) and entry['assert']):
         return f'{kind}: expected a list of assertions as assert, got {entry.get("assert")!r:.60}.'
     return f'{kind}: value is missing.' if kind in NEEDS_VALUE and entry.get('value') is None else ''

@@ -34,6 +34,10 @@ _TRUE_OR_FALSE = 'true|True|TRUE|false|False|FALSE'
 _FLOAT = r'[-+]?(?:\d[\d_]*)(?:\.[\d_]*)?(?:[eE][-+]?\d+)|[-+]?(?:\d[\d_]*)?\.\d[\d_]*|[-+]?\.(?:inf|Inf|INF)|\.nan'
 
 
+_SUITE = re.compile(r'\s*\{(?=.*"prompts"\s*:)(?=.*"(?:providers|targets)"\s*:)', re.DOTALL)
+"""A config of promptfoo as JSON."""
+
+
 def is_plain_config(path: str | Path) -> bool:
     """Whether a YAML or JSON file is a config of ours: not a task file of lm-evaluation-harness, and not rows.
 
@@ -54,7 +58,7 @@ def is_plain_config(path: str | Path) -> bool:
     except OSError:
         return False
     if file.suffix == '.json':
-        return '"infer_cfg"' in text
+        return '"infer_cfg"' in text or _SUITE.match(text.lstrip('\ufeff')) is not None
     if re.search(_OURS, text, re.MULTILINE):
         return re.search(_TASK, text, re.MULTILINE) is None
     foreign = re.search(_PROMPTFOO, text, re.MULTILINE) is None and re.search(_LM_EVAL, text, re.MULTILINE)

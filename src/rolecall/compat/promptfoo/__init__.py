@@ -7,31 +7,27 @@ every character of a prompt keeps its origin; a prompt with more (filters, loops
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from rolecall.checking import Problems
+from rolecall.compat.promptfoo.providers import read_provider, refuse_program
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem, RenderError
-from rolecall.models.model_names import resolve_model
-from rolecall.models.protocol import ModelError
-from rolecall.models.services import ALIASES, SOURCES
 from rolecall.scoring.metrics.assertions import COLUMN, CRITERION, Assertion, read_short
 from rolecall.sources.config.plain_configs import parse_plain
-from rolecall.usercode import neighbours_of, printing_to_stderr
 
 _KEYS = re.compile(r'^(?:\{[ \t]*)?["\']?(?:prompts|providers|targets)["\']?[ \t]*:', re.MULTILINE)
 _OURS = re.compile(r'^["\']?(?:\w+_)?(?:datasets|models)["\']?[ \t]*:', re.MULTILINE)
 _VARIABLE = re.compile(r'\{\{-?\s*(\w+)\s*-?\}\}')
 _BRACES = re.compile(r'\{[{%#]')
-_KINDS = ('chat', 'messages', 'completion', 'responses')
-_SERVICES = {'google': 'gemini', 'vertex': 'gemini', 'anthropic': 'anthropic', 'azureopenai': 'azure'}
-_OPTIONS = {'temperature': 'temperature', 'top_p': 'top_p', 'seed': 'seed', 'stop': 'stop', 'max_tokens': 'max_out_len'}
 _ROLES = {'system': 'SYSTEM', 'user': 'HUMAN', 'assistant': 'BOT'}
 _JUDGE = 'openai/gpt-4.1'
 _JUDGE_PROMPT = (
@@ -41,14 +37,18 @@ _JUDGE_PROMPT = (
 )
 _CODE = ('.js', '.ts', '.mjs', '.cjs', '.rb', '.go', '.sh')
 _MOST_BYTES = 64 << 20
+_MOST_TESTS = 100_000
+_TRANSFORMS = ('transform', 'postprocess', 'storeOutputAs')
 
 
 def is_promptfoo_file(path: str | Path) -> bool:
-    """Whether a YAML or JSON file is a config of promptfoo."""
+    """Whether a YAML or JSON file that is a config is one of promptfoo."""
     file = Path(path)
     if file.suffix not in ('.yaml', '.yml', '.json') or not file.is_file() or file.stat().st_size > _MOST_BYTES:
         return False
     text = file.read_text(encoding='utf-8', errors='replace')
+    if file.suffix == '.json':
+        return '"infer_cfg"' not in text
     return _KEYS.search(text) is not None and _OURS.search(text) is None
 
 
@@ -72,15 +72,18 @@ class _Reader:
             raise ConfigError(Problem(str(self._path), 'expected prompts, providers and tests.'))
         if values.get('redteam'):
             self._problems.add('redteam', 'attacks are not generated here.', 'Leave it out to run the tests.')
-        default = self._inside('defaultTest', lambda: self._read_file(values.get('defaultTest') or {}))
-        tests = self._inside('tests', lambda: list(self._list_tests(values, default if default else {}))) or []
+        declared = values.get('defaultTest') or {}
+        default = self._inside('defaultTest', lambda: _check_test(self._read_file(declared))) or {}
+        tests = self._inside('tests', lambda: list(self._list_tests(values, default))) or []
         providers = enumerate(_list(values.get('providers', values.get('targets'))))
-        entries = [self._inside(f'providers[{place}]', partial(self._read_provider, each)) for place, each in providers]
+        entries = [
+            self._inside(f'providers[{place}]', partial(read_provider, each, self._base)) for place, each in providers
+        ]
         models = [entry for entry in entries if entry]
         prompts = self._inside('prompts', lambda: list(self._list_prompts(values.get('prompts')))) or []
         names = _name_apart([name for name, _ in prompts])
         datasets = [
-            self._dataset(name, prompt, tests, default or {}) for name, (_, prompt) in zip(names, prompts, strict=True)
+            self._dataset(name, prompt, tests, default) for name, (_, prompt) in zip(names, prompts, strict=True)
         ]
         if not prompts and not self._problems.items:
             self._problems.add('prompts', 'there are none.')
@@ -101,14 +104,12 @@ class _Reader:
             return value
         path = self._base / value.removeprefix('file://')
         if path.suffix in _CODE:
-            raise ConfigError(
-                Problem('', f'{value}: JavaScript and other programs are not run.', 'Write it in Python.')
-            )
+            raise ConfigError(refuse_program(value))
         if path.suffix in ('.yaml', '.yml', '.json'):
             return parse_plain(path)
         if path.suffix not in ('.txt', '.md', '.csv', '.jsonl', '.html', '.xml', ''):
             raise ConfigError(Problem('', f'{value}: files of this kind are not read.'))
-        return path.read_text(encoding='utf-8')
+        return path.read_bytes().decode('utf-8-sig')
 
     def _list_prompts(self, declared: Any) -> Iterator[tuple[str, Any]]:
         """The prompts, each with its name: a text, or the messages of a chat."""
@@ -126,9 +127,9 @@ class _Reader:
 
     def _list_tests(self, values: Mapping[str, Any], default: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The tests, merged with the default one, with one for each combination of listed variables."""
-        for scenario in _list(values.get('scenarios')):
+        for scenario in map(_check_test, map(self._read_file, _list(values.get('scenarios')))):
             for config, test in product(_list(scenario.get('config')) or [{}], _list(scenario.get('tests')) or [{}]):
-                yield from self._expand(_merge(config, test), default)
+                yield from self._expand(_merge(_check_test(config), _check_test(test)), default)
         for test in _list(self._read_tests(values.get('tests'))) or ([] if values.get('scenarios') else [{}]):
             if isinstance(test, str):
                 for inner in _list(self._read_tests(test)):
@@ -142,19 +143,22 @@ class _Reader:
         name = declared if declared.startswith('file://') else f'file://{declared}'
         content = self._read_file(name)
         if name.endswith('.csv'):
-            return [_read_line(line) for line in csv.DictReader(content.splitlines())]
+            return [_read_line(line) for line in csv.DictReader(io.StringIO(content, newline=''))]
         if name.endswith('.jsonl'):
-            return [json.loads(line) for line in content.splitlines() if line.strip()]
+            return [json.loads(line) for line in content.split('\n') if line.strip()]
         return content
 
     def _expand(self, test: Any, default: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        if not isinstance(test, Mapping):
-            raise ConfigError(Problem('', f'expected a test with vars, got {test!r:.60}.'))
-        merged = _merge(default, test)
-        variables = {name: self._read_file(value) for name, value in (merged.get('vars') or {}).items()}
+        parts = [{**part, 'vars': self._read_file(part.get('vars') or {})} for part in (default, _check_test(test))]
+        merged = _merge(*parts)
+        if refused := [name for name in _TRANSFORMS if merged['options'].get(name)]:
+            raise ConfigError(Problem(f'options.{refused[0]}', 'replies are not transformed.', 'Leave it out.'))
+        variables = {name: self._read_file(value) for name, value in merged['vars'].items()}
         lists = {name: value for name, value in variables.items() if isinstance(value, list)}
-        if (merged.get('options') or {}).get('disableVarExpansion'):
+        if merged['options'].get('disableVarExpansion'):
             lists = {}
+        if (size := prod(map(len, lists.values()))) > _MOST_TESTS:
+            raise ConfigError(Problem('vars', f'their lists make {size:,} tests, more than {_MOST_TESTS:,}.'))
         for values in product(*lists.values()):
             combined = {**variables, **dict(zip(lists, values, strict=True))}
             yield {**merged, 'vars': {name: _render(value, combined) for name, value in combined.items()}}
@@ -162,10 +166,14 @@ class _Reader:
     def _dataset(
         self, name: str, prompt: Any, tests: Sequence[Mapping[str, Any]], default: Mapping[str, Any]
     ) -> dict[str, Any]:
-        rows = [self._row(place, test, prompt) for place, test in enumerate(tests)]
+        checked = [
+            self._inside(f'tests[{place}]', partial(self._row, test, prompt)) for place, test in enumerate(tests)
+        ]
+        rows = [row for row in checked if row]
         if any(row.get(CRITERION) for row in rows):
             rows = [{CRITERION: '', **row} for row in rows]
         columns = list(dict.fromkeys(column for row in rows for column in row if column not in (COLUMN, CRITERION)))
+        rows = [{**dict.fromkeys(columns, ''), **row} for row in rows]
         evaluator: dict[str, Any] = {'type': 'AssertEvaluator', 'base': str(self._base.absolute())}
         if any(row.get(CRITERION) for row in rows):
             evaluator['llm_evaluator'] = self._judge(tests, default)
@@ -174,26 +182,24 @@ class _Reader:
             'type': 'Rows',
             'test': rows,
             'reader_cfg': {'input_columns': columns, 'output_column': None},
-            'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': _make_template(prompt, rows)}},
+            'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': _make_template(prompt)}},
             'eval_cfg': {'evaluator': evaluator},
         }
 
-    def _row(self, place: int, test: Mapping[str, Any], prompt: Any) -> dict[str, Any]:
+    def _row(self, test: Mapping[str, Any], prompt: Any) -> dict[str, Any]:
         variables = {str(name): value for name, value in test['vars'].items()}
         entries = [
             {**entry, 'value': _render(entry.get('value'), variables)} if isinstance(entry, Mapping) else entry
             for entry in (read_short(each) if isinstance(each, str) else each for each in test.get('assert') or ())
         ]
-        parts = [
-            self._inside(f'tests[{place}].assert', partial(Assertion.read, entry, '', self._base)) for entry in entries
-        ]
-        criteria = [text for part in parts if part for text in _list_criteria(part)]
+        parts = [Assertion.read(entry, 'assert', self._base) for entry in entries]
+        criteria = [text for part in parts for text in _list_criteria(part)]
         row = {**variables, COLUMN: entries} if entries else dict(variables)
         row |= {CRITERION: '\n'.join(criteria)} if criteria else {}
         row |= {'threshold': test['threshold']} if isinstance(test.get('threshold'), int | float) else {}
-        if not _is_simple(prompt, variables):
-            row['prompt'] = _render(prompt, variables)
-        return row or {'prompt': prompt}
+        if not _is_simple(prompt):
+            row |= dict(zip(_name_texts(prompt), _render(_texts(prompt), variables), strict=True))
+        return row or {'prompt': '\n'.join(_texts(prompt))}
 
     def _judge(self, tests: Sequence[Mapping[str, Any]], default: Mapping[str, Any]) -> dict[str, Any]:
         """The judge of model-graded assertions: the provider that the config names for them, or a usual one."""
@@ -205,98 +211,13 @@ class _Reader:
         grader = next((each for each in graders if each), None)
         grader = grader.get('text', grader) if isinstance(grader, Mapping) else grader
         template = {'round': [{'role': 'HUMAN', 'prompt': _JUDGE_PROMPT}]}
+        judge = self._inside('options.provider', lambda: read_provider(grader, self._base)) if grader else _JUDGE
         return {
             'type': 'GenericLLMEvaluator',
-            'judge_cfg': self._inside('options.provider', lambda: self._read_provider(grader)) if grader else _JUDGE,
+            'judge_cfg': judge,
             'prompt_template': {'type': 'PromptTemplate', 'template': template},
             'dict_postprocessor': {'type': 'generic_llmjudge_academic_postprocess', 'metric_name': 'accuracy'},
         }
-
-    def _read_provider(self, provider: Any) -> dict[str, Any]:
-        """A provider as a model entry."""
-        options: Mapping[str, Any] = {}
-        if isinstance(provider, Mapping):
-            if 'id' not in provider and len(provider) == 1:
-                [(name, options)] = provider.items()
-                provider = {'id': name, **(options if isinstance(options, Mapping) else {})}
-            options, provider = provider, provider.get('id')
-        if not isinstance(provider, str):
-            raise ConfigError(Problem('', f'expected a provider, got {provider!r:.60}.'))
-        config = options.get('config') or {}
-        entry = self._find_model(provider, config)
-        settings = {ours: config[theirs] for theirs, ours in _OPTIONS.items() if theirs in config}
-        label = {'abbr': str(options['label'])} if options.get('label') else {}
-        return {**entry, **settings, **label}
-
-    def _find_model(self, provider: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        if provider == 'echo':
-            return {'type': 'Function', 'function': _echo, 'abbr': 'echo'}
-        if provider.startswith(('file://', 'python:')):
-            return self._python_model(provider.removeprefix('file://').removeprefix('python:'))
-        if provider.startswith(('http://', 'https://')):
-            return resolve_model(provider)
-        service, _, name = provider.partition(':')
-        kind, _, rest = name.partition(':')
-        name = rest if kind in _KINDS and rest else name
-        service = _SERVICES.get(service, service)
-        if service not in {*SOURCES, *ALIASES} or kind in ('image', 'embedding', 'realtime', 'transcription', 'video'):
-            return {'type': UnknownProvider, 'abbr': provider, 'provider': provider}
-        entry = resolve_model(f'{service}/{name}')
-        base = config.get('apiBaseUrl') or config.get('apiHost')
-        return {**entry, 'openai_api_base': base} if base and 'openai_api_base' in entry else entry
-
-    def _python_model(self, path: str) -> dict[str, Any]:
-        file, _, function = path.partition('.py:')
-        file = f'{file}.py' if function else file
-        if not file.endswith('.py'):
-            raise ConfigError(_refuse_program(path))
-        return {
-            'type': 'Function',
-            'function': PythonProvider(self._base / file, function or 'call_api'),
-            'abbr': Path(file).stem,
-        }
-
-
-class UnknownProvider:
-    """A provider that has no model here. A run refuses it before anything is sent, unless `--model` names another."""
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-
-    def check_ready(self) -> None:
-        """Say that it cannot be asked."""
-        what = f'the provider {self._provider!r} of promptfoo is not known here.'
-        raise ModelError(f'{what} Name another model with --model, or a Python file (file://provider.py).')
-
-    async def generate(self, requests: Sequence[Any], sampling: Any) -> list[Any]:
-        """It has no answers."""
-        self.check_ready()
-        return []
-
-
-class PythonProvider:
-    """A provider in a Python file: `call_api(prompt, options, context)`, which returns a dict with `output`."""
-
-    def __init__(self, path: Path, function: str) -> None:
-        self._path = path
-        self._function = function
-        self._call: Callable[..., Any] | None = None
-        self.__name__ = path.stem
-
-    def __call__(self, prompt: str) -> str:
-        with neighbours_of(self._path), printing_to_stderr:
-            if self._call is None:
-                names: dict[str, Any] = {'__name__': self._path.stem, '__file__': str(self._path)}
-                exec(compile(self._path.read_text(encoding='utf-8'), str(self._path), 'exec'), names)
-                self._call = names[self._function]
-            result = self._call(prompt, {'config': {}}, {'vars': {}})
-        if isinstance(result, Mapping) and result.get('error'):
-            raise RuntimeError(str(result['error']))
-        return text_of(result.get('output') if isinstance(result, Mapping) else result)
-
-
-def _refuse_program(path: str) -> Problem:
-    return Problem('', f'{path}: JavaScript and other programs are not run.', 'Write it in Python.')
 
 
 def _find_label(prompt: Any) -> tuple[str, str]:
@@ -309,20 +230,25 @@ def _find_label(prompt: Any) -> tuple[str, str]:
     return str(label or ''), text
 
 
-def _echo(prompt: str) -> str:
-    return prompt
-
-
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _check_test(test: Any) -> Mapping[str, Any]:
+    if not isinstance(test, Mapping):
+        raise ConfigError(Problem('', f'expected a test with vars, got {test!r:.60}.'))
+    return test
 
 
 def _merge(default: Mapping[str, Any], test: Mapping[str, Any]) -> dict[str, Any]:
     """A test with what the default one says: variables and options of its own come first, assertions are added."""
     merged = {**default, **test}
     for name in ('vars', 'options'):
-        values = [part.get(name) for part in (default, test)]
-        merged[name] = {key: value for part in values if isinstance(part, Mapping) for key, value in part.items()}
+        values = [part.get(name) or {} for part in (default, test)]
+        for part in values:
+            if not isinstance(part, Mapping):
+                raise ConfigError(Problem(name, f'expected names with values, got {part!r:.60}.'))
+        merged[name] = {key: value for part in values for key, value in part.items()}
     merged['assert'] = [*_list(default.get('assert')), *_list(test.get('assert'))]
     return merged
 
@@ -358,20 +284,24 @@ def _texts(prompt: Any) -> list[str]:
     return [prompt] if isinstance(prompt, str) else [message['content'] for message in prompt]
 
 
-def _is_simple(prompt: Any, variables: Mapping[str, Any]) -> bool:
+def _name_texts(prompt: Any) -> list[str]:
+    """The columns of the texts of a prompt that are worded when the file is read."""
+    return ['prompt'] if isinstance(prompt, str) else [f'prompt_{place + 1}' for place in range(len(prompt))]
+
+
+def _is_simple(prompt: Any) -> bool:
     """Whether a prompt has only plain variables, and no other braces that a template of ours would fill in."""
     bare = [_VARIABLE.sub('', text) for text in _texts(prompt)]
     return not any(_BRACES.search(text) or re.search(r'\{\w+\}', text) for text in bare)
 
 
-def _make_template(prompt: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
-    if any('prompt' in row for row in rows) and not _is_simple(prompt, {}):
-        return '{prompt}'
+def _make_template(prompt: Any) -> Any:
+    texts = [_VARIABLE.sub(r'{\1}', text) for text in _texts(prompt)]
+    if not _is_simple(prompt):
+        texts = [f'{{{name}}}' for name in _name_texts(prompt)]
     if isinstance(prompt, str):
-        return _VARIABLE.sub(r'{\1}', prompt)
-    turns = [
-        {'role': _ROLES[message['role']], 'prompt': _VARIABLE.sub(r'{\1}', message['content'])} for message in prompt
-    ]
+        return texts[0]
+    turns = [{'role': _ROLES[message['role']], 'prompt': text} for message, text in zip(prompt, texts, strict=True)]
     begin = [turn for turn in turns if turn['role'] == 'SYSTEM']
     parts = {'round': [turn for turn in turns if turn['role'] != 'SYSTEM']}
     return {'begin': begin, **parts} if begin else parts
