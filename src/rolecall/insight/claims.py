@@ -39,7 +39,7 @@ from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.config.files import Config
 
 _KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
-_READ_WITH = ('pred_postprocessor', 'dataset_postprocessor')
+_READ_WITH = ('evaluator', 'read_as', 'pred_postprocessor', 'dataset_postprocessor')
 _ALIKE = 0.98
 """The share of a log's marks that our scoring must give as well to stand for the log's own."""
 
@@ -227,7 +227,7 @@ class ClaimSource:
             if (evaluator := TaskEvaluator.from_log(scoring, dataset.partition(',')[2])) is not None:
                 return build_scorer({'evaluator': evaluator})
             if 'evaluator' in scoring:
-                return build_scorer({key: scoring[key] for key in ('evaluator', *_READ_WITH) if key in scoring})
+                return build_scorer({key: scoring[key] for key in _READ_WITH if key in scoring})
         return None
 
 
