@@ -14,7 +14,7 @@ ROWS = [{'q': f'{number}', 'a': 'yes'} for number in range(40)]
 def answer(prompt: str) -> str:
     if '39' in prompt:
         raise ValueError('\x00 no answer')
-    return 'no <b>\x01</b>' if '7' in prompt else 'yes'
+    return 'no <b>\x01\ufffe</b>' if '7' in prompt else 'yes'
 
 
 def always(prompt: str) -> str:

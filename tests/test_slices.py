@@ -138,3 +138,10 @@ def test_frames_have_the_columns_of_the_rows(both: tuple[Path, Path]) -> None:
     pytest.importorskip('pandas')
     frame = rolecall.open_run(both[1]).to_pandas()
     assert frame.groupby('language')['score'].mean().to_dict() == {'de': 40 / 60, 'en': 1.0}
+
+
+def test_numbers_that_are_missing_belong_to_no_slice(tmp_path: Path) -> None:
+    rows = [{'q': f'{number}', 'a': 'yes', 'age': float('nan') if number == 3 else number} for number in range(40)]
+    rolecall.run(rows, template='Q{q}', answer='a', metric='exact', model=str.lower, out=tmp_path, quiet=True)
+    slices = [(part.value, part.rows) for part in rolecall.open_run(tmp_path).slices('age')]
+    assert slices == [('0 to 9', 9), ('10 to 19', 10), ('20 to 29', 10), ('30 to 39', 10)]

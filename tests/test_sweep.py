@@ -89,6 +89,11 @@ def test_one_row_and_wordings_that_begin_alike(capsys: pytest.CaptureFixture[str
     assert 'a wording that takes quite so… (2)' in capsys.readouterr().out
 
 
+def test_without_an_axis_only_the_noise_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep('--repeat', '1', '--limit', '20') == 0
+    assert '(rows) ± 0.0 (noise, asked 2 times)\n' in capsys.readouterr().out
+
+
 def test_a_cap_holds_for_all_stages_and_repeats_together(capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep('--axis', 'casing', '--repeat', '2', '--max-minutes', '1e-7') == 1
     assert 'Not finished, ' in capsys.readouterr().out
@@ -191,3 +196,12 @@ def test_two_templates_are_two_datasets_of_one_run(capsys: pytest.CaptureFixture
     report = capsys.readouterr().out
     assert 'qs [Is it {q}?]' in report
     assert 'qs [QUESTION {q}?]' in report
+
+
+def test_templates_that_begin_alike_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    begin = 'This is a question that begins as the other one does'
+    words = ['--template', f'{begin} {{q}}?', '--template', f'{begin}: {{q}}?', '--answer', 'a', '--metric', 'exact']
+    run = ['run', 'qs.csv', *words, '--model', 'models.py:sensitive', '--out', 'alike', '--limit', '3', '-q']
+    assert main(run) == 0
+    assert main(['report', 'alike', '--csv']) == 0
+    assert '[This is a question that begins as the oth] (2)' in capsys.readouterr().out

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import IO
 
 _ACTIVE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]')
@@ -109,3 +110,17 @@ def edit_distance(left: str, right: str) -> int:
         more, fewer = more << 1 | 1, fewer << 1
         up, down = (fewer | ~(diagonal | more)) & whole, more & diagonal & whole
     return distance
+
+
+def number_repeats(names: Iterable[str]) -> list[str]:
+    """The names, with a number after those that occurred before.
+
+    >>> number_repeats(['a', 'b', 'a'])
+    ['a', 'b', 'a (2)']
+    """
+    counts: Counter[str] = Counter()
+    numbered = []
+    for name in names:
+        counts[name] += 1
+        numbered.append(name if counts[name] == 1 else f'{name} ({counts[name]})')
+    return numbered

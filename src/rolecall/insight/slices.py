@@ -143,7 +143,7 @@ class Slicer:
             else:
                 value = result.input_tokens if column == LENGTH else None
                 value = _find_position(result, fields) if column == POSITION else value
-            if value is not None:
+            if value is not None and value == value:  # NaN is a number that is missing
                 yield column, value
 
     def _divide(self) -> dict[str, Callable[[Any], str]]:

@@ -114,8 +114,9 @@ class Swept:
         """One line that a paper can print: the score, and the standard deviations of what it hangs on."""
         factor = 100 if self.percent else 1
         parts = [f'{factor * self.mean(self.base):.1f} ± {factor * self.row_error:.1f} (rows)']
-        count = count_noun(len(self.scores), 'variant')
-        parts.append(f'± {factor * self.spread():.1f} ({", ".join(self.axes)}; {count})')
+        if self.axes:
+            count = count_noun(len(self.scores), 'variant')
+            parts.append(f'± {factor * self.spread():.1f} ({", ".join(self.axes)}; {count})')
         if (noise := self.noise) is not None:
             parts.append(f'± {factor * noise:.1f} (noise, asked {len(self.repeats) + 1} times)')
         return f'{self.dataset} × {self.model}: {" ".join(parts)}'

@@ -23,6 +23,7 @@ from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem, RenderError
 from rolecall.scoring.metrics.assertions import COLUMN, CRITERION, Assertion, read_short
 from rolecall.sources.config.plain_configs import parse_plain
+from rolecall.strings import number_repeats
 
 _KEYS = re.compile(r'^(?:\{[ \t]*)?["\']?(?:prompts|providers|targets)["\']?[ \t]*:', re.MULTILINE)
 _OURS = re.compile(r'^["\']?(?:\w+_)?(?:datasets|models)["\']?[ \t]*:', re.MULTILINE)
@@ -81,7 +82,7 @@ class _Reader:
         ]
         models = [entry for entry in entries if entry]
         prompts = self._inside('prompts', lambda: list(self._list_prompts(values.get('prompts')))) or []
-        names = _name_apart([name for name, _ in prompts])
+        names = number_repeats([name for name, _ in prompts])
         datasets = [
             self._dataset(name, prompt, tests, default) for name, (_, prompt) in zip(names, prompts, strict=True)
         ]
@@ -334,13 +335,3 @@ def _list_criteria(part: Assertion) -> Iterator[str]:
 def _shorten(text: str) -> str:
     words = ' '.join(text.split())
     return words if len(words) <= 40 else f'{words[:39]}…'
-
-
-def _name_apart(names: Sequence[str]) -> list[str]:
-    """The names, with a number where one occurs twice."""
-    seen: dict[str, int] = {}
-    apart = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        apart.append(name if seen[name] == 1 else f'{name} ({seen[name]})')
-    return apart

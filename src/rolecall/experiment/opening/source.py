@@ -21,7 +21,7 @@ from rolecall.models.pull import PACKAGED
 from rolecall.registry import bare_name
 from rolecall.sources.config.files import SHEETS, Config
 from rolecall.sources.datasets.formats import FORMATS
-from rolecall.strings import count_noun
+from rolecall.strings import count_noun, number_repeats
 
 if TYPE_CHECKING:
     from rolecall.models.model_names import ModelName
@@ -151,6 +151,8 @@ def _config_for_rows(
         if rows_options.other_templates:
             dataset['abbr'] = f'{dataset["abbr"]} [{" ".join(str(template).split())[:40]}]'
         datasets.append(dataset)
+    for dataset, name in zip(datasets, number_repeats(str(dataset['abbr']) for dataset in datasets), strict=True):
+        dataset['abbr'] = name
     overrides = options.overrides
     if overrides.shots and overrides.retriever is None and 'data_files' not in datasets[0]:
         # Examples come from the rows themselves: drawn for each row, so that all rows serve.

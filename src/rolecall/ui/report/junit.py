@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element, ElementTree, SubElement
@@ -15,6 +16,7 @@ from rolecall.strings import printable
 
 _LONG = 2000
 _PASSED = 1.0
+_NOT_IN_XML = re.compile(r'[\ud800-\udfff\ufffe\uffff]')
 
 
 def write_run(reader: RunReader, target: str | Path) -> None:
@@ -60,7 +62,7 @@ def _suite(name: str, cases: Iterable[Element]) -> Element:
 
 def _text(text: str) -> str:
     """Text that XML can hold."""
-    return printable(text[:_LONG])
+    return _NOT_IN_XML.sub('\ufffd', printable(text[:_LONG]))
 
 
 def _write(suites: Iterable[Element] | Iterator[Element], target: str | Path) -> None:

@@ -16,7 +16,7 @@ from rich.text import Text
 from rolecall.insight.slices import Confusion, Slice, SliceChange, find_confusions, slice_run
 from rolecall.runs.result_files import quote_formula
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.strings import printable
+from rolecall.strings import count_noun, printable
 
 CLASS = 'class'
 """The word of `--by` for classes of answers."""
@@ -105,7 +105,7 @@ class RunSlices:
             return '–'
         factor = 100 if (part.dataset, part.model) in self.percent else 1
         ends = '' if part.low is None or part.high is None else f' [{factor * part.low:.1f}, {factor * part.high:.1f}]'
-        return f'{factor * part.score:.1f}{ends}  {part.rows:,} rows'
+        return f'{factor * part.score:.1f}{ends}  {count_noun(part.rows, "row")}'
 
 
 def _class_table(confusion: Confusion) -> SliceTable:
