@@ -204,4 +204,4 @@ def test_templates_that_begin_alike_are_told_apart(capsys: pytest.CaptureFixture
     run = ['run', 'qs.csv', *words, '--model', 'models.py:sensitive', '--out', 'alike', '--limit', '3', '-q']
     assert main(run) == 0
     assert main(['report', 'alike', '--csv']) == 0
-    assert '[This is a question that begins as the oth] (2)' in capsys.readouterr().out
+    assert '[This is a question that begins as the ot] (2)' in capsys.readouterr().out
