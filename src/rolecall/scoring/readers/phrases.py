@@ -155,8 +155,8 @@ _PLACE = re.compile(
 )
 _LABELLED = re.compile(r'\A[^:：\n]{1,30}[:：]\s*(\S[^:：\n]*)\Z')
 _ASIDE = re.compile(r'([^()]{2,80}?)\s\([^()]{1,60}\)\.?\Z')
-_ITEM = re.compile(r'\s*(?:[,;，；、\n]|(?<!\w)(?:and|und|et|y|&)(?!\w)|和|与|以及)\s*')
-_BULLET = re.compile(r'^\s*(?:[-*•]|\d{1,2}[.)])\s+', re.MULTILINE)
+_ITEM = re.compile(r'[,;，；、\n]|(?<!\w)(?:and|und|et|y|&)(?!\w)|和|与|以及')
+_BULLET = re.compile(r'^[ \t]{0,20}(?:[-*•]|\d{1,2}[.)])[ \t]{1,20}', re.MULTILINE)
 
 
 def list_items(text: str) -> list[str]:
@@ -166,4 +166,4 @@ def list_items(text: str) -> list[str]:
     (['red', 'green', 'blue'], ['red', 'blue'], ['a', 'b'])
     """
     pieces = _ITEM.split(_BULLET.sub('', text.strip().strip('.。')))
-    return [item for piece in pieces if (item := piece.strip(' []{}()"\'“”`*'))]
+    return [item for piece in pieces if (item := piece.strip().strip(' []{}()"\'“”`*'))]
