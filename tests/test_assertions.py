@@ -222,6 +222,10 @@ def test_everything_that_is_not_read_is_named_at_once(tmp_path: Path) -> None:
         ({'tests': [{'vars': {'x': [*range(400)], 'y': [*range(400)]}}]}, 'make 160,000 tests, more than 100,000.'),
         ({'tests': [{'options': {'transform': 'output'}}]}, 'tests.options.transform\n  replies are not transformed.'),
         ({'tests': [{'assert': [{'type': 'llm-rubric', 'value': 'file://none.txt'}]}]}, 'No such file'),
+        (
+            {'tests': [{'assert': ['llm-rubric: is polite', 'not-llm-rubric: is long']}]},
+            'a judge rules on all criteria of a test at once',
+        ),
         ({'scenarios': ['file://none.yaml']}, 'cannot be read: No such file or directory.'),
         ({'scenarios': [{'config': [5]}]}, 'expected a test with vars, got 5.'),
         ({'defaultTest': [1]}, 'defaultTest\n  expected a test with vars, got [1].'),
