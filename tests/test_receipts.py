@@ -150,6 +150,20 @@ def test_a_ceiling_shows_without_a_tokenizer(folder: Path, tmp_path: Path) -> No
     assert card.outcomes == {'ok': 2, 'truncated_by_server': 3}
 
 
+@pytest.mark.parametrize('reported', [3, 500])
+def test_a_server_that_reports_the_same_for_every_prompt_cuts_nothing(
+    reported: int, folder: Path, tmp_path: Path
+) -> None:
+    def answer(body: Any) -> Any:
+        usage = {'prompt_tokens': reported, 'completion_tokens': 1}
+        return {'choices': [{'message': {'content': 'yes'}, 'finish_reason': 'stop'}], 'usage': usage}
+
+    with serve(answer) as server:
+        assert run(server, None, LENGTHS, tmp_path / 'run').outcomes == {'ok': len(LENGTHS)}
+        if reported < 100:
+            assert run(server, folder, LENGTHS, tmp_path / 'counted').outcomes == {'ok': len(LENGTHS)}
+
+
 def without_system(messages: Messages) -> str:
     return as_chatml([message for message in messages if message['role'] != 'system'])
 

@@ -24,7 +24,14 @@ from rolecall.models.token_counter import TokenCounter
 from rolecall.runs.pair_run import PairRun
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
-from rolecall.scoring.receipt import CountComparison, Receipt, TokenCount, compare_counts, describe_counts
+from rolecall.scoring.receipt import (
+    SMALLEST_WINDOW,
+    CountComparison,
+    Receipt,
+    TokenCount,
+    compare_counts,
+    describe_counts,
+)
 from rolecall.strings import count_noun
 
 _TRIED = 6
@@ -87,13 +94,16 @@ def describe_temperature(pair: PairRun) -> str:
 def _find_ceiling(pair: PairRun, counts: Sequence[TokenCount]) -> CountComparison:
     """Rows whose requests differ in length, and of which the server reports exactly the same, largest prompt.
 
-    Without the model's tokenizer, that is how a ceiling shows; how much was sent is not known.
+    Without the model's tokenizer, that is how a ceiling shows; how much was sent is not known. A server that reports
+    the same for every row, or less than any window, does not count.
     """
     ceiling = max((count.accepted for count in counts), default=0)
     level = [count.row for count in counts if count.accepted == ceiling]
+    below = {count.accepted for count in counts if count.accepted < ceiling}
+    counts_tokens = ceiling >= SMALLEST_WINDOW and len(below) >= 2
     lengths = (
         {len(str(request)) for _, request in _read_requests(pair, level[:_LOOKED_AT])}
-        if len(level) >= _LEVEL
+        if counts_tokens and len(level) >= _LEVEL
         else set()
     )
     is_cut = len(lengths) >= _LEVEL and max(lengths) > 1.05 * min(lengths)

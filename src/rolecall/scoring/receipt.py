@@ -13,6 +13,8 @@ from typing import Literal, NamedTuple
 
 from rolecall.strings import count_noun
 
+SMALLEST_WINDOW = 128
+"""Tokens that any server reads: one that reports fewer for everything does not count."""
 _FEWEST = 3
 """Rows that must agree before others are judged by them."""
 _LOOSE = 0.05
@@ -100,6 +102,8 @@ def _find_base(counts: Sequence[TokenCount]) -> float:
 
 def _find_truncated(counts: Sequence[TokenCount], base: float, ceiling: float, window: int | None) -> set[int]:
     """Rows that are longer than anything the server reports to have read, where shorter rows arrive whole."""
+    if ceiling < SMALLEST_WINDOW:
+        return set()
     whole = [count for count in counts if count.sent - base <= ceiling]
     steady = [count.accepted for count in whole if count.difference == base]
     plausible = abs(base) <= _BOS_LIKE or len(set(steady)) >= _FEWEST
