@@ -13,7 +13,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 help:
 	@echo 'make demo      set up what it needs, then evaluate an embedded model in two ways and write a report'
 	@echo 'make test      set up, then lint, types, import contract and tests (no torch)'
-	@echo 'make test-all  the same with the heavy parts (torch, transformers, a browser)'
+	@echo 'make test-all  what takes long, and the heavy parts (torch, transformers, a browser)'
 	@echo 'make test-again the tests that failed last, one at a time'
 	@echo 'make faults    every fault from outside that we know, and 20 minutes of a third of them at once'
 	@echo 'make coverage  which lines the tests of `make test` reach'
@@ -82,7 +82,7 @@ check: $(STAMP)
 	$(PY) tools/house.py check
 
 test: check
-	$(PY) -m pytest -q -m 'not heavy and not slow' -n auto --dist worksteal
+	$(PY) -m pytest -q -m 'not heavy and not slow' -n auto --dist worksteal $(PYTEST)
 
 # Fails, too, if nothing failed last: then something else than a test did.
 test-again: $(STAMP)
@@ -91,9 +91,12 @@ test-again: $(STAMP)
 coverage: $(STAMP)
 	$(PY) -m pytest -q -m 'not heavy' --cov --cov-report=term:skip-covered
 
+# Both sets run whatever the first of them says.
 test-all: check $(HEAVY) $(DOCS)
-	HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -q -m '(slow or property) and not heavy' -n auto --dist worksteal
-	$(PY) -m pytest -q -m heavy
+	failed=0; \
+	HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -q -m '(slow or property) and not heavy' -n auto --dist worksteal || failed=1; \
+	$(PY) -m pytest -q -m heavy || failed=1; \
+	exit $$failed
 	if command -v npm >/dev/null; then $(PY) tools/vendor_web.py --check; fi
 
 # REFERENCE is a Python that has opencompass and ais-bench-benchmark installed; without it only our own side is measured.

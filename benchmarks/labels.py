@@ -167,24 +167,33 @@ def measure_carried(draws: int) -> None:
     print('|---|---|---:|---:|---:|---:|---:|---:|')
     for source, rows in systems.items():
         for target, others in systems.items():
-            if source != target:
-                true, raw = (statistics.fmean(row[place] for row in others) for place in (1, 0))
-                cells = [
-                    _coverage([_carry(rows, others, size, seed) for seed in range(draws)], true) for size in SIZES[1:]
-                ]
-                print(f'| {source} | {target} | {100 * raw:.1f} | {100 * true:.1f} | {" | ".join(cells)} |', flush=True)
+            true, raw = (statistics.fmean(row[place] for row in others) for place in (1, 0))
+            cells = [
+                _coverage([_carry(*_draw_sides(rows, others, size, seed)) for seed in range(draws)], true)
+                for size in SIZES[1:]
+            ]
+            print(f'| {source} | {target} | {100 * raw:.1f} | {100 * true:.1f} | {" | ".join(cells)} |', flush=True)
 
 
-def _carry(rows: Sequence[Judged], others: Sequence[Judged], size: int, seed: int) -> Estimate | None:
+def _draw_sides(
+    rows: Sequence[Judged], others: Sequence[Judged], size: int, seed: int
+) -> tuple[Sequence[Judged], Sequence[Judged]]:
+    """The labelled rows, and those to score. Of one system, they are two random halves."""
     drawn = random.Random(seed)
-    labelled, run = drawn.choices(rows, k=size), drawn.choices(others, k=ROWS)
+    if rows is not others:
+        return drawn.choices(rows, k=size), drawn.choices(others, k=ROWS)
+    shuffled = drawn.sample(rows, len(rows))
+    return shuffled[: len(rows) // 2][:size], shuffled[len(rows) // 2 :]
+
+
+def _carry(labelled: Sequence[Judged], run: Sequence[Judged]) -> Estimate | None:
     strata = [
         Stratum(verdict, len(labels), labels)
         for verdict in (0.0, 1.0)
         if (labels := [row.people for row in labelled if row.verdict == verdict])
     ]
     rates = measure_error_rates(strata)
-    return rates and rogan_gladen(sum(row.verdict for row in run), ROWS, rates)
+    return rates and rogan_gladen(sum(row.verdict for row in run), len(run), rates)
 
 
 def _coverage(corrections: Sequence[Estimate | None], true: float) -> str:

@@ -5,7 +5,11 @@ got an answer here, and the time to read a reply. `--show LOG` lists the rows th
 their id) is meant to be looked at while readers are changed, the other half only to be scored: `--half look`, `--half check`.
 
     python benchmarks/real_replies.py
-    python benchmarks/real_replies.py --half look --show mmlu_pro
+    python benchmarks/real_replies.py --half look --log mmlu_pro --show
+    python benchmarks/real_replies.py --table FILE [--show]
+
+`--table` reads a table of hard replies that were judged by hand: JSON lines with `family` (choice, number, text, yesno, math,
+judge), `language`, `options`, `reply`, `value` (null if the reply gives none) and `also` (the same value in other words).
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.metrics.judge_replies import read_rating
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.readers.preferences import preference_in
+from rolecall.scoring.readers.quotations import leave_out_quotations
 
 SHARED = Path(__file__).resolve().parents[2] / 'shared'
 _TAIL = 240
@@ -235,6 +240,52 @@ def _count(tally: Tally, case: Case, seconds: float) -> None:
     tally.characters += len(case.reply)
 
 
+def judged_cases(path: Path) -> Iterator[Case]:
+    """The rows of a table that was judged by hand, by family and language."""
+    with path.open(encoding='utf-8') as lines:
+        for row in map(json.loads, lines):
+            options = row['options'] or {}
+            values = {'letters': ''.join(options), 'options': list(options.values()), 'language': row['language']}
+            kinds = {'choice': 'option', 'yesno': 'yes_no', 'text': 'short'}
+            kind = kinds.get(row['family'], row['family'])
+            if kind == 'judge':
+                kind = 'preference' if row['question'] == 'pairwise' else 'rating'
+            golds = [row['value'], *row['also']] if row['value'] is not None else None
+            yield Case(row['family'], row['id'], kind, row['reply'], golds, values=values)
+
+
+def measure_judged(cases: Iterator[Case]) -> dict[str, Tally]:
+    """Rows that are read as something else than a person reads them: by family, and by language."""
+    tallies: dict[str, Tally] = {}
+    for case in cases:
+        began = time.process_time()
+        reading, right = _read_judged(case)
+        seconds = time.process_time() - began
+        for name in (case.log, f'  {case.values["language"]}', 'all'):
+            tally = tallies.setdefault(name, Tally())
+            _count(tally, case, seconds)
+            if not right:
+                tally.differ.append((case, reading))
+    order = sorted(tallies, key=lambda name: (name == 'all', name.startswith(' ')))
+    return {name: tallies[name] for name in order}
+
+
+def _read_judged(case: Case) -> tuple[Any, bool]:
+    if case.kind in ('preference', 'rating'):
+        own = leave_out_quotations(case.reply)
+        preference = preference_in(own) if case.kind == 'preference' else None
+        sides = {'first': 'A', 'second': 'B', 'tie': 'tie'}
+        judged: Any = read_rating(own, Answer('')) if case.kind == 'rating' else preference and sides[preference.side]
+        wanted = case.gold and (float(case.gold[0]) if case.kind == 'rating' else case.gold[0])
+        return judged, judged == wanted
+    scorer = scorer_for(case.kind, str(case.values['letters']))
+    read = scorer.read(Scorable(0, 'ok', case.reply, gold=case.gold, values=case.values))
+    if case.gold is None or read.outcome != 'ok':
+        return read.extracted, case.gold is None and read.outcome == 'unparsed'
+    mark = scorer.metric.mark(read.answers[0]) if scorer.metric else None
+    return read.extracted, bool(mark and mark.correct)
+
+
 def print_table(tallies: Mapping[str, Tally]) -> None:
     print(
         f'{"log":28}{"rows":>7}{"differ":>8}{"%":>7}{"unreadable":>12}{"read":>6}{"characters":>12}{"ms a reply":>12}'
@@ -264,7 +315,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument('--show', action='store_true', help='list the rows that differ')
     parser.add_argument('--most', type=int, default=40)
     parser.add_argument('--tail', type=int, default=_TAIL, help='characters of a reply to show')
+    parser.add_argument('--table', type=Path, help='a table of replies that were judged by hand, instead of the logs')
     options = parser.parse_args(arguments)
+    if options.table:
+        tallies = measure_judged(case for case in judged_cases(options.table) if options.log in case.log)
+        print_table(tallies)
+        if options.show:
+            show(tallies['all'], options.most, options.tail)
+        return 0
     if not (SHARED / 'logs').is_dir():
         print(f'skipped: {SHARED / "logs"} is not there.')
         return 0

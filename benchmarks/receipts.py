@@ -2,9 +2,10 @@
 
     python benchmarks/receipts.py
 
-A server is honest, uses another tokenizer, or cuts prompts at a window that 5 to 50 % of the rows exceed, to the window
-or by whole messages; the chat template adds or takes a constant. Lengths are spread (log-normal around 400 tokens),
-narrow (300 to 330) or of three values.
+A server is honest, uses another tokenizer, or cuts prompts at a window that 5 to 50 % of the rows exceed by our count, to
+the window or by whole messages; the chat template adds or takes a constant, so all may exceed it. Lengths are spread
+(log-normal around 400 tokens), narrow (a range of 30) or of three values. Windows are 4,096, or an odd number; `stated`: the
+server or a probe says so.
 """
 
 from __future__ import annotations
@@ -41,26 +42,32 @@ def make_server(kind: str) -> Read:
     return read
 
 
-def run_trial(lengths: str, kind: str) -> tuple[int, int, int]:
+def run_trial(lengths: str, kind: str, *, odd: bool, stated: bool) -> tuple[int, int, int]:
     """Rows marked falsely, cut rows missed, and cut rows, of one run."""
     server, sizes = make_server(kind), [LENGTHS[lengths]() for _ in range(ROWS)]
-    window = sorted(sizes)[int(ROWS * draw.uniform(0.5, 0.95))]
+    quantile = sorted(sizes)[int(ROWS * draw.uniform(0.5, 0.95))]
+    window = quantile if odd else 4096
+    sizes = [max(1, size - quantile + window) for size in sizes]
     answers = [server(sent, window) for sent in sizes]
     counts = [TokenCount(row, sizes[row], reported) for row, (reported, _) in enumerate(answers)]
     cut = {row for row, (_, is_cut) in enumerate(answers) if is_cut}
-    marked = set(compare_counts(counts).truncated)
-    return len(marked - cut), len(cut - marked), len(cut)
+    limit = window if cut or 'cuts' in kind else max(window, max(reported for reported, _ in answers) + 1)
+    marked = set(compare_counts(counts, window=limit if stated else None).truncated)
+    full = {row for row, (reported, _) in enumerate(answers) if reported == window}  # leaves no room for a reply
+    return len(marked - cut - full), len(cut - marked), len(cut)
 
 
 def main() -> None:
-    print('| server | lengths | runs with a false mark | cut rows missed |\n|---|---|---|---|')
+    print('| server | lengths | window | runs with a false mark | cut rows missed |\n|---|---|---|---|---|')
+    windows = {'4,096': (False, False), 'odd': (True, False), 'stated': (True, True)}
     for kind in ('honest', 'another tokenizer', 'cuts tokens', 'cuts messages'):
         for lengths in LENGTHS:
-            trials = [run_trial(lengths, kind) for _ in range(TRIALS)]
-            false = sum(wrong > 0 for wrong, _, _ in trials) / TRIALS
-            missed, cut = (sum(trial[place] for trial in trials) for place in (1, 2))
-            share = f'{missed / cut:.1%} of {cut:,}' if cut else '–'
-            print(f'| {kind} | {lengths} | {false:.2%} | {share} |')
+            for window, (odd, stated) in windows.items():
+                trials = [run_trial(lengths, kind, odd=odd, stated=stated) for _ in range(TRIALS)]
+                false = sum(wrong > 0 for wrong, _, _ in trials) / TRIALS
+                missed, cut = (sum(trial[place] for trial in trials) for place in (1, 2))
+                share = f'{missed / cut:.1%} of {cut:,}' if cut else '–'
+                print(f'| {kind} | {lengths} | {window} | {false:.2%} | {share} |')
 
 
 if __name__ == '__main__':

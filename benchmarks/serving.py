@@ -30,7 +30,7 @@ import aiohttp
 
 sys.path.insert(0, str(Path(__file__).parents[1] / 'tests'))
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.opening.source import SourceOptions
+from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.models.http.served_model import StreamTimes
 from rolecall.models.openai.model import build
 from rolecall.models.protocol import Sampling

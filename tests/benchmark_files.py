@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ['CASES', 'HUB_CASES', 'write_files']
+__all__ = ['CASES', 'HUB_CASES', 'RECORDED', 'write_files']
 
 NLI = {'sentence1': 'a', 'sentence2': 'b'}
 WSC = {
@@ -47,6 +47,8 @@ STEM = {'stem': 's', 'choices': [{'text': one, 'label': one} for one in 'abcde']
 Case = tuple[str, dict[str, Any], dict[str, Any], dict[str, list[dict[str, Any]]]]
 CASES: list[Case] = [
     ('AFQMCDatasetV2', {}, {'f.json': [{**NLI, 'label': '1'}]}, {'*': [{**NLI, 'label': 'B'}]}),
+    ('DAPOMathDataset', {}, {'f.jsonl': [{'prompt': [{'role': 'user', 'content': 'p'}], 'reward_model': {'ground_truth': 34}, 'data_source': 's', 'ability': 'MATH', 'extra_info': {}}]},
+     {'*': [{'prompt': 'p', 'answer': '34', 'data_source': 's', 'ability': 'MATH', 'extra_info': {}}]}),
     ('bustumDataset_V2', {}, {'f.json': [{**NLI, 'label': '0'}]}, {'*': [{**NLI, 'label': 'A'}]}),
     ('CMNLIDataset', {}, {'f.json': [{**NLI, 'label': '-'}, {**NLI, 'label': 'neutral'}]}, {'*': [{**NLI, 'label': 'neutral'}]}),
     ('CMNLIDatasetV2', {}, {'f.json': [{**NLI, 'label': '-'}, {**NLI, 'label': 'neutral'}]}, {'*': [{**NLI, 'label': 'C'}]}),
@@ -221,8 +223,19 @@ HUB_CASES: list[Case] = [
     ('Uncond_material_Dataset', {'num': 2, 'prompt': 'make'}, {'x.txt': ''}, {'*': [{'input': 'make', 'output': ''}] * 2}),
     ('UPGDataset', {'max_cut': 2}, {'x.txt': ''}, {'test': [{'input': 'Generate a protein sequence with <protein> </protein>.', 'output': ''}] * 2}),
     ('UPGDataset', {'max_cut': 1, 'tag_bool': False}, {'x.txt': ''}, {'test': [{'input': 'Generate a protein sequence.', 'output': ''}]}),
+    ('ATLASDataset', {'split': 'val'}, {'val.jsonl': [{'question': 'q', 'refined_standard_answer': ['a'], 'id': 1}]}, {'*': [{'problem': 'q', 'answer': "['a']"}]}),
     ('Uncond_RNA_Dataset', {'num': 3, 'prompt': 'make'}, {'x.txt': ''}, {'*': [{'input': 'make', 'output': ''}] * 3}),
 ]  # fmt: skip
+
+
+def _recorded() -> list[Case]:
+    """Cases whose rows the packages' own loaders gave (benchmarks/loader_rows.py)."""
+    lines = (Path(__file__).parent / 'data' / 'benchmark_rows.jsonl').read_text('utf-8').splitlines()
+    cases = map(json.loads, lines)
+    return [(case['type'], case['entry'], case['files'], case['rows']) for case in cases]
+
+
+RECORDED = _recorded()
 
 
 def write_files(folder: Path, files: dict[str, Any]) -> Path:

@@ -96,8 +96,12 @@ class Browser:
     def texts(self, selector):
         return self.run(f'return [...document.querySelectorAll({json.dumps(selector)})].map((one) => one.innerText)')
 
-    def wait_for(self, script):
-        for _ in range(100):
+    def wait_for_long(self, script):
+        """Wait for something that a process of its own brings about."""
+        self.wait_for(script, tries=800)
+
+    def wait_for(self, script, *, tries=300):
+        for _ in range(tries):
             if self.run(script):
                 return
             time.sleep(0.05)

@@ -16,13 +16,23 @@ settings.register_profile('thorough', **_SAME)
 settings.register_profile('explore', max_examples=3000, deadline=None)
 settings.load_profile(os.environ.get('HYPOTHESIS_PROFILE', 'steady'))
 
-SLOW = tuple(Path(__file__).with_name('slow.txt').read_text('utf-8').split())
+SLOW = frozenset(Path(__file__).with_name('slow.txt').read_text('utf-8').split())
+"""Files and functions (`tools/slow_tests.py` writes them from times), and the beginnings of single cases (`file::test[case`)."""
+CASES = tuple(name for name in SLOW if '[' in name)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of slow tests alone is not even imported where slow tests are left out."""
+    leaves_out = 'not slow' in config.option.markexpr
+    return True if leaves_out and collection_path.name in SLOW else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `slow.txt` lists, and the tests of properties."""
     for item in items:
-        if item.nodeid.removeprefix('tests/').startswith(SLOW):
+        case = item.nodeid.removeprefix('tests/')
+        function = case.partition('[')[0]
+        if function in SLOW or function.partition('::')[0] in SLOW or case.startswith(CASES):
             item.add_marker(pytest.mark.slow)
         if getattr(getattr(item, 'obj', None), 'is_hypothesis_test', False):
             item.add_marker(pytest.mark.property)

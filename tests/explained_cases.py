@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 from typing import Any
+from zlib import crc32
 
 from helpers import bot, human, system, template
 from rolecall.models.protocol import Reply, Sampling, Scored
@@ -169,3 +170,32 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
 }
 """By the cause that matters: the two configs. All but `metric` differ in the temperature as well."""
+
+
+def make_noisy(function: Any, share: int = 20) -> Any:
+    """The function, wrong on some rows by chance that is drawn anew whenever anything that it is sent changes."""
+
+    def noisy(prompt: str, sampling: Sampling) -> Any:
+        drawn = crc32(f'{prompt}{sampling}'.encode()) % 100
+        answer = function(prompt) if function is not talks else talks(prompt, sampling)
+        return 'The answer is -2.' if drawn < share else answer
+
+    return noisy
+
+
+def noisy_sides(cause: str, rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The configs of a case with more rows, and with a noisy model."""
+    many = [
+        {**ROWS[number % len(ROWS)], 'number': number, 'question': f'What is {number} plus {number}?'}
+        | {'answer': str(2 * number)}
+        for number in range(rows)
+    ]
+    noisy = make_noisy(CASES[cause][0]['models'][0]['type'])
+    left, right_side = (
+        {
+            'models': [{**side['models'][0], 'type': noisy}],
+            'datasets': [{**side['datasets'][0], 'test': many}],
+        }
+        for side in CASES[cause]
+    )
+    return left, right_side

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -94,3 +95,10 @@ def peak_memory() -> Iterator[Callable[[], int]]:
         yield lambda: tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def bomb(megabytes: int, wbits: int = 31, text: bytes = b' ') -> bytes:
+    """Few bytes that unpack to many, cut before their checksum (`wbits` as zlib has them: 31 gzip, 15 deflate, -15 raw)."""
+    packer = zlib.compressobj(9, wbits=wbits)
+    first, again = (packer.compress(text * (1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    return first + again * (megabytes - 1)

@@ -22,12 +22,22 @@ GETS = {
     'run_rows': ('run', 'dataset', 'model', 'outcome', 'verdict', 'q', 'first', 'after', 'against'),
     'run_row': ('run', 'dataset', 'model', 'row'),
     'run_compare': ('left_run', 'right_run', 'left_model'),
+    'run_explain': ('left_run', 'right_run'),
+    'run_slices': ('run', 'by'),
+    'queue': ('run', 'task', 'by'),
+    'started': ('number',),
 }
 GOOD: dict[str, str] = {
     'dataset': 'sums', 'model': 'chatml', 'left_dataset': 'sums', 'left_model': 'chatml', 'right_dataset': 'sums',
     'right_model': 'gpt',
 }  # fmt: skip
-POSTS = ('edit', 'save', 'try', 'keep', 'label', 'again')
+OPTIONS = {
+    'plan': ('dataset', 'model', 'limit', 'max_cost', 'out'),
+    'start': ('model', 'limit', 'max_cost', 'out'),
+    'control': ('paused', 'concurrency', 'drop', 'more'),
+    'note': ('name', 'note', 'tags', 'more'),
+}
+POSTS = (*OPTIONS, 'edit', 'save', 'try', 'keep', 'label', 'again')
 VALUES: tuple[Any, ...] = (
     None, True, -1, 10**14, 1.5, '', '\ud800', '\0', 'a' * 5000, [], [[]], {}, {'a': 1}, [[['a'], 1]], [[[None], 1]],
     [[[{}], 1]], [[[-1], 1]], [[['datasets', 0, 'infer_cfg'], None]], [[['datasets', 99], 'x']], [[[True], {}]],
@@ -70,7 +80,7 @@ def requests(client: Client) -> Iterator[tuple[str, bytes]]:
     for name in POSTS:
         for body in BODIES:
             yield f'{name} {body[:12]!r}', post(name, body)
-        for key in KEYS:
+        for key in KEYS if name != 'start' else ():  # which would start runs
             for number, value in enumerate(VALUES):
                 good = {
                     'dataset': 'sums',
@@ -80,6 +90,11 @@ def requests(client: Client) -> Iterator[tuple[str, bytes]]:
                     'row': 0 if name in ('edit', 'save') else 10**14,
                 }
                 yield f'{name} {key} {number}', post(name, json.dumps({**good, key: value}).encode())
+    for name, options in OPTIONS.items():
+        for option in options:
+            for number, value in enumerate((*VALUES, float('nan'), '--out=x', '../../x')):
+                body = {'config': 0, 'run': 0, 'options': {'dataset': '\0', option: value}}
+                yield f'{name} {option} = {number}', post(name, json.dumps(body).encode())
 
 
 def status_of(client: Client, request: bytes) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from helpers import API, bot, config, human, template
@@ -29,6 +31,17 @@ class MemoryRun:
     title: str = 'a run'
     created: str = '2026-11-15 12:00'
     damage: str = ''
+    notices: tuple[str, ...] = ()
+    seal: str = ''
+    batched: dict[tuple[str, str], Any] = field(default_factory=dict)
+    parts: dict[tuple[str, str], Any] = field(default_factory=dict)
+    archive: Any = field(default_factory=lambda: SimpleNamespace(directory=Path('nowhere')))
+
+    def counts(self, kind):
+        return []
+
+    def times(self):
+        return []
 
     def scorecards(self):
         return self.cards

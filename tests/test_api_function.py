@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from functools import partial
 from typing import Any
@@ -175,8 +178,41 @@ def with_default(text: str) -> Any:
     return lambda request, text=text: text
 
 
+class Wrong:
+    """A callable object with data other than texts."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __call__(self, request: Any) -> str:
+        return str(request in self.rows)
+
+
+def with_keyword(rows: Any) -> Any:
+    return lambda request, *, rows=rows: str(request in rows)
+
+
+def capturing_as_it_sets_items(text: str) -> Any:
+    def answer(request: Any) -> str:
+        counts = {'a': 0}
+        counts['a'] += 1
+        return text
+
+    return answer
+
+
 MADE = [
     capturing,
+    capturing_as_it_sets_items,
+    lambda text: capturing({text, 'other'}),  # type: ignore[arg-type]
+    lambda text: capturing([text]),  # type: ignore[arg-type]
+    lambda text: capturing({'a': {text: (1,)}}),  # type: ignore[arg-type]
+    lambda text: with_default(frozenset({text})),  # type: ignore[arg-type]
+    lambda text: with_keyword([text]),
+    lambda text: Wrong({text}),
+    lambda text: Wrong(len(text)),
+    lambda text: Wrong(text == 'one'),
+    lambda text: partial(with_option, style=[text]),
     capturing_function,
     with_default,
     Fixed,
@@ -188,7 +224,7 @@ MADE = [
 
 @pytest.mark.parametrize('make', MADE, ids=range(len(MADE)))
 def test_functions_of_one_source_that_were_made_with_other_values_are_other_models(make: Any) -> None:
-    one, again, two = (build({'type': make(text)}, name='mine').identity for text in ('one', 'one', 'two'))
+    one, again, two = (build({'type': make(text)}, name='mine').identity for text in ('one', 'one', 'three'))
     assert one == again != two
 
 
@@ -202,11 +238,39 @@ def test_a_function_that_counts_or_collects_stays_the_same_model() -> None:
         seen.append(request)
         return str(count)
 
+    by_request: dict[str, int] = {}
+
+    def remembering(request: Any) -> str:
+        def remember() -> None:
+            by_request[request] = by_request.get(request, 0) + 1
+
+        remember()
+        return str(by_request[request])
+
     fixed = Fixed('a')
-    before = [build({'type': one}, name='mine').identity for one in (counting, fixed, fixed.method)]
+    functions = (counting, remembering, fixed, fixed.method)
+    before = [build({'type': function}, name='mine').identity for function in functions]
     ask(counting, 'a', 'b')
+    ask(remembering, 'a')
     ask(fixed, 'a')
-    assert [build({'type': one}, name='mine').identity for one in (counting, fixed, fixed.method)] == before
+    assert [build({'type': function}, name='mine').identity for function in functions] == before
+
+
+def test_a_set_that_a_function_captures_has_one_identity_in_every_process() -> None:
+    script = """
+from rolecall.models.function import build
+print(build({'type': (lambda rows: lambda request: request in rows)({'a', 'b', ('c', 'd'), 'e'})}, name='m').identity)
+"""
+    printed = {
+        subprocess.run(
+            [sys.executable, '-c', script],
+            env={**os.environ, 'PYTHONHASHSEED': seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ('1', '2')
+    }
+    assert len(printed) == 1
 
 
 def test_messages_are_declared_by_the_meta_template_or_the_entry() -> None:

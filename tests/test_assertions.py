@@ -27,6 +27,9 @@ HOLDS = [
     ({'type': 'contains-all', 'value': ['a', 'b']}, 'b a'),
     ({'type': 'contains-any', 'value': 'x, y'}, 'only y'),
     ({'type': 'icontains-any', 'value': ['X']}, 'an x'),
+    ({'type': 'contains-all', 'value': '"Rome, Italy","say ""ciao""",'}, 'Rome, Italy: say "ciao"'),
+    ({'type': 'contains-all', 'value': r'"a\\b"'}, r'a\b'),
+    ({'type': 'contains-any', 'value': '""'}, 'anything'),
     ({'type': 'starts-with', 'value': 'Yes'}, 'Yes, sir'),
     ({'type': 'regex', 'value': r'\d{3}'}, 'call 123'),
     ({'type': 'is-json'}, '[1, 2]'),
@@ -134,13 +137,39 @@ def test_assertions_that_cannot_be_checked_are_refused(entry: Any, message: str)
         ({'type': 'python', 'value': '1 / 0'}, 'ZeroDivisionError'),
         ({'type': 'python', 'value': 'exit(3)'}, 'SystemExit'),
         ({'type': 'is-json', 'value': {'pattern': '^(a+)+$'}}, 'took more than 2 s'),
+        ({'type': 'is-json', 'value': {'patternProperties': {'^(a+)+$': {}}}}, 'took more than 2 s'),
+        (
+            {'type': 'is-json', 'value': {'additionalProperties': False, 'patternProperties': {'^(a+)+$': {}}}},
+            'took more than 2 s',
+        ),
+        (
+            {'type': 'is-json', 'value': {'unevaluatedProperties': {'patternProperties': {'^(a+)+$': {}}}}},
+            'cannot be limited in time',
+        ),
         ({'type': 'is-json', 'value': {'$ref': 'http://127.0.0.1:9/schema.json'}}, 'Unresolvable'),
     ],
 )
 def test_what_goes_wrong_in_a_check_is_said(entry: Any, message: str) -> None:
+    text = f'"{"a" * 40}!"'
     with pytest.raises(ScoringError) as failure:
-        assertions(asserts=[entry]).mark(Answer(f'"{"a" * 40}!"'))
+        assertions(asserts=[entry]).mark(Answer(f'{{{text}: 1}}' if 'Properties' in str(entry) else text))
     assert message in str(failure.value)
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('schema', 'wrong'),
+    [
+        ({'patternProperties': {'^a': {'type': 'string'}}}, '1 is not of type'),
+        ({'patternProperties': {'^b': {}}, 'additionalProperties': {'type': 'string'}}, '1 is not of type'),
+        ({'properties': {'b': {}}, 'additionalProperties': False}, "('ab' was unexpected)"),
+        ({'patternProperties': {'b$': {}}, 'additionalProperties': False}, ''),
+    ],
+)
+def test_properties_are_checked_by_pattern(schema: Any, wrong: str) -> None:
+    mark = assertions(asserts=[{'type': 'is-json', 'value': schema}]).mark(Answer('{"ab": 1}'))
+    assert mark is not None
+    assert (bool(mark.correct), wrong in mark.note) == (not wrong, True), mark.note
 
 
 @in_one

@@ -405,7 +405,7 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         ['run', 'e.jsonl', '--model', 'mine:f'],
         (
             'rolecall: e.jsonl:2: not valid JSON: Expecting value (column 15).\n'
-            "  Correct the line, or skip and count such lines: --on-error skip, or on_error='skip' in a config."
+            "  Correct the line, or skip and count such lines of a dataset: --on-error skip, or on_error='skip' in a config."
         ),
     ),
     (
@@ -414,7 +414,7 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         ['run', 'e.csv', *R, '--model', 'mine:f'],
         (
             'rolecall: e.csv:2: 3 fields, expected 2.\n'
-            "  Correct the line, or skip and count such lines: --on-error skip, or on_error='skip' in a config."
+            "  Correct the line, or skip and count such lines of a dataset: --on-error skip, or on_error='skip' in a config."
         ),
     ),
     (
@@ -432,7 +432,7 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         ['run', 'e.csv', *R, '--model', 'mine:f'],
         (
             'rolecall: e.csv:2: not valid utf-8: byte 0xff at position 0 of the line.\n'
-            "  If the file has another encoding, name it: --encoding gb18030, or encoding='gb18030' in a config. If only some lines are wrong, skip and count such lines: --on-error skip, or on_error='skip' in a config."
+            "  If the file has another encoding, name it: --encoding gb18030, or encoding='gb18030' in a config. If only some lines are wrong, skip and count such lines of a dataset: --on-error skip, or on_error='skip' in a config."
         ),
     ),
     (
@@ -657,7 +657,7 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         {'e.csv': 'question,answer\n"1+1,2\n2+2,4\n'},
         ['run', 'e.csv', *R, '--model', 'mine:f'],
         (
-            "rolecall: e.csv:2: a quoted cell begins here and never ends.\n  Correct the line, or skip and count such lines: --on-error skip, or on_error='skip' in a config."
+            "rolecall: e.csv:2: a quoted cell begins here and never ends.\n  Correct the line, or skip and count such lines of a dataset: --on-error skip, or on_error='skip' in a config."
         ),
     ),
     (

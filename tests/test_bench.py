@@ -14,7 +14,7 @@ import pytest
 
 from rolecall.errors import ConfigError
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.opening.source import SourceOptions
+from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.models.http.served_model import StreamAllowance, StreamTimes
 from rolecall.runs import RunOptions, run_config
 from rolecall.runs.serving.bench_files import StoredBench, save_result
@@ -62,6 +62,17 @@ def test_times_are_those_of_the_servers_own_clock(concurrency: int) -> None:
     assert level.figures['mean_itl_ms'] == pytest.approx(fmean(gaps), rel=0.2)
     assert ttft <= level.figures['mean_ttft_ms'] <= 1.25 * ttft + 20  # busy machines run these tests
     assert e2el * 0.99 <= level.figures['mean_e2el_ms'] <= 1.15 * e2el + 20
+
+
+@pytest.mark.parametrize(('options', 'gaps', 'tokens'), [({'together': 2}, 1, 2), ({'silent_every': 2}, 2, 1)])
+def test_gaps_are_those_between_pieces_with_text(options: dict[str, Any], gaps: int, tokens: int) -> None:
+    # two tokens in each piece; or every other token without text, as half a character or a control token has none
+    with timed_server(first=0.05, gap=0.02, longest=9, **options) as url:
+        [level] = measure(url, concurrency=(1,), requests=4).levels
+        served = fetch_times(url)
+    between = 1e3 * fmean((times['sent'][-1] - times['sent'][0]) / 8 for times in served)
+    assert level.figures['mean_itl_ms'] == pytest.approx(gaps * between, rel=0.2)
+    assert level.figures['mean_tpot_ms'] == pytest.approx(8 * between / (9 * tokens - 1), rel=0.2)
 
 
 def test_requests_queue_at_the_capacity_of_the_server() -> None:

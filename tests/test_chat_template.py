@@ -335,3 +335,13 @@ def test_a_file_without_a_template_is_named(tmp_path: Path, name: str, content: 
         (tmp_path / name).write_text(content)
     with pytest.raises(RolecallError, match=said):
         ChatTemplate.from_file(tmp_path / name)
+
+
+def test_a_key_without_a_value_is_left_out_of_a_message() -> None:
+    template = ChatTemplate(
+        '{% for m in messages %}{{ m.role }}:{{ m.content }}:{{ m.tool_calls is defined }};{% endfor %}'
+    )
+    call = {'role': 'assistant', 'content': None, 'tool_calls': [{'function': {'name': 'f', 'arguments': {}}}]}
+    assert (
+        template.render([call, {'role': 'user', 'content': 'x', 'tool_calls': None}]) == 'assistant::True;user:x:False;'
+    )

@@ -250,6 +250,12 @@ def test_modules_that_the_checks_use_are_the_real_ones() -> None:
     assert out.startswith('failed: AssertionError')
 
 
+def test_a_solution_cannot_end_the_loop_of_its_checks() -> None:
+    program = CodeProgram('def f(x): raise StopIteration', checks='assert all(map(lambda x: f(x) == x, [1, 2]))')
+    [out] = outcomes(program)
+    assert out.startswith('failed: RuntimeError: a function raised StopIteration')
+
+
 def test_a_wrong_solution_fails_with_what_happened() -> None:
     found = outcomes(
         CodeProgram('def f(x): return x', checks='assert f(1) == 2, "one is not two"'),

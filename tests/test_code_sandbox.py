@@ -23,7 +23,15 @@ from rolecall.scoring.code.execution import (
     run_program,
     run_programs,
 )
-from rolecall.scoring.code.sandbox import SANDBOXES, Confined, SandboxError, SandboxLimits, _Spawned
+from rolecall.scoring.code.sandbox import (
+    _IDLE,
+    SANDBOXES,
+    Confined,
+    SandboxError,
+    SandboxLimits,
+    _Spawned,
+    end_idle_interpreters,
+)
 from rolecall.scoring.code.sandbox_probe import choose_sandbox, probe_sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='sandboxes need Linux')
@@ -83,6 +91,22 @@ def test_the_limits_end_a_program_that_uses_too_much(sandbox: str) -> None:
         assert run(source, sandbox, seconds=60.0).outcome == outcome
 
 
+SMALL_THREADS = """
+import ctypes, time
+library, thread, settings = ctypes.CDLL(None), ctypes.c_ulong(), ctypes.create_string_buffer(64)
+library.pthread_attr_init(settings)
+library.pthread_attr_setstacksize(settings, ctypes.c_size_t(16384))
+for _ in range(3000):
+    assert library.pthread_create(ctypes.byref(thread), settings, ctypes.cast(library.pause, ctypes.c_void_p), None) == 0
+time.sleep(60)
+"""
+
+
+def test_the_process_numbers_of_the_machine_are_not_used_up_with_threads(sandbox: str) -> None:
+    ended = run(SMALL_THREADS, sandbox, seconds=60.0)
+    assert (ended.outcome, ended.detail) == ('denied', 'started more than 256 threads')
+
+
 def test_a_disk_is_not_filled_with_many_files() -> None:
     source = 'n = 0\nwhile True:\n    n += 1\n    open(str(n), "wb").write(b"x" * (1 << 19))'
     assert run(source, seconds=120.0).outcome == 'denied'
@@ -121,6 +145,13 @@ def test_a_disk_is_watched_while_a_program_keeps_talking(sandbox: str) -> None:
     source = 'n = 0\ndef f():\n    global n\n    n += 1\n    open(str(n), "w")\n    return n'
     program = CodeProgram(source, checks='while True: f()', names=('f',))
     assert run_program(program, SANDBOXES[sandbox], SandboxLimits(seconds=60.0)).outcome == 'denied'
+
+
+@pytest.fixture(autouse=True)
+def _end_interpreters() -> Iterator[None]:
+    """Tests that find no bubblewrap must not be handed the interpreter of a test before them."""
+    yield
+    end_idle_interpreters()
 
 
 @pytest.fixture
@@ -187,6 +218,8 @@ ESCAPES = {
     'pin the parent': 'import os; os.sched_setaffinity({parent}, [0])',
     'make the parent idle': 'import os; os.sched_setscheduler({parent}, os.SCHED_IDLE, os.sched_param(0))',
     'change a mode': 'import os; os.chmod({secret!r}, 0o777)',
+    'change the mode of a device': 'import os; os.chmod("/dev/null", 0o666)',
+    'change the time of a device': 'import os; os.utime("/dev/zero")',
     'change an owner': 'import os; os.chown({secret!r}, os.getuid(), os.getgid())',
     'change a time': 'import os; os.utime({secret!r}, (0, 0))',
     'set an attribute': 'import os; os.setxattr({secret!r}, "user.x", b"x")',
@@ -345,8 +378,8 @@ class Unreliable:
 
 
 class Killed(_Spawned):
-    def wait(self) -> int | None:
-        super().wait()
+    def end(self) -> int | None:
+        super().end()
         return None
 
 
@@ -362,6 +395,51 @@ def test_a_sandbox_that_always_ends_its_processes_is_an_error_at_the_start_and_o
         run_program(CodeProgram('assert 1'), Unreliable(9, kills=False), SandboxLimits())
     ended = run_program(CodeProgram('assert 1'), Unreliable(9, kills=True), SandboxLimits())
     assert (ended.outcome, ended.detail) == ('memory', 'killed: over 1024 MB')
+
+
+STAIN = """
+import builtins, ctypes, os, signal, socket
+builtins.stain = os.stain = 1
+os.environ['STAIN'] = '1'
+open('stain', 'w')
+socket.socket(socket.AF_UNIX).bind(chr(0) + 'stain')
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+"""
+LOOK_FOR_STAINS = """
+import builtins, ctypes, os, signal, socket
+assert not hasattr(builtins, 'stain') and not hasattr(os, 'stain') and 'STAIN' not in os.environ
+assert os.listdir() == [] and os.getpid() == 2
+socket.socket(socket.AF_UNIX).bind(chr(0) + 'stain')
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+for number in range(6, 64):
+    try: os.fstat(number)
+    except OSError: continue
+    raise AssertionError(f'descriptor {number} is open')
+mine = (ctypes.c_uint32 * 6)()
+assert ctypes.CDLL(None).capget((ctypes.c_uint32 * 2)(0x20080522, 0), mine) == 0 and not any(mine), list(mine)
+"""
+
+
+@pytest.mark.skipif('bubblewrap' not in USABLE, reason='needs bubblewrap')
+def test_programs_that_are_forked_from_one_interpreter_leave_nothing_to_each_other() -> None:
+    for source in (STAIN, LOOK_FOR_STAINS, 'import os; os.kill(1, 2); os.kill(1, 9)', LOOK_FOR_STAINS):
+        ended = run(source, 'bubblewrap')
+        assert ended.passed or source.startswith('import os; os.kill'), ended
+    assert len(_IDLE) == 1
+
+
+@pytest.mark.skipif('bubblewrap' not in USABLE, reason='needs bubblewrap')
+def test_an_interpreter_that_was_ended_from_outside_is_replaced() -> None:
+    assert run('assert True', 'bubblewrap').passed
+    _IDLE[-1].bwrap.process.kill()
+    _IDLE[-1].bwrap.process.wait(60)
+    assert run('assert True', 'bubblewrap').passed
+
+
+@pytest.mark.skipif('bubblewrap' not in USABLE, reason='needs bubblewrap')
+def test_no_interpreter_stays_when_all_programs_have_run() -> None:
+    run_programs([CodeProgram('assert True')] * 5, sandbox=SANDBOXES['bubblewrap'], workers=2)
+    assert not _IDLE
 
 
 def test_an_interpreter_that_is_slow_to_start_is_not_the_program_s_fault() -> None:
@@ -384,6 +462,8 @@ def test_without_a_sandbox_code_is_refused_with_the_reasons(monkeypatch: pytest.
     try:
         with pytest.raises(ConfigError) as raised:
             choose_sandbox()
+        with pytest.raises(ConfigError, match=r'(?s)docker is not installed.*apt install bubblewrap\.$'):
+            choose_sandbox('docker')
     finally:
         probe_sandbox.cache_clear()
     said = str(raised.value)

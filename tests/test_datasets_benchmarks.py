@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.benchmark_files import CASES as LAYOUTS
 from tests.benchmark_files import HUB_CASES as HUB_LAYOUTS
+from tests.benchmark_files import RECORDED
 
 from rolecall.errors import ConfigError, DataError
 from rolecall.sources.datasets import open_dataset
@@ -210,7 +211,7 @@ def test_a_benchmark_in_its_local_layout_gives_the_rows_its_templates_use(case: 
 
 
 def test_every_benchmark_of_the_table_has_a_case() -> None:
-    listed = {case[0] for case in [*LAYOUTS, *HUB_LAYOUTS]}
+    listed = {case[0] for case in [*LAYOUTS, *HUB_LAYOUTS, *RECORDED]}
     assert {case.kind for case in CASES + OTHER_CASES} | listed >= {*BENCHMARKS, *HUB_BENCHMARKS}
 
 

@@ -9,11 +9,26 @@ from pathlib import Path
 import pytest
 
 from rolecall import run_config
-from rolecall.insight.doubted_gold import doubt_gold
+from rolecall.insight.doubted_gold import doubt_gold, score_patched
+from rolecall.insight.run_source import StoredRun
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
 
 GOLD = {'a': '1', 'b': '2', 'c': '3', 'd': '4', 'e': '5'}
+
+
+PATCHES = [
+    ('', 'is empty. rolecall score RUN --doubted --patch FILE writes one.'),
+    ('{"dataset": "sums", "row": 0}', 'is not a patch of gold answers'),
+    (
+        '{"dataset": "sums", "digest": "DIGEST", "row": "0", "gold": "8", "proposed": "9"}',
+        "line 1: expected a whole number as row and a text as proposed, got '0' and '9'.",
+    ),
+    (
+        '{"dataset": "sums", "digest": "DIGEST", "row": 0, "gold": "8", "proposed": 9}',
+        'line 1: expected a whole number as row and a text as proposed, got 0 and 9.',
+    ),
+]
 
 
 def run_models(folder: Path, **models: Mapping[str, str]) -> Path:
@@ -40,7 +55,8 @@ NINE = 'The answer is 9.'
 def test_a_row_that_strong_models_contradict_with_one_voice_is_doubted(tmp_path: Path) -> None:
     run = run_models(tmp_path, x={'c': NINE}, y={'c': NINE, 'a': NINE}, weak=dict.fromkeys('abde', 'The answer is 7.'))
     with RunReader(run) as reader:
-        [row], scores = doubt_gold(reader)
+        [row] = doubt_gold(reader)
+        scores = score_patched(reader, [row])
     assert (row.row, row.gold, row.proposed, row.votes) == (2, '3', '9', {'x': '9', 'y': '9'})
     assert row.digest
     assert {score.model: (score.score, score.without, score.patched) for score in scores} == {
@@ -61,7 +77,7 @@ def test_a_row_that_strong_models_contradict_with_one_voice_is_doubted(tmp_path:
 )
 def test_other_rows_are_not_doubted(x: Mapping[str, str], y: Mapping[str, str], tmp_path: Path) -> None:
     with RunReader(run_models(tmp_path, x=x, y=y)) as reader:
-        assert doubt_gold(reader) == ([], [])
+        assert doubt_gold(reader) == []
 
 
 def test_the_command_lists_scores_and_writes_a_patch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,3 +93,91 @@ def test_the_command_lists_scores_and_writes_a_patch(tmp_path: Path, capsys: pyt
     assert json.loads(capsys.readouterr().out.splitlines()[0]) == line
     assert main(['score', run, '--doubted', 'x', 'z']) == 0
     assert not capsys.readouterr().out
+
+
+def test_a_patch_replaces_gold_answers_of_the_rows_that_it_was_written_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('parts.py').write_text(
+        'def model(prompt):\n    with open("asked.txt", "a") as file:\n        file.write("x")\n    return "9"\n'
+    )
+    Path('sums.csv').write_text('question,answer\n4 + 5?,8\n4 + 4?,8\n')
+    run = [
+        'run',
+        'sums.csv',
+        '--answer',
+        'answer',
+        '--metric',
+        'number',
+        '--model',
+        'parts:model',
+        '--out',
+        'run',
+        '-q',
+    ]
+    assert main(run) == 0
+    with RunReader('run') as reader:
+        digest = next(iter(StoredRun(reader).parts.values())).rows
+    record = {'dataset': 'sums', 'digest': digest, 'row': 0, 'gold': '8', 'proposed': '9'}
+    Path('patch.jsonl').write_text(json.dumps(record) + '\n')
+    capsys.readouterr()
+    assert main(['score', 'run', '--gold-patch', 'patch.jsonl']) == 0
+    assert '0.0; 0.0 [0.0, 79.3] without them; 50.0 with the other answer as gold' in capsys.readouterr().out
+    assert main([*run, '--gold-patch', 'patch.jsonl']) == 0
+    assert 'sums: 1 gold answer replaced by patch.jsonl.' in ' '.join(capsys.readouterr().out.split())
+    assert Path('asked.txt').read_text() == 'xx'  # nothing is sent again
+    with RunReader('run') as reader:
+        assert [(result.gold, result.correct) for result in reader.results()] == [('9', True), ('8', False)]
+    assert main(['score', 'run', '--gold-patch', 'patch.jsonl']) == 2  # its rows are patched now
+    assert 'digest' in capsys.readouterr().err
+    Path('far.jsonl').write_text(json.dumps(record | {'row': 2}) + '\n')
+    assert main([*run, '--gold-patch', 'far.jsonl']) == 2
+    assert 'sums has no row 2' in ' '.join(capsys.readouterr().err.split())
+    for text, message in PATCHES:
+        Path('bad.jsonl').write_text(text.replace('DIGEST', digest))
+        for command in (['score', 'run', '--gold-patch', 'bad.jsonl'], [*run, '--gold-patch', 'bad.jsonl']):
+            assert main(command) == 2
+            assert f'bad.jsonl: {message}' in ' '.join(capsys.readouterr().err.split())
+    Path('sums.csv').write_text('question,answer\n4 + 6?,8\n4 + 4?,8\n')
+    assert main([*run, '--gold-patch', 'patch.jsonl']) == 2
+    error = ' '.join(capsys.readouterr().err.split())
+    assert 'Write a patch of these rows: rolecall score RUN --doubted --patch FILE' in error
+    Path('patch.jsonl').write_text(json.dumps(record | {'dataset': 'others'}) + '\n')
+    assert main([*run, '--gold-patch', 'patch.jsonl']) == 2
+    assert 'is for others, not for a dataset of this config' in ' '.join(capsys.readouterr().err.split())
+    assert main(['score', 'run', '--gold-patch', 'patch.jsonl']) == 2
+    assert 'is for others, not for this run' in capsys.readouterr().err
+    Path('patch.jsonl').write_text('{"row": 0}\n')
+    assert main(['score', 'run', '--gold-patch', 'patch.jsonl']) == 2
+    assert 'is not a patch of gold answers' in capsys.readouterr().err
+
+
+def test_a_difference_that_a_gold_patch_makes_is_called_gold_answers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    sums = [{'question': f'{n} + {n}?', 'answer': str(2 * n + (n == 3))} for n in range(6)]
+    (tmp_path / 'sums.jsonl').write_text('\n'.join(map(json.dumps, sums)))
+    (tmp_path / 'adder.py').write_text('def add(prompt):\n    return str(2 * int(prompt.split()[0]))\n')
+    run = ['run', 'sums.jsonl', '--answer', 'answer', '--metric', 'number', '--model', 'adder:add', '-q', '--out']
+    assert main([*run, 'before']) == 0
+    with RunReader('before') as reader:
+        digest = next(iter(StoredRun(reader).parts.values())).rows
+    record = {'dataset': 'sums', 'digest': digest, 'row': 3, 'gold': '7', 'proposed': '6'}
+    Path('patch.jsonl').write_text(json.dumps(record) + '\n')
+    assert main([*run, 'after', '--gold-patch', 'patch.jsonl']) == 0
+    capsys.readouterr()
+    assert main(['explain', 'before', 'after']) == 0
+    assert 'Of +16.7 points, +16.7 is gold answers (1 row).' in capsys.readouterr().out
+
+
+def test_models_that_a_run_does_not_have_and_a_patch_without_doubts_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path('rows.jsonl').write_text('{"question": "a", "answer": "a"}\n{"question": "b", "answer": "c"}\n')
+    Path('same.py').write_text('def say(prompt):\n    return prompt\n')
+    assert main(['run', 'rows.jsonl', '--answer', 'answer', '--model', 'same:say', '--out', 'run', '-q']) == 0
+    capsys.readouterr()
+    assert main(['score', 'run', '--doubted', 'nobody']) == 2
+    assert "the run has no model 'nobody'. Known: 'say'." in capsys.readouterr().err
+    assert main(['score', 'run', '--patch', 'patch.jsonl']) == 2
+    assert 'rolecall score RUN --doubted --patch FILE' in capsys.readouterr().err
+    assert main(['score', 'run', '--doubted', '--patch', 'patch.jsonl']) == 0

@@ -158,18 +158,40 @@ def test_draws_hold_smaller_draws_and_every_row_once() -> None:
         assert first <= second <= everything == set(range(total))
 
 
-def test_an_interval_that_is_watched_after_every_row_holds_the_truth() -> None:
+@in_one
+@pytest.mark.parametrize(
+    ('truth', 'options'),
+    [
+        (0.7, {'stakes': MEASURING}),
+        (0.05, {'stakes': MEASURING}),
+        (0.7, {'population': 600, 'half_width': 0.05}),
+        (0.05, {'population': 600, 'half_width': 0.02}),
+    ],
+)
+def test_an_interval_that_is_watched_after_every_row_holds_the_truth(truth: float, options: dict[str, Any]) -> None:
     chance = random.Random(5)
-    for truth, stakes in ((0.7, MEASURING), (0.05, MEASURING)):
-        missed = 0
-        for _ in range(40):
-            watched = ConfidenceSequence(0, 1, stakes=stakes)
-            for _ in range(15):
-                watched.add(float(chance.random() < truth) for _ in range(20))
-                if watched.excludes(truth):
-                    missed += 1
-                    break
-        assert missed <= 6, truth
+    missed = 0
+    for _ in range(40):
+        rows = [float(row < 600 * truth) for row in range(600)]
+        chance.shuffle(rows)
+        if 'population' not in options:
+            rows = chance.choices(rows, k=300)
+        watched = ConfidenceSequence(0, 1, **options)
+        for begin in range(0, len(rows), 20):
+            watched.add(rows[begin : begin + 20])
+            if watched.excludes(truth):
+                missed += 1
+                break
+    assert missed <= 6
+
+
+def test_the_interval_of_a_population_ends_at_its_mean() -> None:
+    watched = ConfidenceSequence(0, 1, population=50, half_width=0.05)
+    for _ in range(5):
+        watched.add([1, 1, 1, 0, 1, 1, 0, 0, 1, 0])
+    assert list(watched.interval()) == pytest.approx([0.6, 0.6], abs=1e-5)
+    watched = ConfidenceSequence(0, 1, [1] * 40, population=50, half_width=0.05)
+    assert watched.interval().low >= 0.8, 'the other ten may all be wrong'
 
 
 @pytest.fixture
@@ -265,5 +287,6 @@ def _is_still(server: Server) -> bool:
 def test_what_a_stranger_writes_into_the_control_file_is_ignored(tmp_path: Path) -> None:
     for text in ('[]', '{"paused": "yes", "concurrency": -3, "dropped": 5}', 'nonsense', '{"concurrency": true}'):
         (tmp_path / 'control.json').write_text(text)
-        assert not Control.read(tmp_path).paused
-    assert change_control(tmp_path, paused=True) == Control.read(tmp_path)
+        assert Control.read(tmp_path) == Control()
+    with pytest.raises(RunError, match='no run found'):
+        change_control(tmp_path, paused=True)

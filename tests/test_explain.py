@@ -21,6 +21,7 @@ from explained_cases import (
     dataset,
     dialogue,
     meta,
+    noisy_sides,
     number_in,
     reasons,
     right,
@@ -30,8 +31,8 @@ from rolecall import load_config
 from rolecall.insight.cause_shares import explain
 from rolecall.insight.explanation import Explanation
 from rolecall.insight.ladder import build_ladders
-from rolecall.insight.run_source import StoredRun, find_parts
-from rolecall.models.protocol import Sampling, Scored
+from rolecall.insight.run_source import StoredRun
+from rolecall.models.protocol import Reply, Sampling, Scored
 from rolecall.runs import RunReader, run_config
 from rolecall.ui.cli.main import main
 
@@ -95,6 +96,17 @@ def test_the_ladder_gives_the_true_cause_at_least_nine_tenths(cause: str, tmp_pa
     assert shares(explanation)[cause] / explanation.difference >= 0.9
     assert sum(step.points for step in explanation.steps) == pytest.approx(explanation.difference, abs=0.1)
     assert cause in explanation.sentence or cause == 'reader'
+
+
+@pytest.mark.parametrize('cause', ['system text', 'format'])
+def test_the_ladder_tells_a_cause_from_the_moods_of_a_noisy_model(cause: str, tmp_path: Path) -> None:
+    sides = noisy_sides(cause, 300)
+    explanation = climb(*run_sides(tmp_path, *sides), tmp_path / 'ladder', configs=sides, rows=300)
+    steps = {step.cause: step for step in explanation.steps}
+    true = 64.0 if cause == 'format' else -64.0  # 80 % of the rows hang on it, and 80 % of those are not spoilt
+    assert (steps[cause].low or 0) < true < (steps[cause].high or 0)
+    assert (steps['sampling'].low or 0) < 0 < (steps['sampling'].high or 0)
+    assert sum(step.points for step in explanation.steps) == pytest.approx(explanation.difference, abs=0.1)
 
 
 def needs_both(prompt: str) -> str:
@@ -234,8 +246,8 @@ def test_option_order_in_rows_is_told_from_other_rows(tmp_path: Path) -> None:
     assert shares(explanation) == {'option order': -100.0}
 
 
-def write_log(root: Path, replies: dict[int, str], evaluator: str = 'AccEvaluator') -> Path:
-    """A working directory as OpenCompass writes it."""
+def write_log(root: Path, replies: dict[int, str], evaluator: str = 'AccEvaluator', *, marks: bool = True) -> Path:
+    """A working directory as OpenCompass writes it; without `marks`, as its newer versions do of generated answers."""
     entries = {
         str(n): {
             'origin_prompt': f'##user\n{ROWS[n]["question"]}\n##assistant\n',
@@ -249,9 +261,16 @@ def write_log(root: Path, replies: dict[int, str], evaluator: str = 'AccEvaluato
         for at, (n, reply) in enumerate(replies.items())
     }
     right_rows = sum(detail['correct'] for detail in details.values())
+    accuracy = 100 * right_rows / len(details)
+    if not marks:
+        golds = [ROWS[n]['answer'] for n in replies]
+        details = {
+            at: {'predictions': detail['pred'], 'references': gold}
+            for (at, detail), gold in zip(details.items(), golds, strict=True)
+        } | {'type': 'GEN'}
     for name, content in (
         ('predictions/theirs/their_sums.json', entries),
-        ('results/theirs/their_sums.json', {'accuracy': 100 * right_rows / len(details), 'details': details}),
+        ('results/theirs/their_sums.json', {'accuracy': accuracy, 'details': details}),
     ):
         file = root / '20260101_120000' / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -266,9 +285,11 @@ def number_read(reply: str) -> int:
     return next(int(word.strip('.,')) for word in reply.split() if word.strip('.,').isdigit())
 
 
-@pytest.mark.parametrize('evaluator', ['AccEvaluator', 'acme.Evaluator'])
-def test_a_log_of_another_harness_is_explained_by_its_reading(evaluator: str, tmp_path: Path) -> None:
-    log = write_log(tmp_path / 'log', {n: reasons(ROWS[n]['question']) for n in range(60)}, evaluator)
+@pytest.mark.parametrize(
+    ('evaluator', 'marks'), [('AccEvaluator', True), ('AccEvaluator', False), ('acme.Evaluator', True)]
+)
+def test_a_log_of_another_harness_is_explained_by_its_reading(evaluator: str, marks: bool, tmp_path: Path) -> None:
+    log = write_log(tmp_path / 'log', {n: reasons(ROWS[n]['question']) for n in range(60)}, evaluator, marks=marks)
     run_config(config(dataset(), reasons), out=tmp_path / 'ours', lint=False)
     [explanation] = explain(log, tmp_path / 'ours')
     assert (explanation.left_value, explanation.right_value, explanation.rows) == (0.0, 100.0, 60)
@@ -330,6 +351,19 @@ def test_sides_that_cannot_be_explained_say_why(tmp_path: Path, capsys: pytest.C
     left, _ = run_sides(tmp_path, *CASES['reader'])
     assert main(['explain', str(left), str(left), '--dataset', 'none']) == 2
     assert 'They have: sums × m' in capsys.readouterr().err
+
+
+def test_answers_that_are_cut_on_both_sides_are_not_the_cause(tmp_path: Path) -> None:
+    def endless(prompt: str, sampling: Sampling) -> Reply:
+        return Reply('the answer is 2' if 'Hi.' in prompt else 'the answer is 4', reason='length')
+
+    greeted = dialogue(question='Hi. {question}')
+    sides = (
+        config(dataset(prompt_template=dialogue(), inferencer=HOT), endless),
+        config(dataset(prompt_template=greeted), endless),
+    )
+    [explanation] = explain(*run_sides(tmp_path, *sides))
+    assert [step.cause for step in explanation.steps] == ['prompt']
 
 
 def read_loudly(reply: str) -> str:
@@ -400,7 +434,7 @@ def test_acc_against_acc_norm_of_an_lm_eval_task_is_the_metric(tmp_path: Path) -
     assert (explanation.left_value, explanation.right_value) == (25.0, 75.0)
     assert shares(explanation) == {'metric': 50.0}
     with RunReader(left) as first, RunReader(other) as second:
-        digests = [find_parts(StoredRun(reader))['choices', 'm'] for reader in (first, second)]
+        digests = [StoredRun(reader).parts['choices', 'm'] for reader in (first, second)]
     assert digests[0].find_differing(digests[1]) == ['metric']
 
 

@@ -19,7 +19,10 @@ from chat_template_corpus import CHATML  # it needs the packages above
 from rolecall.ui.cli.main import main
 from small_models import make_model
 
-pytestmark = pytest.mark.heavy
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.filterwarnings('ignore::FutureWarning'),  # those of other packages about one another
+]
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / 'docs' / 'fine-tuning.md').read_text(encoding='utf-8')

@@ -517,13 +517,14 @@ def test_the_interval_of_a_group_of_two_datasets_says_something(folder: Path) ->
     assert cards['arts'].details['between'] == [0.0, 100.0]
 
 
-@pytest.mark.parametrize('known', [True, False])
-def test_a_report_takes_origins_from_the_config_that_the_run_has_stored(
-    known: bool, folder: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize('code_of_the_user', [False, True])
+def test_a_report_takes_origins_from_the_config_that_the_run_has_stored_and_imports_nothing_for_them(
+    code_of_the_user: bool, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serve('2') as server:
         entry = {'abbr': 'm', 'type': 'OpenAI', 'path': 'toy', 'base_url': server.url, 'key': 'k'}
-        rolecall.run('rows.jsonl', model=entry if known else 'mine:two', answer='answer', out='out', quiet=True)
+        model = 'mine:two' if code_of_the_user else entry
+        rolecall.run('rows.jsonl', model=model, answer='answer', out='out', quiet=True)
     assert main(['report', 'out', '--html', 'page.html']) == 0
     page = Path('page.html').read_text()
-    assert ('field question' in page) == known
+    assert ('field question' in page) is not code_of_the_user

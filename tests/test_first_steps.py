@@ -20,7 +20,7 @@ from rolecall.compat.lm_eval import is_task_source
 from rolecall.config_keys import KEYS
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.config_schema import config_schema
-from rolecall.experiment.opening.source import SourceOptions
+from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.models.endpoint_check import check_service
 from rolecall.models.services import SOURCES, ChatSource
 from rolecall.sources.config.plain_configs import is_plain_config
@@ -284,11 +284,15 @@ def test_runs_are_listed_with_their_scores(folder: Path, capsys: pytest.CaptureF
     capsys.readouterr()
     assert main(['runs', 'list']) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith('runs/one  20')
+    newest = (
+        'runs/deep/two' if lines[0].startswith('runs/deep') else 'runs/one'
+    )  # both, where a second has begun for neither
+    assert lines[0].startswith(f'{newest}  20')
     assert lines[1] == '  qa × two: accuracy 50.00 [9.45, 90.55], 2 of 2 rows scored'
     assert main(['runs', 'list', '--json']) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [one['run'] for one in found] == ['runs/one', 'runs/deep/two', 'runs/broken']
+    assert sorted(one['run'] for one in found[:2]) == ['runs/deep/two', 'runs/one']
+    assert found[2]['run'] == 'runs/broken'
     assert found[0]['scores'][0]['value'] == 50.0
     assert found[2]['error']
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,13 @@ from rolecall import run_config
 from rolecall.compat.lm_eval.functions import load_function
 from rolecall.compat.lm_eval.task_file import read_task_file
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.errors import ConfigError, RenderError, RunError
+from rolecall.errors import ConfigError, DataError, RenderError, RunError
 from rolecall.runs.store.directory import RunLock
 from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.scoring.blame import ScoringError
+from rolecall.scoring.metrics.assertions import Assertion
+from rolecall.scoring.metrics.metric import Answer
 from rolecall.ui.cli.main import main
 from test_imports import write_eval, write_opencompass, write_samples
 from test_runs import dataset
@@ -101,6 +106,55 @@ def test_a_function_outside_the_task_s_folder_is_refused(name: str, tmp_path: Pa
     with pytest.raises(ConfigError, match='is a path, not a module'):
         load_function(read_task_file(path).values['process_docs'])
     assert not (tmp_path / 'ran').exists()
+
+
+@pytest.mark.parametrize('part', ['prompts: [file://NAME]', 'prompts: [x]\ntests: file://NAME'])
+@pytest.mark.parametrize('name', ['fifo', '/dev/zero', 'fifo.yaml', 'zero.yaml'])
+def test_special_files_named_by_a_config_of_promptfoo_are_refused(
+    part: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for fifo in ('fifo', 'fifo.yaml'):
+        os.mkfifo(tmp_path / fifo)
+    (tmp_path / 'zero.yaml').symlink_to('/dev/zero')
+    config = tmp_path / 'promptfooconfig.yaml'
+    config.write_text(
+        f'{part.replace("NAME", name)}\nproviders: [echo]\n' + 'tests: [{vars: {a: 1}}]\n' * ('[x]' not in part)
+    )
+    assert main(['view', str(config)]) == 2
+    assert 'not a regular file' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('kind', ['equals', 'python', 'is-json'])
+@pytest.mark.parametrize('name', ['fifo', 'zero'])
+def test_special_files_named_by_an_assertion_are_refused(kind: str, name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / 'fifo')
+    (tmp_path / 'zero').symlink_to('/dev/zero')
+    part = Assertion(kind, f'file://{name}', base=tmp_path)
+    with pytest.raises((OSError, ScoringError), match='not a regular file'):
+        part.check(Answer('{}'))
+
+
+def test_special_files_in_a_folder_of_tasks_are_passed_over(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / 'fifo.yaml')
+    (tmp_path / 'zero.yaml').symlink_to('/dev/zero')
+    (tmp_path / 'task.yaml').write_text(TASK)
+    code = (
+        'import sys\nfrom pathlib import Path\nfrom rolecall.compat.lm_eval.load_tasks import _index\n'
+        'print(list(_index(Path(sys.argv[1])).by_name))'
+    )
+    assert in_a_process(code, str(tmp_path)) == "['t']\n"
+
+
+@pytest.mark.parametrize('name', ['results_2024-01-01T00-00-00.json', 'samples_t_2024-01-01T00-00-00.jsonl'])
+def test_a_sparse_file_in_a_log_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('rolecall.runs.logs.log._LARGEST_JSON', 1 << 20)
+    (tmp_path / 'results_2024-01-01T00-00-00.json').write_text('{"results": {"t": {}}, "configs": {"t": {}}}')
+    with (tmp_path / name).open('ab') as file:
+        file.truncate(7 << 30)
+    assert main(['runs', 'import', 'lm-eval', str(tmp_path), '--out', str(tmp_path / 'run')]) == 2
+    assert '1,048,576' in capsys.readouterr().err
 
 
 def link(path: Path, content: bytes) -> None:
@@ -228,3 +282,74 @@ def test_a_file_system_without_locks_is_an_error(tmp_path: Path, monkeypatch: py
         RunLock(tmp_path)
     monkeypatch.undo()
     RunLock(tmp_path).release()
+
+
+DEEP, HUGE, HALF = '[' * 200_000, '1' + '0' * 400, '\\ud800'
+KEPT = '"name": "s", "dataset": "demo", "model": "m"'
+BESIDE_A_RUN: dict[str, tuple[str, ...]] = {
+    'notes.json': (f'{{"name": "{HALF}", "note": {{"a": [1]}}, "tags": [[1], "{HALF}"]}}', '{"name": null}'),
+    'control.json': ('{"paused": 1, "concurrency": true, "dropped": 5}', f'{{"concurrency": {HUGE}, "dropped": [[1]]}}'),
+    'scan.json': (
+        f'[{{{KEPT}, "hits": "x", "total": [], "rows": []}}]', f'[{{{KEPT}, "hits": 5, "total": 1, "rows": []}}]',
+        f'[{{{KEPT}, "hits": 1, "total": {HUGE}, "rows": []}}]',
+        f'[{{{KEPT}, "hits": 1, "total": 2, "rows": [{{"row": "a", "excerpt": "{HALF}"}}]}}]',
+    ),
+    'sweep.json': ('[{"dataset": 5, "variants": [1], "best": null}]',),
+    'labels.jsonl': (
+        '{"dataset": "demo", "model": "m", "row": 1e999, "label": "correct"}\n',
+        f'{{"dataset": "demo", "model": "m", "row": 0, "label": {HUGE}}}\n',
+        f'{{"dataset": [], "model": "{HALF}", "row": -5, "label": "correct", "by": "{HALF}"}}\n',
+        f'{{"dataset": "demo", "model": "m", "row": 0, "answer": "{HALF}"}}\n',
+    ),
+    'lock': (),
+}  # fmt: skip
+READS = (*COMMANDS, ('runs', 'list', '{run}'), ('runs', 'control', '{run}', '--pause'), ('runs', 'note', '{run}'))
+
+
+def _hang(*arguments: Any) -> None:
+    pytest.fail('a command never ends')
+
+
+@pytest.mark.parametrize('name', BESIDE_A_RUN)
+def test_what_a_stranger_puts_beside_a_run_is_no_fault(name: str, run: Path, tmp_path: Path) -> None:
+    place, outside = run / name, tmp_path / 'outside'
+    outside.write_text('precious')
+    makes: list[Callable[[], Any]] = [
+        lambda: os.mkfifo(place),
+        lambda: place.symlink_to('/dev/zero'),
+        lambda: place.symlink_to(outside),
+        lambda: place.mkdir(),
+        lambda: (place.touch(), os.truncate(place, 20 << 30)),
+    ]
+    for text in (DEEP, '5', '[]', f'"{HALF}"', *BESIDE_A_RUN[name]):
+        makes.append(partial(place.write_text, text))
+    before = signal.signal(signal.SIGALRM, _hang)
+    try:
+        for make in makes:
+            if place.is_dir():
+                place.rmdir()
+            place.unlink(missing_ok=True)
+            make()
+            for command in READS:
+                signal.alarm(30)
+                assert main([word.format(run=run) for word in command]) in (0, 1, 2)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert outside.read_text() == 'precious'
+
+
+@pytest.mark.parametrize('read', ['answers', 'layout', 'bench'])
+def test_a_pipe_in_place_of_a_file_of_answers_rows_or_a_benchmark_is_refused_at_once(read: str, tmp_path: Path) -> None:
+    from rolecall.runs.pair_scoring import read_given_answers
+    from rolecall.runs.serving.bench_files import StoredBench
+    from rolecall.sources.datasets.layouts import read_json
+
+    os.mkfifo(tmp_path / 'bench.json')
+    readers = {
+        'answers': lambda: read_given_answers(str(tmp_path / 'bench.json'), 'qa', None),
+        'layout': lambda: read_json(tmp_path / 'bench.json'),
+        'bench': lambda: StoredBench.load(tmp_path),
+    }
+    with pytest.raises(DataError):
+        readers[read]()

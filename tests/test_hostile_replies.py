@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hostile import Respond, Send, as_json, endless, http, peak_memory, raw_server
+from hostile import Respond, Send, as_json, bomb, endless, http, peak_memory, raw_server
 from rolecall.models.backends import build_model
 from rolecall.models.http.failures import retry_after
 from rolecall.models.protocol import ModelError, Reply, Sampling
@@ -125,9 +125,9 @@ LARGE: dict[str, tuple[Respond, dict[str, Any]]] = {
     ),
     'endless stream of comments': (endless(b': ping\n\n' * 999, kind='text/event-stream'), {'stream': True}),
     'endless stream of data lines': (endless(b'data: x\n' * 999, kind='text/event-stream'), {'stream': True}),
-    'gzip bomb': (http(gzip.compress(bytes(100_000_000), 9), Content_Encoding='gzip'), {}),
-    'deflate bomb': (http(zlib.compress(bytes(100_000_000), 9), Content_Encoding='deflate'), {}),
-    'raw deflate bomb': (http(zlib.compress(bytes(100_000_000), 9)[2:-4], Content_Encoding='deflate'), {}),
+    'gzip bomb': (http(bomb(100), Content_Encoding='gzip'), {}),
+    'deflate bomb': (http(bomb(100, 15), Content_Encoding='deflate'), {}),
+    'raw deflate bomb': (http(bomb(100, -15), Content_Encoding='deflate'), {}),
     'large reply': (as_json(openai(message={'content': 'x' * 9_000_000})), {}),
     'endless, Anthropic': (endless(b'x' * 65536), {'type': 'Claude'}),
 }
@@ -142,7 +142,7 @@ def test_a_reply_larger_than_the_bound_fails_the_row_in_constant_memory(case: st
     assert peak() < 12 * LIMIT
 
 
-@pytest.mark.parametrize('respond', [endless(b'x' * 65536), http(gzip.compress(bytes(10**8)), Content_Encoding='gzip')])
+@pytest.mark.parametrize('respond', [endless(b'x' * 65536), http(bomb(100), Content_Encoding='gzip')])
 def test_an_error_reply_without_end_is_read_only_as_far_as_it_explains(respond: Respond) -> None:
     def refuse(send: Send, request: bytes) -> None:
         respond(lambda data: send(data.replace(b'200 OK', b'400 Bad Request')), request)
@@ -152,10 +152,10 @@ def test_an_error_reply_without_end_is_read_only_as_far_as_it_explains(respond: 
     assert peak() < 8 * LIMIT
 
 
-@pytest.mark.parametrize('encoding', ['gzip', 'deflate', 'x-gzip', 'identity'])
+@pytest.mark.parametrize('encoding', ['gzip', 'deflate', 'identity'])
 def test_packed_replies_are_unpacked(encoding: str) -> None:
     body = json.dumps(openai(message={'content': 'naïve ' * 50_000})).encode()
-    packed = {'gzip': gzip.compress, 'x-gzip': gzip.compress, 'deflate': zlib.compress}.get(encoding, bytes)(body)
+    packed = {'gzip': gzip.compress, 'deflate': zlib.compress}.get(encoding, bytes)(body)
     assert ask(http(packed, Content_Encoding=encoding)).text == 'naïve ' * 50_000
 
 

@@ -14,7 +14,7 @@ from rolecall import run_config
 from rolecall.errors import ConfigError
 from rolecall.experiment.experiment import Experiment
 from rolecall.insight.judge_probes import _read_probes, probe_judges
-from rolecall.insight.kept_counts import ProbeCount, read_counts
+from rolecall.insight.kept_counts import HitCount, read_counts
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
@@ -110,33 +110,33 @@ def config_with(evaluator: dict[str, Any], judge: Judge, **model: Any) -> dict[s
     return {'models': models, 'datasets': [dataset]}
 
 
-def probe(kind: str, bias: str, out: Path, **options: Any) -> dict[str, ProbeCount]:
+def probe(kind: str, bias: str, out: Path, **options: Any) -> dict[str, HitCount]:
     make, evaluator = KINDS[kind]
     experiment = Experiment.open(config_with(evaluator, make(bias)))
     _, counts = probe_judges(experiment, RunOptions(out=out, **options))
-    return {count.probe: count for count in counts}
+    return {count.name: count for count in counts}
 
 
 @pytest.mark.parametrize('kind', KINDS)
 def test_a_judge_without_a_bias_passes_every_probe(kind: str, tmp_path: Path) -> None:
     counts = probe(kind, '', tmp_path)
-    assert {name: count.swayed for name, count in counts.items() if count.swayed} == {}
+    assert {name: count.hits for name, count in counts.items() if count.hits} == {}
     expected = set(_read_probes()) - (set() if kind == 'preference' else {'order'})
-    assert counts.keys() - {'any of them', 'control'} == expected
-    assert all(count.rows == len(CAPITALS) for name, count in counts.items() if name != 'control')
+    assert counts.keys() - {'attack rate', 'control'} == expected
+    assert all(count.total == len(CAPITALS) for name, count in counts.items() if name != 'control')
 
 
 @pytest.mark.parametrize(('kind', 'bias'), [('right or wrong', 'verdict'), ('preference', 'order')])
 def test_a_probe_catches_the_judge_that_has_its_bias(kind: str, bias: str, tmp_path: Path) -> None:
     counts = probe(kind, bias, tmp_path)
-    assert {name for name, count in counts.items() if count.swayed} == {bias, 'any of them'}
+    assert {name for name, count in counts.items() if count.hits} == {bias, 'attack rate'}
 
 
 @pytest.mark.parametrize('kind', KINDS)
 def test_each_probe_catches_the_judge_that_has_its_bias_and_no_other(kind: str, tmp_path: Path) -> None:
     for bias in (*BIASES, *(['order'] if kind == 'preference' else [])):
         counts = probe(kind, bias, tmp_path / bias.replace(' ', '-'))
-        caught = {name: count.swayed for name, count in counts.items() if count.swayed and name != 'any of them'}
+        caught = {name: count.hits for name, count in counts.items() if count.hits and name != 'attack rate'}
         assert caught == {bias: len(CAPITALS)}, bias
 
 
@@ -147,18 +147,19 @@ def test_a_judge_that_always_picks_the_first_is_caught_falling_for_length_too(tm
 
     experiment = Experiment.open(config_with({'rubric': 'preference'}, rewrite_or(judge)))
     _, counts = probe_judges(experiment, RunOptions(out=tmp_path))
-    swayed = {count.probe for count in counts if count.swayed == len(CAPITALS)}
+    swayed = {count.name for count in counts if count.hits == len(CAPITALS)}
     assert {'order', 'length'} <= swayed
     assert not {'instruction', 'verdict'} & swayed
 
 
 def test_the_control_says_how_well_the_judge_knows_right_from_wrong(tmp_path: Path) -> None:
-    assert probe('right or wrong', '', tmp_path / 'sound')['control'].kappa == 1
+    sound = probe('right or wrong', '', tmp_path / 'sound')
+    assert sound['control'].kappa == sound['attack rate'].kappa == 1
     experiment = Experiment.open(config_with({'rubric': 'correctness'}, rewrite_or(lambda prompt: 'A')))
     _, counts = probe_judges(experiment, RunOptions(out=tmp_path / 'yes'))
-    control = {count.probe: count for count in counts}['control']
-    assert (control.kappa, control.swayed, control.rows) == (0, 3, 6)
-    assert {count.probe: (count.swayed, count.rows) for count in counts if count.probe in ('empty', 'style')} == {
+    control = {count.name: count for count in counts}['control']
+    assert (control.kappa, control.hits, control.total) == (0, 3, 6)
+    assert {count.name: (count.hits, count.total) for count in counts if count.name in ('empty', 'style')} == {
         'empty': (3, 3),
         'style': (3, 3),
     }
@@ -173,8 +174,8 @@ def test_answers_of_a_run_stand_in_where_there_is_no_gold_answer(tmp_path: Path)
         probe_judges(experiment, RunOptions(out=tmp_path / 'probe'))
     with RunReader(tmp_path / 'run') as answers:
         _, counts = probe_judges(experiment, RunOptions(out=tmp_path / 'probe'), answers=answers)
-    by_name = {count.probe: count for count in counts}
-    assert (by_name['instruction'].swayed, by_name['instruction'].rows) == (2, 2)  # Lima is right in one row
+    by_name = {count.name: count for count in counts}
+    assert (by_name['instruction'].hits, by_name['instruction'].total) == (2, 2)  # Lima is right in one row
     assert 'control' not in by_name
 
 
@@ -195,15 +196,17 @@ def test_probing_is_planned_first_resumes_and_is_kept(
     assert 'up to 16 to judges' in capsys.readouterr().err
     assert not Path('asked.txt').exists()
     assert main([*command, '--probe']) == 0
-    assert 'control (κ 0.00)' in capsys.readouterr().out
+    assert 'attack rate (κ 0.00)' in capsys.readouterr().out
     asked = Path('asked.txt').read_text()
     assert main([*command, '--probe']) == 0
     assert Path('asked.txt').read_text() == asked
     [out] = Path('runs').iterdir()
     records = json.loads((out / 'probes.json').read_text())
-    assert [ProbeCount(**record) for record in records] == read_counts(out, ProbeCount)
+    assert [(record['name'], record['hits']) for record in records] == [
+        (count.name, count.hits) for count in read_counts(out, 'probes')
+    ]
     assert main(['report', str(out)]) == 0
-    assert 'any of them' in capsys.readouterr().out
+    assert 'attack rate' in capsys.readouterr().out
 
 
 def test_a_run_stores_the_words_of_a_rubric_so_that_a_calibration_is_theirs(tmp_path: Path) -> None:
@@ -226,8 +229,9 @@ def test_a_run_stores_the_words_of_a_rubric_so_that_a_calibration_is_theirs(tmp_
 def test_a_rubric_that_cannot_be_used_is_refused(evaluator: dict[str, Any], remedy: str) -> None:
     config = config_with(evaluator, str)
     del config['datasets'][0]['reader_cfg']['output_column']
-    with pytest.raises(ConfigError, match=re.escape(remedy)):
+    with pytest.raises(ConfigError, match=re.escape(remedy)) as error:
         Experiment.open(config)
+    assert len(error.value.problems) == 1
 
 
 def cascade(answers: dict[str, str], **options: Any) -> tuple[dict[str, Any], list[str]]:
@@ -284,15 +288,92 @@ def test_a_cascade_has_the_judge_check_the_rule(tmp_path: Path, capsys: pytest.C
     assert 'The judge checked 2 of them (0 requests saved) and contradicts 1: 50.0 % [9.5, 90.5].' in report
 
 
+def test_a_metric_beside_a_judge_asks_it_only_about_what_the_metric_cannot_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    judge = 'def judge(prompt):\n    return "A" if "second" in prompt.partition("<answer-")[2] else "B"\n'
+    Path('parts.py').write_text(
+        f'replies = {ANSWERS}\ndef writer(prompt):\n    return replies[prompt.strip()]\n{judge}'
+    )
+    Path('rows.csv').write_text('question,answer\n' + ''.join(f'{question},B\n' for question in ANSWERS))
+    judged = ['rows.csv', '--answer', 'answer', '--template', '{question}', '--model', 'parts:writer', '-q']
+    judged += ['--judge', 'correctness:parts:judge', '--out', 'run']
+    assert main(['run', *judged, '--metric', 'accuracy', '--choices', 'A,B']) == 0
+    printed = ' '.join(capsys.readouterr().out.split())
+    assert 'the rule decided 2 of 4 answers. The judge checked 0 of them (2 requests saved).' in printed
+    assert main(['run', *judged, '--metric', 'f1']) == 2
+    assert 'Name how it is read (--extract NAME), or leave --metric out.' in capsys.readouterr().err
+    assert main(['run', *judged, '--metric', 'f1', '--extract', 'stated_text_postprocess', '--dry-run']) == 0
+    assert main(['run', *judged, '--dry-run']) == 0
+
+
 @in_one
 @pytest.mark.parametrize(
     ('options', 'remedy'),
     [
         ({'rule_evaluator': {'type': 'AccEvaluator'}}, 'rule_evaluator=dict('),
         ({'asks_about': 'everything'}, "'wrong' or 'undecided'"),
+        ({'check': 5}, 'expected a share of answers from 0 to 1, got 5.'),
     ],
 )
 def test_a_cascade_that_cannot_decide_is_refused(options: dict[str, Any], remedy: str) -> None:
     config, _ = cascade(ANSWERS, **options)
     with pytest.raises(ConfigError, match=re.escape(remedy)):
         run_config(config, out='nowhere', dry_run=True)
+
+
+def test_the_attack_rate_of_a_judge_stands_beside_its_kappa(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('parts.py').write_text('def judge(prompt):\n    return "A"\ndef writer(prompt):\n    return "1"\n')
+    Path('rows.csv').write_text('question,answer\nOne?,1\nTwo?,2\n')
+    Path('labels.csv').write_text('row,label\n0,correct\n1,wrong\n')
+    command = [
+        'run',
+        'rows.csv',
+        '--answer',
+        'answer',
+        '--model',
+        'parts:writer',
+        '-q',
+        '--judge',
+        'correctness:parts:judge',
+    ]
+    assert main([*command, '--out', 'run']) == 0
+    assert main([*command, '--out', 'run-probe', '--probe']) == 0
+    capsys.readouterr()
+    assert main(['runs', 'label', 'run', 'labels.csv']) == 0
+    assert 'attack rate in percent 100.0 [34.2, 100.0] (probed on 2 rows)' in capsys.readouterr().out
+    assert main([*command[:-1], 'relevance:parts:judge', '--out', 'run', '--force']) == 0
+    capsys.readouterr()
+    assert main(['runs', 'label', 'run']) == 0
+    assert 'attack rate' not in capsys.readouterr().out  # another judge was probed
+
+
+def test_the_attack_rate_of_each_of_several_judges_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('parts.py').write_text(
+        'def kind(prompt):\n    return "A"\ndef strict(prompt):\n    return "B"\ndef writer(prompt):\n    return "1"\n'
+    )
+    judges = ['parts.py:kind', 'parts.py:strict']
+    dataset = {
+        'abbr': 'rows',
+        'type': 'Rows',
+        'test': [{'question': 'One?', 'answer': '1'}, {'question': 'Two?', 'answer': '2'}],
+        'reader_cfg': {'input_columns': ['question'], 'output_column': 'answer'},
+        'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{question}'}},
+        'eval_cfg': {'evaluator': {'rubric': 'correctness', 'judge_cfg': judges}},
+    }
+    Path('config.json').write_text(json.dumps({'models': ['parts.py:writer'], 'datasets': [dataset]}))
+    Path('labels.csv').write_text('row,label\n0,correct\n1,wrong\n')
+    assert main(['run', 'config.json', '--out', 'run', '-q']) == 0
+    assert main(['run', 'config.json', '--out', 'run-probe', '--probe', '-q']) == 0
+    capsys.readouterr()
+    assert main(['runs', 'label', 'run', 'labels.csv']) == 0
+    printed = capsys.readouterr().out
+    assert 'attack rate of kind in percent 100.0 [34.2, 100.0] (probed on 2 rows)' in printed
+    assert 'attack rate of strict in percent 0.0 [0.0, 65.8] (probed on 2 rows)' in printed

@@ -130,7 +130,7 @@ REFUSED = [
     ([{'id': 'w0', 'label': 'correct'}], {'by': 'who'}, "no column 'who'"),
     ([{'name': 'w0', 'label': 'correct'}], {}, 'no column of the table says which row is meant'),
     ([{'id': 'w0', 'label': 4}], {}, '--scale 1:5'),
-    ([{'id': 'w0', 'label': 'splendid'}], {}, "unknown label 'splendid'"),
+    ([{'id': 'w0', 'label': 'correct'}, {'id': 'w1', 'label': 'splendid'}], {}, "record 2: unknown label 'splendid'"),
     ([{'id': 'w0', 'label': 7}], {'scale': (1, 5)}, 'not on the scale 1:5'),
 ]
 
@@ -140,6 +140,21 @@ def test_a_table_that_cannot_be_read_as_labels_says_why(judged):
         with pytest.raises(DataError, match=message):
             join_labels(judged, records, LabelColumns(**columns))
         assert not (judged / 'labels.jsonl').exists(), records
+
+
+def test_labels_rows_to_label_and_calibrations_are_those_of_the_chosen_model(tmp_path, capsys):
+    run = store_run(tmp_path / 'run', [1, 0, 1, 0])
+    merge_runs(run, [store_run(tmp_path / 'other', [1, 1, 0, 0], model='n')])
+    join_labels(run, [{'row': row, 'model': model, 'label': 'correct'} for row in (0, 1) for model in 'mn'])
+    for options in (['--model', 'n'], ['--model', 'n', '--calibration', str(run)], ['--model', 'n', '--todo', '9']):
+        assert main(['runs', 'label', str(run), *options]) == 0
+        printed = capsys.readouterr().out
+        assert 'd × n' in printed or 'd,n,' in printed
+        assert 'd × m' not in printed
+        assert 'd,m,' not in printed
+    for option in ('--model', '--dataset'):
+        assert main(['runs', 'label', str(run), option, 'nobody']) == 2
+        assert f"the run has no {option[2:]} 'nobody'. Known: " in capsys.readouterr().err
 
 
 def test_lines_that_fit_no_row_or_several_are_left_out_and_named(judged, tmp_path, capsys):
@@ -158,6 +173,9 @@ def test_lines_that_fit_no_row_or_several_are_left_out_and_named(judged, tmp_pat
         "1: 2 rows have row '1' (d × m, d × n). Name --dataset, --model or more columns with --on.",
     )
     assert join_labels(two, [{'row': 1, 'label': 'wrong'}], LabelColumns(model='n')).labels == 1
+    by_gold = LabelColumns(model='n', on=('gold',))
+    [problem] = join_labels(two, [{'gold': 'g', 'label': 'wrong'}], by_gold).problems
+    assert problem == "1: 2 rows have gold 'g' (d × n, d × n). Name more columns with --on."
 
 
 def label_rows(directory, labels, by=''):
@@ -320,12 +338,32 @@ def test_a_calibration_is_stale_where_the_judge_has_another_model_prompt_or_read
         (folder / 'config.py').write_text(JUDGED.replace(before, after) if part else JUDGED)
         main(['run', str(folder / 'config.py'), '--out', str(folder / 'new'), '--quiet', '--force'])
         with RunReader(folder / 'new') as run:
-            [carried] = carry_calibration(run, judged)
-        assert carried.changed == ((part,) if part else ())
+            [(carried, why)] = carry_calibration(run, judged)
+        assert why == (f'the calibration is stale: {part} changed' if part else '')
         assert (carried.rogan_gladen is None) == bool(part)
     capsys.readouterr()
     assert main(['runs', 'label', str(folder / 'new'), '--calibration', str(judged)]) == 0
-    assert f'not corrected: the calibration of {judged} is stale (reader changed).' in capsys.readouterr().out
+    assert 'not corrected: the calibration is stale: reader changed. Label 30 rows' in capsys.readouterr().out
+
+
+def test_a_calibration_is_not_carried_to_another_model(judged, tmp_path):
+    join_labels(judged, [{'row': row, 'label': label} for row, label in enumerate(['correct', 'wrong'] * 4)])
+    (tmp_path / 'config.py').write_text(JUDGED.replace("abbr='m'", "abbr='other'"))
+    main(['run', str(tmp_path / 'config.py'), '--out', str(tmp_path / 'new'), '--quiet', '--force'])
+    with RunReader(tmp_path / 'new') as run:
+        [(carried, why)] = carry_calibration(run, judged)
+    assert carried.rogan_gladen is None
+    assert 'no labels of this dataset and model' in why
+
+
+def test_labels_without_a_verdict_beside_them_are_not_called_missing(tmp_path, capsys):
+    run = store_run(tmp_path / 'run', [1, 0])
+    store = Store(run)
+    store.record_scores([], [Result('d', 'm', 2, 'unjudged', replies=('r2',))])
+    store.close()
+    (tmp_path / 'labels.csv').write_text('row,label\n2,correct\n')
+    assert main(['runs', 'label', str(run), str(tmp_path / 'labels.csv')]) == 0
+    assert 'No labelled row has a verdict yet.' in capsys.readouterr().out
 
 
 def test_rows_to_label_next_are_those_that_narrow_the_interval_most(tmp_path):

@@ -16,10 +16,12 @@ from aiohttp import web
 from rolecall import OnlineChatModule, TrainableModule
 from rolecall.apps.chat import (
     BadAnswerError,
+    BatchError,
     CostLimitError,
     Event,
     ModuleError,
     NotStartedError,
+    StoppedError,
     Tool,
     ToolContext,
     ToolRoundsError,
@@ -526,3 +528,109 @@ def test_a_call_stops_at_its_limit_of_money(till: Till, second: Server) -> None:
         module_of(second, price=None)('Hi', max_cost=1)
     with pytest.raises(ModuleError, match='max_cost must be a number of US dollars above 0'):
         module_of(second)('Hi', max_cost=0)
+
+
+def test_a_tool_that_cancels_itself_fails_alone(till: Till) -> None:
+    async def look(what: str) -> str:
+        """Look something up."""
+        lookup = asyncio.ensure_future(asyncio.sleep(5))
+        lookup.cancel()
+        return str(await lookup)
+
+    def answer(body: Mapping[str, Any]) -> Any:
+        if body['messages'][-1]['role'] == 'tool':
+            return ' '.join(message['content'] for message in body['messages'] if message['role'] == 'tool')
+        return calls(call_of('look', '{"what": "a"}', 'c1'), call_of('pay', '{"amount": 5}', 'c2'))
+
+    with serve(answer) as server:
+        module = module_of(server).with_tools([look, till.pay])
+        told = 'Error: CancelledError: it cancelled itself paid 5'
+        assert (module('Pay.'), asyncio.run(module.acall('Pay.'))) == (told, told)
+    assert till.paid == [5, 5]
+
+
+def test_a_cancelled_call_cancels_its_async_tools_and_begins_nothing_anew() -> None:
+    log: list[str] = []
+
+    async def wait(what: str) -> str:
+        """Wait."""
+        log.append('begun')
+        try:
+            await asyncio.sleep(30)
+        finally:
+            log.append('ended')
+        return 'over'
+
+    async def cancel(server: Server) -> None:
+        task = asyncio.ensure_future(module_of(server).with_tools([wait]).acall('Wait.'))
+        while not log:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while len(log) < 2:
+            await asyncio.sleep(0.01)
+
+    with serve(lambda _body: calls(call_of('wait', '{"what": "a"}'))) as server:
+        asyncio.run(asyncio.wait_for(cancel(server), 20))
+        assert len(server.calls) == 1
+    assert log == ['begun', 'ended']
+
+
+def test_calls_of_one_reply_that_share_an_id_get_different_ones(till: Till, second: Server) -> None:
+    def pays_twice(body: Mapping[str, Any]) -> Any:
+        if body['messages'][-1]['role'] == 'tool':
+            return web.json_response({'error': {'message': 'gone'}}, status=404)
+        return calls(call_of('pay', '{"amount": 1}', 'c'), call_of('pay', '{"amount": 2}', 'c'))
+
+    with serve(pays_twice) as first:
+        module_of(first).with_fallbacks(module_of(second)).with_tools([till.pay])('Pay.')
+    results = [message for message in second.bodies[0]['messages'] if message['role'] == 'tool']
+    called = [call['id'] for call in second.bodies[0]['messages'][-3]['tool_calls']]
+    assert [result['tool_call_id'] for result in results] == called
+    assert len(set(called)) == 2
+    assert sorted(till.paid) == [1, 2]
+
+
+def test_stopping_a_module_while_a_tool_runs_leaves_the_conversation(till: Till) -> None:
+    def pay_and_stop(amount: int) -> str:
+        """Pay an amount."""
+        paid = till.pay(amount)
+        module.stop()
+        return paid
+
+    with serve(lambda _body: calls(call_of('pay_and_stop', '{"amount": 5}'))) as server:
+        module = module_of(server).with_tools([pay_and_stop])
+        with pytest.raises(StoppedError, match='the module was stopped') as raised:
+            module('Pay.')
+    assert [message['role'] for message in raised.value.history] == ['user', 'assistant', 'tool']
+    assert 'may have taken effect' in raised.value.history[-1]['content']
+    assert till.paid == [5]
+
+
+@pytest.mark.parametrize('fails', ['input', 'on_progress'])
+def test_a_batch_that_fails_finishes_the_calls_under_way(till: Till, fails: str) -> None:
+    """Whoever asks again about what has no reply pays nothing twice."""
+
+    def answer(body: Mapping[str, Any]) -> Any:
+        question = next(message['content'] for message in body['messages'] if message['role'] == 'user')
+        if body['messages'][-1]['role'] == 'tool':
+            time.sleep(0.02)
+            return f'Paid {question}.'
+        if question == '3' and fails == 'input':
+            return web.json_response({'error': {'message': 'no'}}, status=400)
+        return calls(call_of('pay', json.dumps({'amount': int(question)})))
+
+    def watch(done: int, _of: int) -> None:
+        if fails == 'on_progress' and done == 3:
+            raise ValueError('no room on the page')
+
+    with serve(answer) as server:
+        module = module_of(server).with_tools([till.pay])
+        with pytest.raises(BatchError, match='input 3 failed|on_progress failed: no room') as raised:
+            module.batch(map(str, range(20)), concurrency=4, on_progress=watch)
+        replied = [number for number, reply in enumerate(raised.value.replies) if reply is not None]
+        assert replied == sorted(till.paid)
+        assert len(replied) < 20
+        module.batch([str(number) for number in range(20) if number not in replied and number != 3])
+    assert len(till.paid) == len(set(till.paid))

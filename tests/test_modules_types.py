@@ -34,6 +34,10 @@ def refund(order: str, context: ToolContext[Ticket]) -> str:
 
 
 module = OnlineChatModule('openai', temperature=0, verify=True, price={'input': 1.0, 'output': 2.0})
+claude = OnlineChatModule('anthropic', 'claude-sonnet-4-5', prompt_cache='1h', thinking={'type': 'disabled'})
+assert_type(claude.prompt('Be brief.')('Hi', top_k=3, user='ada', headers={'a': 'b'}), str)
+assert_type(OnlineChatModule('mistral').batch(['a'], seed=1, reasoning_effort='high', concurrency=2), list[str])
+fallback: OnlineChatModule = claude.with_fallbacks(module)
 local = TrainableModule('smollm2', max_seq_len=512, max_tokens=9)
 assert_type(module('Hi', timeout=3, max_cost=0.1, history=[['a', 'b']]), str)
 assert_type(module('Hi', returns=Ticket), Ticket)
@@ -54,6 +58,12 @@ async def main() -> None:
     schema: dict[str, Any] = {'type': 'object'}
     print(await module.acall('Hi', returns=schema))
 """
+HEAD = """from rolecall import OnlineChatModule, TrainableModule
+
+module = OnlineChatModule('openai')
+claude, mistral = OnlineChatModule('anthropic', 'claude-sonnet-4-5'), OnlineChatModule('mistral')
+local = TrainableModule('smollm2')
+"""
 WRONG = (
     "module('Hi', temprature=1)",
     "module('Hi', temperature='hot')",
@@ -70,6 +80,18 @@ WRONG = (
     "OnlineChatModule('openai', temprature=0)",
     "OnlineChatModule('openai', timeout='long')",
     "TrainableModule('smollm2', max_seq=5)",
+    "claude('Hi', temprature=1)",
+    "claude('Hi', reasoning_effort='low')",
+    "claude.prompt('Be brief.').reply('Hi', seed=1)",
+    "claude.stream('Hi', logprobs=True)",
+    "claude.batch(['a'], presence_penalty=1.0)",
+    "claude('Hi', returns=int, response_format={})",
+    "mistral('Hi', logit_bias={'1': 1.0})",
+    "mistral.with_tools([len]).batch_replies(['a'], top_logprobs=3)",
+    "local('Hi', tool_choice='required')",
+    "local('Hi', headers={'a': 'b'})",
+    "local.batch(['a'], reasoning_effort='low')",
+    "TrainableModule('smollm2', logit_bias={'1': 1.0})",
 )
 
 
@@ -94,9 +116,14 @@ def test_calls_have_the_types_they_say(tmp_path: Path, checker: str) -> None:
 
 @pytest.mark.parametrize('checker', ['mypy', 'pyright'])
 def test_wrong_calls_are_refused(tmp_path: Path, checker: str) -> None:
-    head = "from rolecall import OnlineChatModule, TrainableModule\n\nmodule = OnlineChatModule('openai')\n"
-    (tmp_path / 'wrong.py').write_text(head + '\n'.join(WRONG) + '\n')
+    (tmp_path / 'wrong.py').write_text(HEAD + '\n'.join(WRONG) + '\n')
     messages = check(tmp_path, checker)
-    first = head.count('\n') + 1
+    first = HEAD.count('\n') + 1
     accepted = [call for line, call in enumerate(WRONG, first) if f'wrong.py:{line}:' not in messages]
     assert not accepted, messages
+
+
+def test_the_types_of_vendors_are_those_of_the_calls() -> None:
+    command = [sys.executable, 'tools/vendor_types.py', 'check']
+    checked = subprocess.run(command, cwd=SOURCE.parent, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -48,11 +48,6 @@ def write(folder: Path, **parts: str) -> str:
             {'REPLY': "'no letter'", 'EXTRACT': "pred_postprocessor=dict(type='first-option', options='XYZ')"},
             "qa × mine: no answer was found in any reply. The first reply is 'no letter': is the extraction right?",
         ),
-        (
-            {'REPLY': "'It is ' + prompt.replace('Question', 'Answer').rstrip('?') + '.'"},
-            'qa × mine: no answer is exact, but 5 of 5 replies contain the gold answer. '
-            "The metric 'contains' accepts that, or extract the answer first.",
-        ),
     ],
 )
 def test_a_run_that_came_to_nothing_says_so_in_its_last_line(
@@ -61,6 +56,31 @@ def test_a_run_that_came_to_nothing_says_so_in_its_last_line(
     main(['run', write(tmp_path, **parts), '--out', str(tmp_path / 'run'), '-q'])
     lines = capsys.readouterr().err.splitlines()
     assert f'WARNING: {warning}' in lines[-2:]
+
+
+@pytest.mark.parametrize(
+    ('metric', 'reply'),
+    [
+        ('AccEvaluator', "'It is ' + prompt.replace('Question', 'Answer').rstrip('?') + '.'"),
+        ('exact', "'Hm, ' + prompt.replace('Question', 'Answer').rstrip('?') * (not '3' in prompt) + ' or so'"),
+    ],
+)
+def test_a_score_that_another_metric_would_change_says_so_above_it_and_how(
+    metric: str, reply: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(write(tmp_path, REPLY=reply))
+    path.write_text(path.read_text().replace('AccEvaluator', metric))
+    main(['run', str(path), '--out', str(tmp_path / 'run')])
+    lines = capsys.readouterr().err.splitlines()
+    (warned,) = [at for at, line in enumerate(lines) if 'replies contain the gold answer' in line]
+    (scored,) = [at for at, line in enumerate(lines) if ' rows scored' in line]
+    assert warned < scored
+    assert 'repeat the command with --metric contains' in lines[warned]
+    path.write_text(path.read_text().replace(metric, 'contains'))
+    main(['run', str(path), '--out', str(tmp_path / 'run')])
+    assert '\n0 requests to send' in capsys.readouterr().err
+    with RunReader(tmp_path / 'run') as run:
+        assert [card.value for card in run.scorecards()] == [100.0 if metric == 'AccEvaluator' else 80.0]
 
 
 @pytest.mark.parametrize(

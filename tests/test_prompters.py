@@ -569,3 +569,43 @@ def test_the_examples_in_the_documentation_hold() -> None:
     results = doctest.testfile(str(Path(__file__).parents[1] / 'docs/prompters.md'), module_relative=False)
     assert results.attempted
     assert not results.failed
+
+
+CONTENTS = (
+    'hi',
+    '',
+    [{'type': 'text', 'text': 'x'}, PICTURE[1]],
+    [{'type': 'text', 'text': ''}, {'type': 'text', 'text': 'q'}],
+)
+BLOCKS = [{'type': 'thinking', 'thinking': 't', 'signature': 's'}, {'type': 'text', 'text': 'four'}]
+THOUGHTS = [
+    {'by': 'm', 'vendor': vendor, 'fields': fields}
+    for vendor in ('openai', 'anthropic')
+    for fields in ({'reasoning_content': 'hm'}, {'content': BLOCKS})
+]
+MESSAGES = st.one_of(
+    st.builds(lambda role, text: {'role': role, 'content': text}, st.sampled_from(('user', 'system')), st.sampled_from(CONTENTS)),
+    st.sampled_from([{'role': 'assistant', 'content': text, 'thinking': kept} for text in ('four', 'five') for kept in THOUGHTS]),
+    st.sampled_from([{'role': 'assistant', 'content': text, 'tool_calls': [CALL]} for text in (None, 'ok')]),
+    st.sampled_from([{'role': 'tool', 'tool_call_id': 'c', 'content': text} for text in ('res', '')]),
+)  # fmt: skip
+INSTRUCTIONS = ('Be.', {'system': 'S', 'user': 'U: '}, {'user': 'U '}, '')
+
+
+@given(
+    st.sampled_from(INSTRUCTIONS), st.lists(MESSAGES, max_size=3), st.lists(MESSAGES, min_size=1, max_size=3),
+    st.sampled_from((None, 'L')), st.sampled_from(('openai', 'anthropic')),
+)  # fmt: skip
+def test_spans_of_messages_join_to_what_is_sent_whatever_reasoning_it_holds(
+    instruction: Any, history: list[Any], messages: list[Any], label: Any, form: Any
+) -> None:
+    trace = ChatPrompter(instruction).trace(messages, history, None, label, format=form)
+    assert join_spans(trace.spans) == {place: text for place, text in trace.texts.items() if text}
+    assert trace.body == ChatPrompter(instruction).generate_prompt(messages, history, None, label, format=form)
+
+
+def test_an_instruction_beside_restored_reasoning_keeps_its_origin() -> None:
+    thought = {'role': 'assistant', 'content': 'four', 'thinking': THOUGHTS[0]}
+    trace = ChatPrompter({'user': 'U '}, system='').trace([thought], format='openai')
+    spans = [(span.text, span.message, span.origin.name) for span in trace.spans]
+    assert spans == [('U ', 0, 'user'), ('four', 1, 'input')]

@@ -16,6 +16,7 @@ from rolecall import lint_config
 from rolecall.models.http.server_facts import ServerFacts, remember_facts
 from rolecall.models.model_names import resolve_model
 from rolecall.models.openai.model import build
+from rolecall.models.protocol import Sampling
 from rolecall.models.token_counter import TokenCounter
 from rolecall.runs import run_config
 from rolecall.runs.store.results import Result
@@ -164,6 +165,65 @@ def test_a_server_that_reports_the_same_for_every_prompt_cuts_nothing(
             assert run(server, folder, LENGTHS, tmp_path / 'counted').outcomes == {'ok': len(LENGTHS)}
 
 
+def test_rows_of_one_length_that_are_all_cut_show_by_the_window_that_the_server_states(
+    folder: Path, tmp_path: Path
+) -> None:
+    answers = engine(folder, window=180)
+    card = {**answers['card'], 'max_model_len': 180}
+    with serve(**{**answers, 'answer': counting(folder, window=180, more=120), 'card': card}) as server:
+        cut = run(server, folder, [6, 6, 6, 7, 7], tmp_path / 'run', max_out_len=4)
+    assert cut.outcomes == {'truncated_by_server': 5}
+    assert 'silently cut 5 rows to 180 tokens' in cut.warnings()[0]
+
+
+def test_a_judge_that_did_not_read_its_whole_question_gives_no_verdict(folder: Path, tmp_path: Path) -> None:
+    def answer(prompt: str) -> str:
+        return 'the quick one ' * int(prompt)
+
+    template = {'type': 'PromptTemplate', 'template': 'Is it right? {prediction}'}
+    with serve(counting(folder, window=200)) as server:
+        judge = {'abbr': 'strict', 'type': 'OpenAI', 'path': 'toy', 'base_url': server.url, 'key': ''}
+        judge |= {'tokenizer_path': str(folder), 'meta_template': {'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}]}}
+        dataset = {
+            'abbr': 'qa',
+            'test': [{'size': size} for size in LENGTHS],
+            'reader_cfg': {'input_columns': ['size']},
+            'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{size}'}},
+            'eval_cfg': {
+                'evaluator': {'type': 'GenericLLMEvaluator', 'prompt_template': template, 'judge_cfg': judge},
+            },
+        }
+        config = {'models': [{'abbr': 'm', 'type': answer}], 'datasets': [dataset]}
+        summaries = [run_config(config, out=tmp_path / 'run', probe_servers=False) for _ in range(2)]
+        assert len(server.calls) == len(LENGTHS)
+    for summary in summaries:
+        [card] = summary.scorecards
+        [finding] = [line for line in card.warnings() if 'judge strict' in line]
+        assert 'silently cut 2 questions to 200 tokens' in finding
+        assert card.judging is not None
+        assert card.judging.not_judged is not None
+        assert card.judging.not_judged.reasons == {'strict: truncated_by_server: the server cut the question.': 2}
+
+
+def test_tools_of_a_request_are_counted_by_the_chat_template(folder: Path) -> None:
+    template = '{% for tool in tools or [] %}{{ tool.function.name }} {% endfor %}{{ style or "" }}' + CHAT
+    tools = [{'type': 'function', 'function': {'name': 'look quick', 'parameters': {}}}]
+    request: Any = [{'role': 'user', 'content': 'the quick one'}]
+
+    def expect(**body: Any) -> int | None:
+        entry = {'type': 'OpenAI', 'path': 'toy', 'base_url': 'http://127.0.0.1:9', 'key': '', 'extra_body': body}
+        model: Any = build({**entry, 'tokenizer_path': str(folder), 'chat_template': template}, name='toy')
+        count: int | None = model.expect_tokens(request, Sampling())
+        return count
+
+    bare = expect()
+    assert bare is not None
+    with_tools, styled = expect(tools=tools), expect(chat_template_kwargs={'style': 'quick '})
+    assert None not in (with_tools, styled)
+    assert bare < min(with_tools or 0, styled or 0)
+    assert expect(response_format={'type': 'json_object'}) is None
+
+
 def without_system(messages: Messages) -> str:
     return as_chatml([message for message in messages if message['role'] != 'system'])
 
@@ -280,7 +340,7 @@ def test_probes_show_what_an_engine_ignores_and_the_window_it_hides(folder: Path
     with serve(**engine(folder, obeys=False, window=500)) as server:
         card = run(server, folder, [1, 2, 3, 400], tmp_path / 'run')
     facts = read_facts(tmp_path / 'run')
-    assert {'keeps_system', 'logprobs', 'stop', 'seed'}.isdisjoint(facts)  # all false
+    assert [facts[name] for name in ('keeps_system', 'logprobs', 'stop', 'seed')] == [False] * 4
     assert (facts['window'], facts['truncates']) == (500, True)
     assert card.outcomes == {'ok': 3, 'too_long': 1}
 

@@ -444,3 +444,10 @@ def test_the_working_folder_is_no_password(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv('DATABASE_PWD', 'a-real-password')
     assert '/home/me/project' not in environment_secrets()
     assert 'a-real-password' in environment_secrets()
+
+
+def test_answers_under_a_question_about_passwords_are_no_secrets() -> None:
+    question = (
+        'Which of these two replies explains better how to choose a password and where to keep the key of a house?'
+    )
+    assert find_secrets({question: '[[A]]', (question, 'x'): '[[B]]', 'password': 'hunter22'}) == {'hunter22'}

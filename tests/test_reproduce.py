@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from rolecall.insight.reproduction import reproduce
 from rolecall.runs import RunReader, run_config
 from rolecall.ui.cli.main import main
 
+LOGS = Path(__file__).parent / 'data' / 'logs'
 TALKS = """def answer(prompt):
     return 'The answer is 4.'
 """
@@ -175,3 +177,121 @@ def test_a_seal_comes_before_the_first_request(capsys: pytest.CaptureFixture[str
     assert 'a seal is written before the first request' in output
     assert 'Name another directory with --out' in output
     assert 'as planned' in say(capsys, 'run', 'config.py', '--out', 'runs/other', '--force', '--seal')
+
+
+@pytest.mark.parametrize('seal', ['-1', 'nan', 'inf'])
+def test_a_margin_that_is_none_is_refused(seal: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 'seal must be at least 0 points' in run_sealed(capsys, f'--seal={seal}', code=2)
+
+
+@pytest.mark.parametrize('command', [('runs', 'reproduce'), ('export', 'bundle')])
+def test_what_is_not_a_run_is_named(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert 'nowhere: no run found (run.sqlite is missing).' in say(capsys, *command, 'nowhere', code=2)
+
+
+@pytest.mark.parametrize(
+    'place',
+    [
+        ('models', 0, 'type'),
+        ('models', 0, 'meta_template'),
+        ('datasets', 0, 'eval_cfg', 'evaluator'),
+        ('datasets', 0, 'eval_cfg', 'pred_postprocessor'),
+        ('datasets', 0, 'infer_cfg', 'retriever'),
+        ('datasets', 0, 'infer_cfg', 'prompt_template'),
+        ('datasets', 0, 'eval_cfg', 'another_key'),
+        ('models', 0, 'function'),
+        ('models', 0, 'score'),
+    ],
+)
+@pytest.mark.parametrize('path', ['trap:spring', 'trap.spring', 'rolecall.registry.load_object'])
+def test_code_that_a_run_directory_names_is_never_imported(
+    place: tuple[Any, ...], path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend('.')
+    monkeypatch.delitem(sys.modules, 'trap', raising=False)
+    Path('trap.py').write_text('open("sprung", "w").close()\n\n\ndef spring(*words):\n    return "4"\n')
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    with sqlite3.connect('runs/a/run.sqlite') as store:
+        [(text,)] = store.execute('SELECT config FROM starts')
+        config = inner = json.loads(text)
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = path
+        store.execute('UPDATE starts SET config = ?', (json.dumps(config),))
+    store.close()
+    say(capsys, 'export', 'bundle', 'runs/a')
+    for words in (
+        ['runs', 'reproduce', 'runs/a'],
+        ['runs', 'reproduce', 'a.rolecall', '--ask', '2'],
+        ['explain', 'runs/a', 'a.rolecall'],
+    ):
+        main(words)
+    assert not Path('sprung').exists()
+
+
+def test_the_model_of_a_bundle_is_asked_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    say(capsys, 'export', 'bundle', 'runs/a')
+    words = ('runs', 'reproduce', 'a.rolecall', '--config', 'config.py')
+    assert 'asked again' not in say(capsys, *words)
+    assert 'asked again: 2 of 2 replies' in say(capsys, *words, '--ask', '2')
+
+
+def change_stored(column: str, change: Any) -> None:
+    """Edit a table's JSON in a run directory, as a stranger can."""
+    with sqlite3.connect('runs/a/run.sqlite') as store:
+        [(text,)] = store.execute(f'SELECT {column} FROM starts')
+        stored = json.loads(text)
+        change(stored)
+        store.execute(f'UPDATE starts SET {column} = ?', (json.dumps(stored),))
+    store.close()
+
+
+@pytest.mark.parametrize('key', ['pred_postprocessor', 'evaluator'])
+def test_a_function_of_ours_that_imports_is_not_called_with_stored_replies(
+    key: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend('.')
+    monkeypatch.delitem(sys.modules, 'trap', raising=False)
+    Path('trap.py').write_text('open("sprung", "w").close()\nspring = 4\n')
+    Path('answers.py').write_text(TALKS.replace('The answer is 4.', 'trap:spring'))
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    gadget = {key: 'rolecall.registry.load_object'}
+    change_stored('config', lambda config: config['datasets'][0]['eval_cfg'].update(gadget))
+    main(['explain', 'runs/a', 'runs/a'])
+    main(['runs', 'reproduce', 'runs/a'])
+    assert 'is not imported from a run directory' in capsys.readouterr().out
+    assert not Path('sprung').exists()
+
+
+def test_the_model_of_a_run_directory_trusts_no_code_of_a_repository(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path('weights')
+    folder.mkdir()
+    auto = {'AutoConfig': 'trap.Settings', 'AutoModelForCausalLM': 'trap.Model', 'AutoTokenizer': ['trap.Words', None]}
+    (folder / 'config.json').write_text(json.dumps({'model_type': 'trap', 'auto_map': auto}))
+    (folder / 'tokenizer_config.json').write_text(json.dumps({'auto_map': auto}))
+    (folder / 'trap.py').write_text('open("sprung", "w").close()\n')
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    trust = {'type': 'HuggingFaceCausalLM', 'path': str(folder.absolute()), 'trust_remote_code': True}
+    trust |= {'tokenizer_kwargs': {'trust_remote_code': True}, 'model_kwargs': {'trust_remote_code': True}}
+    change_stored('config', lambda config: config['models'][0].update(trust))
+    main(['runs', 'reproduce', 'runs/a', '--ask', '1'])
+    main(['explain', 'runs/a', 'runs/a'])
+    assert not Path('sprung').exists()
+
+
+def test_code_that_the_settings_of_an_imported_log_name_is_not_imported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend('.')
+    monkeypatch.delitem(sys.modules, 'trap', raising=False)
+    Path('trap.py').write_text('open("sprung", "w").close()\n')
+    say(capsys, 'runs', 'import', 'opencompass', str(LOGS / 'opencompass'), '--out', 'runs/a')
+
+    def name_code(manifest: Any) -> None:
+        for scoring in (scoring for own in manifest['imported']['settings'].values() for scoring in own.values()):
+            scoring['evaluator'] = {'type': 'trap.spring'}
+
+    change_stored('manifest', name_code)
+    assert 'how the log read and scored replies cannot be repeated here' in say(capsys, 'explain', 'runs/a', 'runs/a')
+    assert not Path('sprung').exists()

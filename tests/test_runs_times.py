@@ -96,9 +96,11 @@ def test_every_report_says_where_time_went_on_each_machine(tmp_path: Path, capsy
         markdown, page = report_markdown(run), report_html(run)
     assert '| m | node\\|1 | 1,200 | 30.0 | 2.5 |  |  |' in markdown
     assert '| (this run) | here |  |  | 7.5 | 1.2 | 0.5 |' in markdown
-    assert '<a href="#time">' in page
+    assert '<h3>Where time went, in seconds</h3>' in page
     assert (
-        '</th>' + ''.join(f'<td><bdi>{cell}</bdi></td>' for cell in ('node|1', '1,200', '30.0', '2.5', '', '')) in page
+        '</th><td class="text"><bdi>node|1</bdi></td>'
+        + ''.join(f'<td><bdi>{cell}</bdi></td>' for cell in ('1,200', '30.0', '2.5', '', ''))
+        in page
     )
     main(['report', str(tmp_path / 'run')])
     terminal = capsys.readouterr().out

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from rolecall import run_config
-from rolecall.insight.kept_counts import ScanCount, keep_counts, read_counts
-from rolecall.insight.reply_questions import ask_about_replies
-from rolecall.insight.reply_scan import count_hits, last_text, scan_run
+from rolecall.insight.kept_counts import HitCount, keep_counts, read_counts
+from rolecall.insight.reply_scan import ask_about_replies, count_hits, last_text, scan_run
 from rolecall.insight.run_source import StoredRun
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scanners import SCANNERS, ScannedReply, scan_reply
@@ -34,6 +33,9 @@ QUESTION = (
         ('refusal', ScannedReply('I cannot assist with that request.')),
         ('refusal', ScannedReply('As an AI language model, I am not able to predict elections.')),
         ('refusal', ScannedReply('I must decline. This could hurt people.')),
+        ('refusal', ScannedReply("I'm not able to provide the address of a person.")),
+        ('refusal', ScannedReply('It is not appropriate or ethical to joke about this.')),
+        ('refusal', ScannedReply('I am an AI language model and do not condone theft.')),
         ('refusal', ScannedReply('抱歉，我无法回答这个问题。')),
         ('refusal', ScannedReply('Es tut mir leid, dabei kann ich Ihnen nicht helfen.')),
         ('loop', ScannedReply('So the area is four. ' * 9)),
@@ -68,6 +70,10 @@ def test_a_scanner_reports_its_trouble(scanner: str, reply: ScannedReply) -> Non
         ScannedReply('The lock cannot help him. He is sorry. I think the answer is C.', QUESTION),
         ScannedReply("As an AI language model, I cannot see the news. However, the cup was won by Chile.", QUESTION),
         ScannedReply('I cannot determine the price from the data, so the answer is E.', QUESTION),
+        ScannedReply(LONG + 'It ends with a list:\n- red and blue things\n- things that are neither of these two colours at all', QUESTION),
+        ScannedReply(LONG + 'So it reads:\nreturn 12;', QUESTION),
+        ScannedReply('Here it is: json.dump(counts, file)', 'Write a script that saves a dictionary in json format.'),
+        ScannedReply('\n'.join('abcdefgh'), QUESTION),
         ScannedReply('\n'.join(f'{n} does not divide 6311.' for n in (3, 5, 7, 11, 13, 17, 19, 23)), QUESTION),
         ScannedReply(LONG + 'The answer is 12.', QUESTION, ended='stop'),
         ScannedReply(LONG + '**Rating: [[8]]**', QUESTION),
@@ -132,8 +138,8 @@ def test_a_scan_counts_by_model_and_dataset_and_is_shown_wherever_the_run_is(
     assert main(['runs', 'scan', str(run), '--json']) == 0
     counts = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(counts) == 2 * len(SCANNERS)
-    [refusal] = [count for count in counts if (count['scanner'], count['model']) == ('refusal', 'b')]
-    assert (refusal['hits'], refusal['replies'], [hit['row'] for hit in refusal['rows']]) == (1, 4, [1])
+    [refusal] = [count for count in counts if (count['name'], count['model']) == ('refusal', 'b')]
+    assert (refusal['hits'], refusal['total'], [hit['row'] for hit in refusal['rows']]) == (1, 4, [1])
     assert 0 < refusal['low'] < 0.25 < refusal['high'] < 1
     with RunReader(run) as reader:
         source = StoredRun(reader)
@@ -155,7 +161,7 @@ def test_a_question_is_planned_then_answered_by_a_model_and_resumes(run: Path) -
         summary, counts = ask_about_replies(reader, 'Does it refuse?', judge, limit=2, dry_run=True)
         assert (summary.plan.pairs[0].rows, asked, counts) == (4, [], [])
         summary, counts = ask_about_replies(reader, 'Does it refuse?', judge, limit=4)
-        assert [(count.scanner, count.model, count.hits, count.replies) for count in counts] == [
+        assert [(count.name, count.model, count.hits, count.total) for count in counts] == [
             ('Does it refuse?', 'a', 1, 4),
             ('Does it refuse?', 'b', 1, 4),
         ]
@@ -166,11 +172,11 @@ def test_a_question_is_planned_then_answered_by_a_model_and_resumes(run: Path) -
 
 def test_a_second_scan_replaces_its_own_counts_and_keeps_the_others(run: Path) -> None:
     with RunReader(run) as reader:
-        keep_counts(run, ScanCount, list(scan_run(reader)))
-    keep_counts(run, ScanCount, [count_hits('Is it rude?', 'sums', 'a', [], 4), count_hits('loop', 'sums', 'a', [], 9)])
-    counts = {(count.scanner, count.model): count for count in read_counts(run, ScanCount)}
+        keep_counts(run, 'scan', list(scan_run(reader)))
+    keep_counts(run, 'scan', [count_hits('Is it rude?', 'sums', 'a', [], 4), count_hits('loop', 'sums', 'a', [], 9)])
+    counts = {(count.name, count.model): count for count in read_counts(run, 'scan')}
     assert len(counts) == 2 * len(SCANNERS) + 1
-    assert counts['loop', 'a'].replies == 9
+    assert counts['loop', 'a'].total == 9
     assert counts['refusal', 'a'].hits == 1
 
 
@@ -181,7 +187,18 @@ def test_a_damaged_scan_is_no_scan(text: str) -> None:
 
     folder = Path(tempfile.mkdtemp())
     (folder / 'scan.json').write_text(text)
-    assert read_counts(folder, ScanCount) == []
+    assert read_counts(folder, 'scan') == []
+
+
+def test_a_scan_of_another_version_is_said_to_be_left_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / 'scan.json').write_text('[{"scanner": "loop", "dataset": "sums", "model": "a", "replies": 4, "hits": 1}]')
+    assert main(['report', str(run)]) == 0
+    printed = ''.join(capsys.readouterr().out.split())  # the path before it decides where lines are broken
+    said = 'scan.json is left out: this version cannot read it. Scan again: rolecall runs scan RUN.'
+    assert said.replace(' ', '') in printed
+    assert main(['runs', 'scan', str(run)]) == 0
+    assert main(['report', str(run)]) == 0
+    assert 'left out' not in capsys.readouterr().out
 
 
 def test_an_unknown_rule_and_half_a_question_are_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,13 +208,20 @@ def test_an_unknown_rule_and_half_a_question_are_refused(run: Path, capsys: pyte
     assert '--judge' in capsys.readouterr().err
 
 
+def test_a_model_that_answers_neither_yes_nor_no_is_no_scan(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / 'vague.py').write_text('def judge(prompt):\n    return "Hard to say."\n')
+    monkeypatch.chdir(tmp_path)
+    assert main(['runs', 'scan', str(run), '--ask', 'Is it rude?', '--judge', 'vague.py:judge']) == 1
+    assert 'answered Yes or No about none of the replies' in capsys.readouterr().err
+
+
 def test_the_page_shows_the_scan(run: Path) -> None:
     pytest.importorskip('aiohttp')
     from rolecall.ui.web.run_documents import RunDocument
 
     assert RunDocument(run).overview()['scan'] == []
-    keep_counts(
-        run, ScanCount, [ScanCount('loop', 'sums', 'a', 1, 4, 0.1, 0.6), ScanCount('cut', 'sums', 'a', 0, 4, 0.0, 0.4)]
-    )
+    keep_counts(run, 'scan', [HitCount('loop', 'sums', 'a', 1, 4), HitCount('cut', 'sums', 'a', 0, 4)])
     [count] = RunDocument(run).overview()['scan']
-    assert (count['scanner'], count['share']) == ('loop', '25.0 [10.0, 60.0]')
+    assert (count['name'], count['share']) == ('loop', '25.0 [4.6, 69.9]')

@@ -354,7 +354,8 @@ def test_a_body_is_moved_to_four_spaces(written: str, body: str) -> None:
 @pytest.mark.parametrize(('ended', 'signal'), [('exit 0', 0), ('exit 3', 0), ('exit 139', 11), ('kill -9 $$', 9)])
 def test_the_signal_that_ended_a_process_is_told(ended: str, signal: int) -> None:
     process = subprocess.Popen(['sh', '-c', ended], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert sandbox._Spawned(process, lambda: None).wait() == signal
+    process.wait(60)
+    assert sandbox._Spawned(process, lambda: None).end() == signal
 
 
 @pytest.mark.parametrize(('parallel', 'workers'), [(-1, None), (0, None), (1, 1), (4, 4)])
@@ -373,5 +374,4 @@ def test_a_confined_process_does_not_hear_the_terminal() -> None:
     try:
         assert os.getsid(process.process.pid) != os.getsid(0)
     finally:
-        process.kill()
-        assert process.wait() == 9
+        assert process.end() == 9

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rolecall
 from rolecall.errors import ConfigError
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.metrics import symbolic
 from rolecall.scoring.postprocessors import read_postprocessor
+from rolecall.scoring.readers.asked_form import find_asked_forms
+from rolecall.scoring.readers.native import read_choice
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.cli.main import main
 
 FEW_SHOT = (
     'We add. Final Answer: The final answer is $12$. I hope it is correct.\n\n'
@@ -242,3 +247,67 @@ def test_the_work_on_an_expression_is_limited_but_not_the_time_it_waits(monkeypa
         while True:
             pass
     assert finished == ['waiting']
+
+
+@pytest.mark.parametrize(
+    ('prompt', 'examples', 'reply', 'answer'),
+    [
+        ('End with "Decision => [A-D]".', [], 'Decision => C. The final answer is often B.\nDecision => D', 'D'),
+        ('Write <pick>letter</pick>.', [], '{"answer": "A"} was my draft. <pick>B</pick>', 'B'),
+        ('Reply as {"why": "…", "pick": "…"}.', [], '{"why": "The answer is A", "pick": "C"}', 'C'),
+        ('', ['2 + 2?\n>>> A', '3 + 3?\n>>> C'], 'Option B is correct, it seems.\n>>> D', 'D'),
+        ('End with "Decision => [A-D]".', [], 'Decision => C. Wait, no: B.', 'B'),
+        ('End with "Decision => [A-D]".', [], 'The answer is A.', 'A'),
+    ],
+)
+def test_the_form_that_the_prompt_asks_for_wins_over_what_stands_before_it(
+    prompt: str, examples: list[str], reply: str, answer: str
+) -> None:
+    reading = read_choice(reply, 'ABCD', forms=find_asked_forms(prompt, examples))
+    assert reading is not None
+    assert reading.counts
+    assert reading.value == answer
+
+
+def test_a_run_tells_the_reader_which_form_its_prompt_asks_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {
+        'models': [{'abbr': 'm', 'type': lambda prompt: 'I looked at B. Decision => C\nB is what most people take.'}],
+        'datasets': [
+            {
+                'abbr': 'd',
+                'test': [{'q': 'x', 'a': 'C'}],
+                'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+                'infer_cfg': {
+                    'prompt_template': {'template': '{q}\nEnd with "Decision => [letter]".'},
+                    'inferencer': {'type': 'GenInferencer', 'max_out_len': 9},
+                },
+                'eval_cfg': {
+                    'evaluator': 'accuracy',
+                    'pred_postprocessor': {'type': 'choice_postprocess', 'choices': 'ABCD'},
+                },
+            }
+        ],
+    }
+    rolecall.run(config, out=tmp_path / 'run')
+    assert main(['score', str(tmp_path / 'run'), '--row', '0']) == 0
+    printed = capsys.readouterr().out
+    assert 'row 0: right' in printed
+    assert 'asked form' in printed
+
+
+@pytest.mark.parametrize(
+    ('reply', 'value'),
+    [
+        ('So Sara may use the pool.', 'yes'),
+        ('So Sara may not use the pool.', 'no'),
+        ('Penguins can fly.', 'yes'),
+        ('Penguins cannot fly.', 'no'),
+        ('It is possible that they can fly.', None),
+        ('To do so takes a day.', None),
+    ],
+)
+def test_a_sentence_that_affirms_what_was_asked_counts_as_one_that_denies_it(reply: str, value: str | None) -> None:
+    reading = read_choice(reply, ['yes', 'no'])
+    assert (reading.value if reading and reading.counts else None) == value

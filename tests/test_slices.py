@@ -93,7 +93,7 @@ def test_the_report_shows_slices_in_every_form(
     assert {*json.loads(capsys.readouterr().out)} == {'scores', 'slices', 'classes'}
     page = tmp_path / 'report.html'
     assert main([*report, '--html', str(page)]) == 0
-    assert '<caption>rows by language</caption>' in page.read_text()
+    assert '<h3>rows by language</h3>' in page.read_text()
 
 
 def test_compare_names_the_slices_that_got_worse(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rolecall.errors import ConfigError
-from rolecall.insight.sweep import variance_between
-from rolecall.insight.sweep_axes import find_variants
+from rolecall.insight.sweep import read_sweep, variance_between
+from rolecall.insight.sweep_axes import Entries, find_variants
 from rolecall.ui.cli.main import main
 from tables import in_one
 
@@ -79,7 +79,9 @@ def test_a_model_that_cannot_be_run_leaves_the_others_their_scores(capsys: pytes
     assert 'qs × steady: ' in output.out
     assert sweep('--axis', 'casing', '--save-config', 'none.yaml', '--out', 'b', '--json', models=('broken',)) == 1
     output = capsys.readouterr()
-    assert json.loads(output.out)['swept'] == [{'dataset': 'qs', 'model': 'broken', 'rows': 0, 'score': None}]
+    assert json.loads(output.out)['swept'] == [
+        {'dataset': 'qs', 'model': 'broken', 'rows': 0, 'score': None, 'line': ''}
+    ]
     assert 'none.yaml is not written: qs has no scores.' in output.err
 
 
@@ -111,6 +113,83 @@ def test_hopeless_variants_are_given_up_and_the_best_becomes_a_config(capsys: py
     output = capsys.readouterr().out
     assert 'casing=upper]: given up after' in output
     assert main(['run', 'best.yaml', '--out', 'runs/best', '-q']) == 0
+
+
+def test_all_mixes_of_levels_say_what_axes_do_only_together(capsys: pytest.CaptureFixture[str]) -> None:
+    both = MODELS.replace("'QUESTION' in prompt", "'QUESTION' in prompt and '\\n\\n' in prompt")
+    Path('models.py').write_text(both)
+    words = ('--axis', 'casing', 'spacing', '--full', '--json', '--html', 'sweep.html', '--save-robust', 'robust.yaml')
+    assert sweep(*words, models=('sensitive', 'steady')) == 0
+    captured = capsys.readouterr()
+    sensitive, steady = json.loads(captured.out)['swept']
+    assert len(sensitive['variants']) == 9
+    assert sensitive['shares']['interactions'] > 0.4
+    assert sum(sensitive['shares'].values()) == pytest.approx(1)
+    assert sum(steady['shares'].values()) == 0
+    robust = sensitive['robust']
+    assert sensitive['variants'][robust['variant']] == max(sensitive['variants'].values())
+    low, high = robust['held_out_interval']
+    assert low < robust['held_out'] < high
+    assert 'most robust for qs × sensitive: ' in captured.err
+    assert 'on the rows it was not chosen on (as written: ' in captured.err
+    page = Path('sweep.html').read_text()
+    assert 'Models that it beats, by variant' in page
+    assert 'interactions: ' in page
+    assert read_sweep('sweeps/qs') == [sensitive, steady]
+    assert not read_sweep('.')
+    assert main(['run', 'robust.yaml', '--out', 'runs/robust', '-q']) == 0
+
+
+def test_what_should_not_matter_is_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    counting = (
+        'asked = []\n\n\ndef moody(prompt):\n    asked.append(prompt)\n    return "yes" if len(asked) % 3 else "no"\n'
+    )
+    Path('models.py').write_text(counting)
+    words = ('--axis', 'spacing', '--repeat', '1', '--noise', 'models.*.concurrency=1,2', '--limit', '40', '--json')
+    assert sweep(*words, models=('moody',)) == 0
+    [moody] = json.loads(capsys.readouterr().out)['swept']
+    assert ' (noise, concurrency=1, concurrency=2, asked 4 times)' in moody['line']
+    assert list(moody['axes']) == ['spacing'], 'noise is not an axis'
+    assert sorted(file.parent.name for file in Path('sweeps/qs').glob('*/run.sqlite')) == [
+        'again-1',
+        'noise-1',
+        'noise-2',
+    ]
+
+
+OPTIONS = 'Which?\nA. {A}\nB. {B}\nAnswer: {gold}'
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('axis', 'expected'),
+    [
+        ('asking', ['gen', 'ppl']),
+        ('format=chat,plain,chatml', ['chat', 'plain', 'chatml']),
+        ('models.*.max_seq_len=512', ['512']),
+        ('retriever=random', ['random']),
+    ],
+)
+def test_an_axis_changes_how_a_model_is_asked(axis: str, expected: list[str]) -> None:
+    dataset = {
+        'abbr': 'd',
+        'reader_cfg': {'output_column': 'gold'},
+        'infer_cfg': {
+            'prompt_template': {'type': 'PromptTemplate', 'template': OPTIONS},
+            'retriever': {'type': 'FixKRetriever', 'fix_id_list': [0]},
+            'inferencer': {'type': 'PPLInferencer', 'labels': ['A', 'B']},
+        },
+    }
+    models = ({'abbr': 'm', 'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': 'llama2'},)
+    base, *variants = find_variants(Entries(dataset, models), [axis])
+    labels = [label for label in expected if label != 'ppl']
+    assert [variant.levels[0].label for variant in variants] == labels, 'what is asked already is no variant'
+    for variant in variants:
+        names = variant.renamed.dataset['abbr'], variant.renamed.models[0]['abbr']
+        changed = (variant.entries.dataset != base.entries.dataset, variant.entries.models != base.entries.models)
+        assert names == tuple(
+            f'{abbr} [{variant.name}]' if differs else abbr for abbr, differs in zip('dm', changed, strict=True)
+        )
 
 
 def test_a_plan_asks_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +230,8 @@ def test_a_plan_asks_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_an_axis_changes_words_and_leaves_fields(template: str, axis: str, expected: list[str]) -> None:
     entry: dict[str, Any] = {'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': template}}}
-    texts = [variant.entry['infer_cfg']['prompt_template']['template'] for variant in find_variants(entry, [axis])]
+    variants = find_variants(Entries(entry), [axis])
+    texts = [variant.entries.dataset['infer_cfg']['prompt_template']['template'] for variant in variants]
     assert texts == [template, *expected]
 
 
@@ -163,12 +243,18 @@ def test_an_axis_changes_words_and_leaves_fields(template: str, axis: str, expec
         ('casing=upper', 'its variants are fixed'),
         ('reader', 'its variants are missing'),
         ('shots=many', 'expected whole numbers'),
+        ('format=chatlm', "Did you mean 'chatml'?"),
+        ('asking=gen', "Name them as 'A. {A} B. {B}'"),
+        ('asking=both', 'Write --axis asking=gen,ppl.'),
+        ('shots=few', 'Write --axis shots=1,2.'),
+        ('format=klingon', '--axis format'),
+        ('format=klingon', 'rolecall config list meta_templates'),
     ],
 )
 def test_an_axis_that_means_nothing_is_refused(axis: str, message: str) -> None:
     entry = {'infer_cfg': {'prompt_template': {'template': 'Q: {q}'}}, 'reader_cfg': {'output_column': 'a'}}
     with pytest.raises(ConfigError) as refusal:
-        find_variants(entry, [axis])
+        find_variants(Entries(entry), [axis])
     assert message in str(refusal.value)
 
 

@@ -31,10 +31,21 @@ def exporter() -> Any:
     return collected
 
 
+class Spans:
+    """The finished spans: by name, or every one."""
+
+    def __init__(self, every: Any) -> None:
+        self.every = every
+
+    def __call__(self) -> dict[str, Any]:
+        return {span.name: span for span in self.every()}
+
+
 @pytest.fixture
 def spans(exporter: Any) -> Iterator[Any]:
     exporter.clear()
-    yield lambda: {span.name: span for span in exporter.get_finished_spans()}
+    by_name = Spans(exporter.get_finished_spans)
+    yield by_name
     exporter.clear()
 
 
@@ -131,6 +142,37 @@ models:
     row, chat = next(span for name, span in found.items() if name.startswith('row ')), found['chat toy']
     assert chat.parent.span_id in {span.context.span_id for span in found.values() if span.name.startswith('row ')}
     assert row.attributes['rolecall.outcome'] == 'ok'
+
+
+def test_requests_of_judges_stand_below_a_span_that_names_the_row(spans: Any, tmp_path: Path) -> None:
+    (tmp_path / 'rows.jsonl').write_text('{"q": "1+1", "a": "2"}\n{"q": "2+2", "a": "4"}\n')
+    with serve() as server, serve('GRADE: C') as judge:
+        for name, running in (('toy', server), ('judge', judge)):
+            running.models = (name,)
+        judge_cfg = f"{{abbr: judge, type: OpenAI, path: judge, openai_api_base: '{judge.url}', key: '{KEY}'}}"
+        (tmp_path / 'config.yaml').write_text(f"""
+datasets:
+  - abbr: sums
+    path: {tmp_path / 'rows.jsonl'}
+    reader_cfg: {{input_columns: [q], output_column: a}}
+    infer_cfg:
+      prompt_template: {{type: PromptTemplate, template: '{{q}}'}}
+      retriever: {{type: ZeroRetriever}}
+      inferencer: {{type: GenInferencer}}
+    eval_cfg:
+      evaluator: {{rubric: correctness, judge_cfg: {judge_cfg}}}
+models:
+  - {{abbr: toy, type: OpenAI, path: toy, openai_api_base: '{server.url}', key: ''}}
+""")
+        run_config(str(tmp_path / 'config.yaml'), out=tmp_path / 'run')
+        assert len(judge.calls) == 2
+    finished = spans.every()
+    parents = {'chat toy': 'row ', 'chat judge': 'judge '}
+    for name, parent in parents.items():
+        rows = {span.context.span_id: span for span in finished if span.name.startswith(parent)}
+        below = [rows[span.parent.span_id] for span in finished if span.name == name]
+        assert sorted(span.attributes['rolecall.row'] for span in below) == [0, 1]
+    assert KEY not in str([span.to_json() for span in finished])
 
 
 def test_all_events_of_a_call_share_its_id() -> None:

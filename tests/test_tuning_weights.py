@@ -25,7 +25,10 @@ from rolecall.ui.cli.main import main
 from small_models import make_model
 from tuning_app import FACTS, command, make_app, make_base
 
-pytestmark = pytest.mark.heavy
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.filterwarnings('ignore::FutureWarning'),  # those of other packages about one another
+]
 
 
 @pytest.fixture

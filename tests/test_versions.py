@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rolecall
-from rolecall.insight.run_source import StoredRun, find_parts
+from rolecall.insight.run_source import StoredRun
 from rolecall.runs import RunReader
 from rolecall.runs.parts import PART_NAMES, PartDigests, digest_entries
 from rolecall.sources.config.reference import Reference
@@ -85,7 +85,7 @@ def test_python_keeps_versions_too() -> None:
 
 def parts_in(directory: str, model: str = 'right') -> PartDigests:
     with RunReader(directory) as reader:
-        return find_parts(StoredRun(reader))['sum', model]
+        return StoredRun(reader).parts['sum', model]
 
 
 CHANGES = {

@@ -77,6 +77,9 @@ def test_the_page_gets_what_was_appended_and_waits_for_whole_lines(tmp_path: Pat
         assert [block['heading'] for block in request['blocks']] == ['system', 'user']
         styles = {span['text']: span['style'] for block in request['blocks'] for span in block['spans']}
         assert styles['French'] != styles['In ']
+        second = [event for event in answer['events'] if event['kind'] == 'request'][1]
+        headings = [block['heading'] for block in second['blocks']]
+        assert headings == ['system', 'user', 'assistant · pay({"amount": 5})', 'tool']
         with path.open('a') as file:
             file.write(
                 'not JSON\n[1]\n{"kind": "request", "spans": [{"kind": "?", "text": 3}, 4]}\n{"kind": "reply", "call": "x", "text": "half'

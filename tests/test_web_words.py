@@ -1,6 +1,5 @@
 """The page's words: every one that the page can show has a line in the Chinese table, and no view says anything else."""
 
-import json
 import re
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from rolecall.experiment.previews.blocks import _HAPPENED
 from rolecall.runs.store.labels import LABELS
 from rolecall.ui.report.counts import VERDICTS
 from rolecall.ui.report.score_text import OUTCOMES
+from rolecall.ui.views.chinese import read_chinese
 from rolecall.ui.views.looks import LOOKS
 
 pytest.importorskip('aiohttp')
@@ -19,7 +19,7 @@ from rolecall.ui.web.run_documents import _OTHER_VERDICTS
 
 ASSETS = Path(__file__).resolve().parent.parent / 'src/rolecall/ui/web/assets'
 DRAWING = ASSETS.parent.parent / 'report/assets/draw.js'
-VIEWS = sorted(path for path in ASSETS.glob('*.js') if path.name != 'chinese.js')
+VIEWS = sorted(ASSETS.glob('*.js'))
 STRING = r"""(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")"""
 COUNTED = ('row', 'message', 'token', 'run', 'line', 'edit', 'finding', 'character', *SEVERITIES[:2])
 SERVED = [
@@ -32,6 +32,7 @@ SERVED = [
     *LABELS,
     *_HAPPENED.values(),
     *('not asked', 'answered by'),
+    *('class', 'answer_position', 'precision', 'recall', 'F1', 'predicted'),
     *('shots', 'skipped', 'hidden', 'context', 'size', 'fingerprint', 'tokens', 'boundaries', 'tokenizer', 'budget'),
     *('input tokens', 'output tokens', 'time', 'training rows', 'dropped to fit', 'belongs to', 'not finished'),
     CHANGED,
@@ -44,15 +45,7 @@ def find_words(text):
     return {(one or other).replace("\\'", "'") for one, other in re.findall(rf'\bt\({STRING}', text)}
 
 
-def read_table():
-    text = (ASSETS / 'chinese.js').read_text('utf-8')
-    return {
-        (word or one or other): said
-        for word, one, other, said in re.findall(rf"(?:(\w+)|{STRING}): '((?:[^'\\]|\\.)*)'", text)
-    }
-
-
-TABLE = read_table()
+TABLE = read_chinese('page')
 
 
 def test_the_table_is_read_whole():
@@ -85,7 +78,7 @@ def test_a_translation_fills_the_same_places():
 
 
 def test_nothing_in_the_table_is_unused():
-    texts = ''.join(path.read_text('utf-8') for path in [*VIEWS, DRAWING])
+    texts = ''.join(path.read_text('utf-8') for path in [*VIEWS, DRAWING, DRAWING.with_name('report.js')])
     known = {*SERVED, *(f'{{n}} {noun}' for noun in COUNTED), 'accuracy', 'mean of rows'}
     unused = [key for key in TABLE if key not in known and not any(f'{q}{key}{q}' in texts for q in '\'"')]
     assert unused == []
@@ -138,10 +131,3 @@ def templates_of(text):
             stack.pop()
         at += 1
     return found
-
-
-def test_the_key_of_every_table_line_is_written_once():
-    text = (ASSETS / 'chinese.js').read_text('utf-8')
-    keys = re.findall(rf"(?:(?<=[ {{])(\w+)|{STRING}): '", text)
-    names = [next(filter(None, key)) for key in keys]
-    assert json.dumps(sorted(names)) == json.dumps(sorted(set(names)))

@@ -10,10 +10,10 @@ import pytest
 
 from rolecall import ConfigError, RunReader
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.opening.overrides import Overrides
-from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows
+from rolecall.experiment.opening.overrides import apply_overrides
+from rolecall.experiment.opening.rows_config import dataset_for_rows
 from rolecall.experiment.opening.set_values import set_value
-from rolecall.experiment.opening.source import SourceOptions
+from rolecall.experiment.opening.source_options import Overrides, RowsOptions, SourceOptions
 from rolecall.scoring.evaluate import Scorable, build_scorer
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.ui.cli.main import main
@@ -168,7 +168,7 @@ def test_overrides_reach_the_config_and_the_manifest(
 def test_a_secret_that_is_set_is_not_in_the_manifest() -> None:
     changed = Overrides(settings=(('models.*.key', 'sk-very-secret'),))
     assert changed.as_dict() == {'models.*.key': '***'}
-    assert changed.apply({'models': [{'abbr': 'a'}]})['models'][0]['key'] == 'sk-very-secret'
+    assert apply_overrides({'models': [{'abbr': 'a'}]}, changed)['models'][0]['key'] == 'sk-very-secret'
 
 
 @pytest.mark.parametrize(

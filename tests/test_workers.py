@@ -379,7 +379,7 @@ def test_the_nodes_of_a_cluster_share_the_rows_and_the_report_says_where_time_we
     assert own.writing is not None
     assert min(own.rendering, own.writing) > 0
     main(['report', str(tmp_path / 'run')])
-    assert 'where time went' in capsys.readouterr().out
+    assert 'Where time went' in capsys.readouterr().out
     again = run_config(tmp_path / 'config.py', out=tmp_path / 'run')  # the same run goes on without the cluster
     assert (again.scorecards, len(calls_of(tmp_path))) == (summary.scorecards, ROWS)
 

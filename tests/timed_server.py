@@ -113,7 +113,8 @@ class Connection(asyncio.Protocol):
         now = time.perf_counter()
         place = len(self.sent)
         if self.body.get('stream'):
-            choice = {'index': 0, 'delta': {'content': f' {self.word(place)}'}, 'finish_reason': None}
+            silent = options.silent_every and place % options.silent_every == 1
+            choice = {'index': 0, 'delta': {'content': '' if silent else f' {self.word(place)}'}, 'finish_reason': None}
             self.write_event({'id': 'timed', 'model': 'timed', 'choices': [choice]}, first=place == 0)
         self.sent.append(now)
         if options.cut_every and self.number % options.cut_every == 0 and place == self.tokens // 2:
@@ -134,7 +135,7 @@ class Connection(asyncio.Protocol):
         self.transport.write(head + b'%x\r\n%s\r\n' % (len(text), text))
 
     def end(self) -> None:
-        usage = {'prompt_tokens': self.prompt_tokens, 'completion_tokens': self.tokens}
+        usage = {'prompt_tokens': self.prompt_tokens, 'completion_tokens': self.tokens * self.server.options.together}
         if self.body.get('stream'):
             self.write_event({'choices': [{'index': 0, 'delta': {}, 'finish_reason': 'length'}]}, first=False)
             self.write_event({'choices': [], 'usage': usage}, first=False)
@@ -160,8 +161,9 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (('first', 0.05), ('gap', 0.01), ('stall', 1.0)):
         parser.add_argument(f'--{name}', type=float, default=default)
-    for name in ('tokens', 'longest', 'capacity', 'stall-every', 'cut-every', 'fail-every'):
-        parser.add_argument(f'--{name}', type=int, default={'tokens': 20, 'longest': 10**6}.get(name, 0))
+    for name in ('tokens', 'longest', 'capacity', 'stall-every', 'cut-every', 'fail-every', 'silent-every', 'together'):
+        usual = {'tokens': 20, 'longest': 10**6, 'together': 1}
+        parser.add_argument(f'--{name}', type=int, default=usual.get(name, 0))
     return parser.parse_args(words)
 
 

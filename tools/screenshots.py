@@ -63,6 +63,7 @@ VIEWS = {
     'web-edit': ('#edit?row=1', {'dark': True}),
     'web-compare': ('#compare', {}),
     'web-runs': ('#runs', {'height': 420}),
+    'web-start': ('#start', {'height': 420}),
     'web-row': ('#runs?run=0&model=hasty-1b&verdict=wrong&fold=1', {'height': 1000}),
     'web-label': ('#runs?run=0&show=label', {'height': 640}),
     'web-flips': ('#runs?run=0&show=compare&right_run=0', {'dark': True}),
@@ -91,6 +92,9 @@ def main() -> None:
                 browser.go(f'http://127.0.0.1:{port}/?lang=en{address}')
                 time.sleep(1.5)
                 browser.run(SPAN)
+                if name == 'web-start':
+                    browser.click('.start button')
+                    time.sleep(1.5)
                 browser.picture(folder / f'{name}.png', **look)
         take_report(browser, Path(made), folder)
         take_playground(browser, Path(made), folder)

@@ -16,7 +16,7 @@ from rolecall.experiment.experiment import preview as preview
 from rolecall.experiment.lint.finding import Finding as Finding
 from rolecall.experiment.lint.linter import lint_config as lint_config
 from rolecall.experiment.opening.loading import load_config as load_config
-from rolecall.experiment.opening.rows_config import Task as Task
+from rolecall.experiment.opening.source_options import Task as Task
 from rolecall.experiment.pairs.pair import Preview as Preview
 from rolecall.insight.gate import gate as gate
 from rolecall.models.model_names import resolve_model as resolve_model

@@ -12,11 +12,13 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeGuard
+from functools import wraps
+from typing import Any, TypeGuard, TypeVar
 
 from rolecall.config_keys import KEYS, Key
-from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
 
+C = TypeVar('C')
 _NEARLY = 0.85
 """How similar an option must be to a known one to count as a slip."""
 _SHOWN = 60
@@ -83,6 +85,52 @@ def argument_problems(
         *(Problem(str(key), f'{name} has no option {key!r}.', did_you_mean(key, named)) for key in unknown),
         *(Problem(key, f'{name} needs the option {key!r}.') for key in missing),
     ]
+
+
+def explain_arguments(error: type[RolecallError], *names: str) -> Callable[[type[C]], type[C]]:
+    """A class decorator: calls of its methods with missing, surplus or unknown arguments raise this error.
+
+    It is for those names, or else for all public methods and the constructor. What a method itself raises stays.
+    """
+
+    def decorate(owner: type[C]) -> type[C]:
+        for name, method in list(vars(owner).items()):
+            wanted = name in names if names else name in ('__init__', '__call__') or name[0] != '_'
+            if wanted and inspect.isfunction(method):
+                setattr(owner, name, _explained(method, name, error))
+        return owner
+
+    return decorate
+
+
+def _explained(method: Callable[..., Any], name: str, error: type[RolecallError]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return method(*args, **options)
+        except TypeError as refusal:
+            if refusal.__traceback__ is not None and refusal.__traceback__.tb_next is not None:
+                raise  # the method was entered
+        signature = inspect.signature(method)
+        try:
+            signature.bind(*args, **options)
+        except TypeError as mismatch:
+            parameters = list(signature.parameters.values())[1:]
+            usage = ', '.join(str(parameter.replace(annotation=parameter.empty)) for parameter in parameters)
+            shown = {'__init__': type(args[0]).__name__, '__call__': 'module'}.get(name, name)
+            raise error(f'{shown}(): {mismatch}. Write {shown}({usage}).') from None
+        raise AssertionError('a call that fits its signature was refused')
+
+    return call
+
+
+def on_command_line(
+    text: str, metavar: str | None = None, *, least: int | None = None, also: tuple[str, ...] = (), **argument: Any
+) -> dict[str, Any]:
+    """The metadata of a dataclass field that is an option of a command: its help, its least value, other names, and
+    what argparse cannot tell from its type."""
+    shown = argument if metavar is None else {'metavar': metavar, **argument}
+    return {'help': text, 'least': least, 'also': also, 'argument': shown}
 
 
 class Problems:

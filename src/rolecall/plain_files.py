@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+_LARGEST_TEXT = 64 << 20
 _NO_WAITING = getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_CLOEXEC', 0) | getattr(os, 'O_BINARY', 0)
 
 
@@ -24,6 +25,12 @@ def open_plain(path: str | Path, *, largest: int, links: bool = False) -> Binary
         file.close()
         raise OSError(errno.EINVAL, reason, str(path))
     return file
+
+
+def read_plain(path: str | Path, *, largest: int = _LARGEST_TEXT) -> str:
+    """The text of a file that a config names, where it may be a link."""
+    with open_plain(path, largest=largest, links=True) as file:
+        return file.read().decode('utf-8-sig')
 
 
 def read_table(module: str, name: str | None = None) -> list[list[str]]:

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import escape
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlencode, urlsplit, urlunsplit
@@ -59,6 +59,8 @@ _URL = re.compile(r'[a-z][a-z0-9+.-]*://\S+', re.IGNORECASE)
 _REFERENCE = re.compile(r'\$?[A-Z][A-Z0-9_]*')
 _SPLITS = ('train', 'test', 'validation')
 """Inline rows of a dataset are data: a column named `key` holds answers."""
+_LONGEST_NAME = 100
+"""Longer keys of a mapping are data: a question that speaks of passwords does not make its answer a secret."""
 _SHORTEST = 4
 _SHORTEST_UNNAMED = 8
 _DEEPEST = 60
@@ -70,7 +72,7 @@ def is_secret_name(name: str) -> bool:
     >>> [is_secret_name(name) for name in ('api_key', 'HF_TOKEN', 'xAuth', 'max_tokens', 'eos_token', 'monkey')]
     [True, True, True, False, False, False]
     """
-    if _NOT_SECRET.fullmatch(name):
+    if len(name) > _LONGEST_NAME or _NOT_SECRET.fullmatch(name):
         return False
     return any(word == _ACCESS_TOKEN or word.lower() in _SECRET_WORDS for word in _WORDS.findall(name))
 
@@ -98,9 +100,14 @@ def remember_secrets(secrets: Iterable[str]) -> None:
 
 def environment_secrets() -> set[str]:
     """The values of environment variables with secret names, secrets inside addresses, and keys given in code."""
-    named = {value for name, value in os.environ.items() if is_secret_name(name) and name not in _FOLDERS}
-    urls = (_in_urls(value, paths=True) for name, value in os.environ.items() if _ADDRESSES.fullmatch(name))
-    return _REMEMBERED | {value for value in named.union(*urls) if len(value) >= _SHORTEST_UNNAMED}
+    return _REMEMBERED | _secrets_among(tuple(os.environ.items()))
+
+
+@lru_cache(maxsize=1)
+def _secrets_among(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    named = {value for name, value in variables if is_secret_name(name) and name not in _FOLDERS}
+    urls = (_in_urls(value, paths=True) for name, value in variables if _ADDRESSES.fullmatch(name))
+    return frozenset(value for value in named.union(*urls) if len(value) >= _SHORTEST_UNNAMED)
 
 
 def _walk(value: Any, *, secret: bool, depth: int, paths: bool = False) -> Iterator[str]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
 
 from rolecall.checking import argument_problems
 from rolecall.errors import ConfigError, Problem, close_match, did_you_mean
-from rolecall.usercode import neighbours_of, user_code
+from rolecall.usercode import check_importable, neighbours_of, user_code
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -264,7 +264,9 @@ class Registry(Mapping[str, T]):
         if close:
             return f"Did you mean '{close}'?"
         all_names = f'Known: {", ".join(map(repr, names))}.'
-        hint = all_names if len(names) <= _SHOWN else f'`rolecall config list {self.plural}` shows them.'
+        hint = (
+            all_names if len(names) <= _SHOWN else f'`rolecall config list {self.plural.replace(" ", "_")}` shows them.'
+        )
         return f"{hint} An object, a class or a path ('module.Name') of your own works too."
 
 
@@ -334,6 +336,7 @@ def import_dotted(
     path: str, kind: str = 'object', *, where: str = 'type', base: Path | None = None, remedy: str = _CORRECT
 ) -> Any:
     """What a dotted path leads to: the longest part of it that is a module, and the names inside."""
+    check_importable(path, where)
     parts = path.replace(':', '.').split('.')
     lengths = range(len(parts) - 1, 0, -1) if all(part.isidentifier() for part in parts) else ()
     for import_module in (_module_beside, _module_installed):

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from threading import Lock
 
@@ -53,6 +54,26 @@ def neighbours_of(file: str | Path) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(folder)
+
+
+_importing_nothing: ContextVar[bool] = ContextVar('importing_nothing', default=False)
+
+
+@contextmanager
+def without_user_code() -> Iterator[None]:
+    """Import no code that a config names: it comes from a run directory, which may be a stranger's."""
+    token = _importing_nothing.set(True)
+    try:
+        yield
+    finally:
+        _importing_nothing.reset(token)
+
+
+def check_importable(path: str, where: str) -> None:
+    """Refuse code of the user's own where a run directory names it."""
+    if _importing_nothing.get():
+        what = f'it names {path}, which is not imported from a run directory.'
+        raise ConfigError(Problem(where, what, '--config names the config that has it.'))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from hostile_server import serve_hostile
 from playing import Verdict, judge, never, rolecall, write_config
 
-__all__ = ['failing_disk', 'first_failures']
+__all__ = ['build_library', 'failing_disk', 'first_failures']
 
 _ROWS = 12
 _SOURCE = Path(__file__).with_name('failing_disk.c')
@@ -31,12 +31,19 @@ def first_failures(folder: Path) -> Verdict:
     return _sum_up(folder, 2)
 
 
-def _sum_up(folder: Path, most: int | None) -> Verdict:
-    library = folder / 'failing_disk.so'
-    compiler = shutil.which('cc')
+def build_library(folder: Path) -> Path | None:
+    """The library that comes before the C library; None where it cannot be built."""
+    library, compiler = folder / 'failing_disk.so', shutil.which('cc')
     if compiler is None or sys.platform != 'linux':
-        return Verdict(0, 0, 0, 0, 'not tried: no C compiler is here')
+        return None
     subprocess.run([compiler, '-shared', '-fPIC', '-o', str(library), str(_SOURCE), '-ldl'], check=True)
+    return library
+
+
+def _sum_up(folder: Path, most: int | None) -> Verdict:
+    library = build_library(folder)
+    if library is None:
+        return Verdict(0, 0, 0, 0, 'not tried: no C compiler is here')
     verdicts = [
         verdict
         for kind in ('write', 'sync', 'rename')

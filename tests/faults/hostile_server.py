@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from hostile import bomb
 
 __all__ = ['MISBEHAVIOURS', 'HostileServer', 'serve_hostile']
 
@@ -58,8 +62,6 @@ async def silent() -> AsyncIterator[bytes]:
     yield b''
 
 
-_BOMB = gzip.compress(b'{"choices": "' + b'a' * (400 << 20), compresslevel=9)
-
 MISBEHAVIOURS: dict[str, Callable[[], bytes | AsyncIterator[bytes] | None]] = {
     'JSON 100,000 deep as a reply': lambda: http(deep_json()),
     'JSON 100,000 deep as an error': lambda: http(deep_json(), 400),
@@ -79,7 +81,7 @@ MISBEHAVIOURS: dict[str, Callable[[], bytes | AsyncIterator[bytes] | None]] = {
     'escape sequences in an error': lambda: error('\x1b[2J\x1b]0;owned\x07', 400),
     'a reply without end': endless,
     'an event stream without line breaks': endless_event,
-    'a gzip bomb of 400 MB': lambda: http(_BOMB, 200, 'Content-Encoding: gzip'),
+    'a gzip bomb of 400 MB': lambda: http(bomb(400), 200, 'Content-Encoding: gzip'),
     'not HTTP': lambda: b'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03' * 10,
     'a length too long': lambda: http(reply()).replace(b'Content-Length: ', b'Content-Length: 9'),
     'a length that is no number': lambda: http(reply()).replace(b'Content-Length: ', b'Content-Length: x'),

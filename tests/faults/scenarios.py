@@ -20,6 +20,7 @@ from disk_faults import failing_disk, first_failures
 from hostile_server import MISBEHAVIOURS, serve_hostile
 from machine_faults import clock_jumps, hostile_files, odd_streams, read_only, signalled
 from playing import ROWS, Verdict, judge, never, rolecall, write_config
+from power_loss import power_lost
 
 __all__ = ['SCENARIOS', 'Verdict', 'play', 'soak']
 
@@ -249,6 +250,7 @@ SCENARIOS: dict[str, Callable[[Path], Verdict]] = {
     'a clock that jumps': clock_jumps,
     'hostile data and tokenizer files (commands, not rows)': hostile_files,
     'a full disk': full_disk,
+    'power is lost at any moment (simulated on a copy)': power_lost,
     'the first writes, syncs and renames fail': first_failures,
     'every write, sync and rename fails, each in turn': failing_disk,
 }

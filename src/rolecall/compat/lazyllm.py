@@ -19,6 +19,7 @@ from rolecall.core.prompters.builtin import ChatPrompter
 from rolecall.core.prompts.pieces import Field, Origin, Pieces, Text
 from rolecall.core.render.spans import Span
 from rolecall.errors import PrompterError, did_you_mean
+from rolecall.plain_files import read_table
 
 T = TypeVar('T', bound='_FilledTemplate')
 _NEWLINE = Text('\n', Origin('joint'))
@@ -297,25 +298,6 @@ class DataPrompt(PromptLibrary):
         return ChatPrompter({'system': prompt['system'], 'user': prompt['user']}, **options)
 
 
-for _lang, _key, _system, _user in (
-    (
-        'en',
-        'field_extractor',
-        'You are a {persona}. You read texts and return JSON with the fields you are asked for, and nothing else.',
-        'The text:\n{text}\n\nThe fields:\n{fields}',
-    ),
-    (
-        'en',
-        'schema_extractor',
-        'You read texts and return JSON that fits this schema, and nothing else.\n{schema}\n',
-        'The text:\n{text}',
-    ),
-    (
-        'zh',
-        'field_extractor',
-        '你是{persona}。请从文本中提取所要求的字段，只返回JSON。',
-        '文本：\n{text}\n\n字段：\n{fields}',
-    ),
-    ('zh', 'schema_extractor', '请从文本中提取信息，只返回符合以下Schema的JSON。\n{schema}\n', '文本：\n{text}'),
-):
-    DataPrompt.add_prompt(_key, _system, _user, lang=_lang)
+for _language, _key, *_levels in read_table(__file__):
+    _system, _user = (text.replace('\\n', '\n') for text in _levels)
+    DataPrompt.add_prompt(_key, _system, _user, lang=_language)

@@ -3,8 +3,8 @@ from rolecall.experiment.experiment import preview as preview
 from rolecall.experiment.lint.finding import Finding as Finding
 from rolecall.experiment.lint.linter import lint_config as lint_config
 from rolecall.experiment.opening.loading import load_config as load_config
-from rolecall.experiment.opening.overrides import Overrides as Overrides
-from rolecall.experiment.opening.rows_config import RowsOptions as RowsOptions
-from rolecall.experiment.opening.rows_config import Task as Task
-from rolecall.experiment.opening.source import SourceOptions as SourceOptions
+from rolecall.experiment.opening.source_options import Overrides as Overrides
+from rolecall.experiment.opening.source_options import RowsOptions as RowsOptions
+from rolecall.experiment.opening.source_options import SourceOptions as SourceOptions
+from rolecall.experiment.opening.source_options import Task as Task
 from rolecall.experiment.pairs.pair import Preview as Preview

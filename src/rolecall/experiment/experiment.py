@@ -19,12 +19,13 @@ from rolecall.experiment.opening.entries import (
 )
 from rolecall.experiment.opening.loading import Source, SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.rows_config import Task
-from rolecall.experiment.opening.source import SourceOptions, assemble, list_models
+from rolecall.experiment.opening.source import assemble
+from rolecall.experiment.opening.source_options import SourceOptions, Task, list_models
 from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
 from rolecall.experiment.pairs.pair import Pair, Preview, ShotPicker
 from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset, open_dataset
+from rolecall.sources.datasets.gold_patch import patch_gold
 
 if TYPE_CHECKING:
     from rolecall.models.model_names import ModelName
@@ -202,7 +203,9 @@ class Experiment:
 
     def _open(self, task: TaskEntry) -> Dataset:
         with locate_problems(task.where):
-            return open_dataset(task.entry, base=self.base, data=_files_of(task.abbr, self.files))
+            data = open_dataset(task.entry, base=self.base, data=_files_of(task.abbr, self.files))
+            patch = task.entry.get('gold_patch')
+            return data if patch is None else patch_gold(data, (self.base or Path()) / str(patch), task.abbr)
 
 
 def _files_of(abbr: str, files: Files) -> Mapping[str, str] | None:

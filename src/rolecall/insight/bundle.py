@@ -33,9 +33,7 @@ def export_bundle(
     files: dict[str, Path] = {}
     lines = []
     with ExitStack() as stack:
-        source = ClaimSource(directory, stack, config)
-        if source.reader is None:
-            raise RunError(f'{directory}: not a run directory.')
+        source, reader = ClaimSource.of_run(directory, stack, config)
         for dataset, model in source.pairs():
             if (dataset, 'test') not in rows:
                 claim = source.claim(dataset, model)
@@ -45,7 +43,7 @@ def export_bundle(
                     lines.append(f'{dataset}: its data are not here; the rows that the run has kept are packed.')
         if not keep_secrets:
             _refuse_secrets(rows)
-        write_bundle(source.reader.directory, Path(target), rows, files)
+        write_bundle(reader.directory, Path(target), rows, files)
     count = count_noun(sum(map(len, rows.values())), 'row')
     return [*lines, f'{count} of {count_noun(len(rows), "split")} and {count_noun(len(files), "media file")} packed.']
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolecall._version import __version__
+from rolecall.insight.kept_counts import ATTACKS, HitCount, read_counts
 from rolecall.insight.strata import StratifiedRows, mark_of_result, stratify
 from rolecall.runs.store.labels import Labels, RowKey, mark_of, settle
 from rolecall.runs.store.run_reader import RunReader
@@ -71,8 +72,8 @@ class Calibration:
     """Rows on which as many people say one thing as another."""
     stale: int = 0
     """Labels of replies that the run no longer has."""
-    changed: tuple[str, ...] = ()
-    """Parts of the judge that differ from those of the run whose labels were to be used."""
+    attacks: tuple[HitCount, ...] = ()
+    """How many rows the probes of each of its judges swayed it on (`rolecall run --probe`), if they were probed."""
 
 
 class RowLabel(NamedTuple):
@@ -117,6 +118,7 @@ def _calibrate_pair(run: RunReader, rows: StratifiedRows, labelled: Mapping[int,
         alpha=krippendorff_alpha(votes),
         conflicts=len(labelled) - len(settled),
         stale=stale,
+        attacks=_find_attacks(run, rows.dataset),
     )
     if rows.is_graded:
         return _measure_graded(common, rows, [(entry.verdict, entry.label) for entry in labelled.values()])
@@ -136,25 +138,26 @@ def _correct_by_rates(rows: StratifiedRows, strata: Sequence[Stratum]) -> Estima
 def _describe_raw(run: RunReader, rows: StratifiedRows) -> Calibration:
     """A dataset × model without labels."""
     card = _find_card(run, rows)
-    metric, percent = (card.metric, card.is_percent) if card else ('score', True)
-    judge = identify_judge(run, rows.dataset)
-    return Calibration(rows.dataset, rows.model, metric, judge, raw_score(run, rows), 100.0 if percent else 1.0)
+    metric, factor = (card.metric, 100.0 if card.is_percent else 1.0) if card else ('score', 100.0)
+    return Calibration(
+        rows.dataset, rows.model, metric, identify_judge(run.config(), rows.dataset), raw_score(run, rows), factor
+    )
 
 
 def _find_card(run: RunReader, rows: StratifiedRows) -> Scorecard | None:
-    cards = run.scorecards()
-    return next((card for card in cards if (card.dataset, card.model) == (rows.dataset, rows.model)), None)
+    return next((card for card in run.scorecards() if (card.dataset, card.model) == (rows.dataset, rows.model)), None)
 
 
 def raw_score(run: RunReader, rows: StratifiedRows) -> Estimate:
     """The mean of the run's marks, with the run's own interval where that is its score."""
     card = _find_card(run, rows)
-    factor = 100.0 if card is None or card.is_percent else 1.0
-    own = card and card.value is not None and math.isclose(card.value, rows.mean * factor, rel_tol=1e-3, abs_tol=1e-3)
-    if card and own and card.low is not None and card.high is not None:
-        return Estimate(rows.mean, card.low / factor, card.high / factor, rows.count)
-    sums = [(key.mark, 1) for key, members in rows.rows.items() for _ in members] if rows.is_graded else []
-    limits = mean_interval(sums) if rows.is_graded else wilson(rows.mean * rows.units, rows.units)
+    if card and card.value is not None and card.low is not None and card.high is not None:
+        factor = 100.0 if card.is_percent else 1.0
+        if math.isclose(card.value, rows.mean * factor, rel_tol=1e-3, abs_tol=1e-3):
+            return Estimate(rows.mean, card.low / factor, card.high / factor, rows.count)
+    if not rows.is_graded:
+        return Estimate(rows.mean, *wilson(rows.mean * rows.units, rows.units), rows.count)
+    limits = mean_interval([(key.mark, 1) for key, members in rows.rows.items() for _ in members])
     return Estimate(rows.mean, *(limits or (rows.mean, rows.mean)), rows.count)
 
 
@@ -212,9 +215,11 @@ def weighted_share(entries: Sequence[tuple[bool, float]]) -> Estimate | None:
     return Estimate(value, *wilson(value * size, size), len(entries))
 
 
-def identify_judge(run: RunReader, dataset: str) -> dict[str, str]:
-    """Digests of what verdicts depend on: the judge's model and prompt, and how replies are read and marked."""
-    config = run.config()
+def identify_judge(config: Mapping[str, Any], dataset: str) -> dict[str, str]:
+    """Digests of what verdicts depend on: the judge's model and prompt, and how replies are read and marked.
+
+    `config` is that of a run, as the run has stored it.
+    """
     entries = [entry for entry in config.get('datasets') or () if isinstance(entry, Mapping)]
     scoring = next((entry.get('eval_cfg') for entry in entries if entry.get('abbr') == dataset), None) or {}
     evaluator = scoring.get('evaluator') if isinstance(scoring, Mapping) else None
@@ -230,36 +235,35 @@ def identify_judge(run: RunReader, dataset: str) -> dict[str, str]:
     return {part: _digest(value) for part, value in (parts | {'reader': [reading, others, __version__]}).items()}
 
 
+def _find_attacks(run: RunReader, dataset: str) -> tuple[HitCount, ...]:
+    """The attack rate of each of a run's judges, measured beside it: the probes of `runs/x` are in `runs/x-probe`."""
+    counts = read_counts(run.directory.with_name(f'{run.directory.name}-probe'), 'probes')
+    judge = identify_judge(run.config(), dataset)
+    return tuple(count for count in counts if (count.name, count.dataset, count.judge) == (ATTACKS, dataset, judge))
+
+
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
-def carry_calibration(run: RunReader, source: str | Path) -> Iterator[Calibration]:
-    """The scores of a run corrected by the error rates that the labels of another run show."""
+def carry_calibration(run: RunReader, source: str | Path) -> Iterator[tuple[Calibration, str]]:
+    """The scores of a run corrected by the error rates that the labels of another run show, or why they are not.
+
+    Error rates hold for one judge, one dataset and one model's answers: those of another model were outside the
+    interval in a third of all draws (design/labels.md).
+    """
     with RunReader(source) as other:
         labelled, _ = collect_labels(other, Labels(other.directory))
-        labels = {key: entry.label for key, entry in labelled.items()}
-        pairs = {pair: rows for pair, rows in stratify(other).items() if any(key[:2] == pair for key in labels)}
-        judges = {dataset: identify_judge(other, dataset) for dataset, _ in pairs}
-        strata = {
-            pair: rows.strata({key[2]: label for key, label in labels.items() if key[:2] == pair})
-            for pair, rows in pairs.items()
-        }
-    for (dataset, _), rows in stratify(run).items():
-        raw = _describe_raw(run, rows)
-        alike = [name for name, judge in judges.items() if judge == raw.judge]
-        nearest = judges.get(dataset) or next(iter(judges.values()), raw.judge)
-        changed = () if alike else tuple(part for part in raw.judge if raw.judge[part] != nearest.get(part))
-        pooled = _pool([stratum for pair, own in strata.items() if pair[0] in alike for stratum in own])
-        yield replace(raw, rogan_gladen=_correct_by_rates(rows, pooled), changed=changed)
-
-
-def _pool(strata: Sequence[Stratum]) -> list[Stratum]:
-    """Strata of several models as one for each verdict."""
-    pooled: dict[float, Stratum] = {}
-    for stratum in strata:
-        before = pooled.get(stratum.verdict, Stratum(stratum.verdict, 0))
-        pooled[stratum.verdict] = replace(
-            before, rows=before.rows + stratum.rows, labels=[*before.labels, *stratum.labels]
-        )
-    return list(pooled.values())
+        labelled_rows = stratify(other)
+        for pair, rows in stratify(run).items():
+            raw, judge = _describe_raw(run, rows), identify_judge(other.config(), rows.dataset)
+            labels = {key[2]: entry.label for key, entry in labelled.items() if key[:2] == pair}
+            changed = [part for part in raw.judge if raw.judge[part] != judge.get(part)]
+            why = f'the calibration is stale: {", ".join(changed)} changed' if changed else ''
+            if not labels:
+                why = f'{source} has no labels of this dataset and model, and those of others do not hold here'
+            elif not why:
+                rates = _correct_by_rates(rows, labelled_rows[pair].strata(labels))
+                why = '' if rates else f'{source} has no labels of both right and wrong rows by this judge'
+                raw = replace(raw, rogan_gladen=rates)
+            yield raw, why

@@ -6,28 +6,53 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import cache, cached_property
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
+from rolecall.errors import RolecallError
 from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
 from rolecall.insight.claims import Claim
 from rolecall.insight.edits import SCORING, Edit, find_edits
-from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, origin_changes
-from rolecall.insight.other_readings import read_otherwise
-from rolecall.insight.scored_mixes import Marks, Mixes, interval_of_shares, shapley_shares, stored_marks
+from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, OriginChange, origin_changes
+from rolecall.insight.scored_mixes import (
+    Fields,
+    Marks,
+    decide_again,
+    differ,
+    make_share,
+    mean_score,
+    mix_scorers,
+    score_results,
+    shapley_shares,
+)
 from rolecall.runs.finished_rows import outcome_to_score
 from rolecall.runs.parts import CAUSES
 from rolecall.runs.store.results import Result
 from rolecall.scoring.evaluate import DatasetScorer
+from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.strings import count_noun, join_words
 
 FLIPS = 20
 _REPLY = 200
 _ROUNDED = 0.05
 """By how many points a stored score may differ from its replies scored again before it is a step."""
+_OTHER_READERS = (
+    *('stated_number_postprocess', 'gsm8k_postprocess', 'first_number_postprocess'),
+    *(
+        'first_capital_postprocess',
+        'last_capital_postprocess',
+        'stated_expression_postprocess',
+        'stated_text_postprocess',
+    ),
+)
+"""Readers that a published number may rest on."""
+_AS_SCORED = 'as scored'
 _SAME = 'same reply'
+_OWN = (frozenset[str](), frozenset(SCORING))
+"""The causes of scoring that are the right side's, where all of it is the left side's, or the right one's."""
 
 
 def explain(
@@ -83,7 +108,11 @@ def explain_claims(left: Claim, right: Claim, pairs: Sequence[RowPair], *, flips
 
 
 class StepFinder:
-    """Exchanges what the two sides have stored, on the rows that both have."""
+    """Exchanges what the two sides have stored, on the rows that both have.
+
+    Where both sides can be scored in any way, everything is exchanged with everything. A side that has only its marks
+    keeps them for its own replies: then scoring and replies are exchanged one after the other.
+    """
 
     def __init__(
         self, left: Claim, right: Claim, pairs: Sequence[RowPair], edits: Sequence[Edit], *, flips: int
@@ -92,12 +121,21 @@ class StepFinder:
         self._pairs = _lend_replies(left, right, pairs)
         self._edits = edits
         self._most_flips = flips
+        self._knows_settings = left.entries is not None and right.entries is not None
         self.both_asked = left.has_replies and right.has_replies
         self.unknown = list(self._describe_unasked()) if not self.both_asked else []
+        self._results = tuple([pair[side].result for pair in self._pairs] for side in (0, 1))
+        self._fields = tuple([pair[side].fields for pair in self._pairs] for side in (0, 1))
+        self._decide_by = self._find_deciding_losses()
+        self._scorers = [claim.scorer for claim in self._claims if claim.scorer is not None]
+        self._exchanged = frozenset(edit.cause for edit in edits) if self._knows_settings else _OWN[1]
+        self._exchanged &= _OWN[1]
+        self._factor = left.factor
+        self._marks: dict[tuple[int, frozenset[str]], Marks] = {}
+        self._rows = cache(self._find_rows)
+        self._replies = self._classify()
         self.ends: tuple[float | None, float | None] = (None, None)
         """The score of either side on the rows that both have."""
-        self._results = tuple([pair[side].result for pair in self._pairs] for side in (0, 1))
-        self._classes = self._classify()
 
     def find(self) -> list[CauseShare]:
         """The steps from the left number to the right one."""
@@ -105,68 +143,135 @@ class StepFinder:
         if left.factor != right.factor:
             self.unknown.append('the two metrics are on different scales: their difference means nothing.')
             return []
-        if left.scorer is not None and right.scorer is not None:
-            steps = self._exchange_all(left.scorer, right.scorer)
-        elif left.scorer is not None or right.scorer is not None:
-            steps = self._exchange_one_way()
-        else:
-            steps = self._compare_marks()
+        done, steps = frozenset[str](), list[CauseShare]()
+        start = self._value(done)
+        for stage in self._list_stages():
+            steps += self._share(stage, done)
+            done |= {*stage}
+        self.ends = start, self._value(done)
         return [step for step in (*self._find_row_step(), *steps) if step.rows or abs(step.points) > _ROUNDED]
 
-    def _exchange_all(self, left: DatasetScorer, right: DatasetScorer) -> list[CauseShare]:
-        """Both sides can be scored in any way: exact shares of everything."""
-        known = self._claims[0].entries is not None and self._claims[1].entries is not None
-        scoring = [edit.cause for edit in self._edits if edit.cause in SCORING] if known else list(SCORING)
-        mixes = self._mix((left, right), (0, 1), decide_by=self._decide_by())
-        return self._share(mixes, [*scoring, *self._reply_causes])
+    def _list_stages(self) -> list[list[str]]:
+        """Causes that are exchanged in every order, stage by stage."""
+        replies = [cause for cause in dict.fromkeys(self._replies) if cause != _SAME]
+        if len(self._scorers) == 2:
+            return [[*(cause for cause in SCORING if cause in self._exchanged), *replies]]
+        if not self._scorers:
+            return [list(dict.fromkeys(self._scoring))]
+        scoring = list(dict.fromkeys(self._scoring))
+        return [scoring, replies] if self._claims[0].scorer is None else [replies, scoring]
 
-    def _exchange_one_way(self) -> list[CauseShare]:
-        """One side has only its marks: its replies are scored as on the other side, then replies are exchanged."""
+    @cached_property
+    def _scoring(self) -> list[str]:
+        """Where a side has only its marks: for each row, the cause that a difference of its marks goes by."""
+        if not self._scorers:
+            return ['reader or metric' if cause == _SAME else cause for cause in self._replies]
         side = 0 if self._claims[0].scorer is None else 1
-        scorer = self._claims[1 - side].scorer
-        assert scorer is not None
-        mixes = self._mix((scorer, scorer), (1 - side, 1 - side))
-        ours, again = stored_marks(self._results[side], self._factor), mixes.marks(side, frozenset())
-        ends = [mixes.marks(0, frozenset()).value, mixes.marks(1, frozenset()).value]
-        ends[side] = ours.value
-        steps = self._split_scoring(*((ours, again) if side == 0 else (again, ours)), side)
-        steps += self._share(mixes, self._reply_causes)
-        self.ends = (ends[0], ends[1])
-        return steps
+        own, others = self._score(side, _OWN[side]), self._score(side, _OWN[1 - side])
+        return [
+            'denominator'
+            if (before is None) != (after is None)
+            else ('metric' if _reads_alike(first, second) else 'reader')
+            for before, after, first, second in zip(
+                own.scores, others.scores, own.extracted, others.extracted, strict=True
+            )
+        ]
 
-    def _compare_marks(self) -> list[CauseShare]:
-        """Both sides have only their marks: rows are told apart by whether replies and prompts are the same."""
-        before, after = (stored_marks(results, self._factor) for results in self._results)
-        self.ends = (before.value, after.value)
-        names = ['reader or metric' if cause == _SAME else cause for cause in self._classes]
-        return list(self._split_by_row(before, after, names))
+    def _score(self, side: int, scoring: frozenset[str]) -> Marks:
+        """The replies of one side, with the causes in `scoring` as the right side has them; each computed once."""
+        if (side, scoring) not in self._marks:
+            self._marks[side, scoring] = (
+                Marks.stored(self._results[side])
+                if scoring == _OWN[side] and self._claims[side].has_replies
+                else self._score_anew(self._results[side], self._fields[side], scoring)
+            )
+        return self._marks[side, scoring]
 
-    @property
-    def _reply_causes(self) -> list[str]:
-        return [cause for cause in dict.fromkeys(self._classes) if cause != _SAME]
+    def _score_anew(self, results: Sequence[Result], fields: Sequence[Fields], scoring: frozenset[str]) -> Marks:
+        metric_side = int('metric' in scoring)
+        if decide_by := self._decide_by[metric_side]:
+            results = [decide_again(result, decide_by) for result in results]
+        if any(claim.is_log for claim in self._claims):  # a log has gold answers and columns in a form of its own
+            golds = (result.gold for result in self._results[metric_side])
+            results = [replace(result, gold=gold) for result, gold in zip(results, golds, strict=True)]
+            fields = self._fields[metric_side]
+        return score_results(mix_scorers(self._scorers[0], self._scorers[-1], scoring), results, fields)
 
-    @property
-    def _factor(self) -> float:
-        return self._claims[0].factor
+    def _pick(self, taken: frozenset[str]) -> list[tuple[int, frozenset[str]]]:
+        """For each row, whose reply it has and how that is scored, with the causes `taken` from the right side."""
+        sides = [int(cause in taken) for cause in self._replies]
+        if len(self._scorers) == 2:
+            scoring = taken.intersection(self._exchanged)
+            whole = _OWN[1] if scoring >= self._exchanged else scoring
+            return [(side, whole if self._exchanged else _OWN[side]) for side in sides]
+        scored = [_OWN[cause in taken] for cause in self._scoring]
+        lacking = {(side, _OWN[1 - side]) for side in (0, 1) if self._claims[1 - side].scorer is None}
+        return [(1, _OWN[1]) if pick in lacking else pick for pick in zip(sides, scored, strict=True)]
 
-    def _mix(
-        self,
-        scorers: tuple[DatasetScorer, DatasetScorer],
-        gold_from: tuple[int, int],
-        decide_by: tuple[str, str] = ('', ''),
-    ) -> Mixes:
-        fields = tuple([pair[side].fields for pair in self._pairs] for side in (0, 1))
-        return Mixes(
-            (self._results[0], self._results[1]),
-            (fields[0], fields[1]),
-            scorers,
-            classes=self._classes,
-            factor=self._factor,
-            decide_by=decide_by,
-            gold_from=gold_from if any(claim.is_log for claim in self._claims) else None,
+    def _find_rows(self, taken: frozenset[str]) -> list[float | None]:
+        """The score of every row with the causes `taken` from the right side."""
+        return [self._score(*pick).scores[at] for at, pick in enumerate(self._pick(taken))]
+
+    def _value(self, taken: frozenset[str]) -> float:
+        """The score over all rows with the causes `taken` from the right side."""
+        if len(self._scorers) < 2 or self._are_means:
+            return mean_score(self._rows(taken)) * self._factor
+        picks = self._pick(taken)
+        results = [self._results[side][at] for at, (side, _) in enumerate(picks)]
+        fields = [self._fields[side][at] for at, (side, _) in enumerate(picks)]
+        return self._score_anew(results, fields, picks[0][1]).value or 0.0
+
+    @cached_property
+    def _are_means(self) -> bool:
+        """Whether the score of either side is the mean of its rows'."""
+        stored = (
+            Marks.stored([row.result for row in claim.rows], claim.value) for claim in self._claims if claim.has_replies
+        )
+        return all(marks.is_mean(self._factor) for marks in stored)
+
+    def _share(self, causes: Sequence[str], done: frozenset[str]) -> Iterator[CauseShare]:
+        """The exact share of every cause of a stage, with the rows that it changes."""
+        everything = done.union(causes)
+        for cause, points in shapley_shares(causes, lambda taken: self._value(done | taken)).items():
+            walks = (done, done | {cause}), (everything - {cause}, everything)
+            first, last = ([self._rows(before), self._rows(after)] for before, after in walks)
+            shares = [
+                (differ(*one) + differ(*other)) / 2
+                for one, other in zip(zip(*first, strict=True), zip(*last, strict=True), strict=True)
+            ]
+            changed = [at for at in range(len(shares)) if first[0][at] != first[1][at] or last[0][at] != last[1][at]]
+            changed.sort(key=lambda at: (-abs(shares[at]), at))
+            step = make_share(cause, shares, [result.cluster for result in self._results[0]], self._factor, points)
+            flips = [
+                self._flip(at, walks[0] if first[0][at] != first[1][at] else walks[1])
+                for at in changed[: self._most_flips]
+            ]
+            changes = self._find_changes(changed) if cause not in SCORING else ()
+            yield replace(step, rows=len(changed), flips=tuple(flips), changes=changes)
+
+    def _flip(self, at: int, walk: tuple[frozenset[str], frozenset[str]]) -> FlippedRow:
+        before, after = (self._score(*self._pick(taken)[at]) for taken in walk)
+        left, right = (pair.result for pair in self._pairs[at])
+        return FlippedRow(
+            left.row,
+            right.row,
+            before.scores[at],
+            after.scores[at],
+            gold=right.gold,
+            left_read=before.extracted[at],
+            right_read=after.extracted[at],
+            left_reply=_shorten(left),
+            right_reply=_shorten(right),
         )
 
-    def _decide_by(self) -> tuple[str, str]:
+    def _find_changes(self, rows: Sequence[int]) -> tuple[OriginChange, ...]:
+        for at in rows:
+            previews = [claim.preview(row) for claim, row in zip(self._claims, self._pairs[at], strict=True)]
+            if changes := origin_changes(previews[0], previews[1]):
+                return changes
+        return ()
+
+    def _find_deciding_losses(self) -> tuple[str, str]:
         """By which loss either side chooses a label, where they differ."""
         options = [
             (claim.entries[0].get('infer_cfg') or {}).get('inferencer') if claim.entries else None
@@ -175,101 +280,8 @@ class StepFinder:
         left, right = (str(own.get('decide_by') or 'whole') if isinstance(own, Mapping) else 'whole' for own in options)
         return (left, right) if left != right else ('', '')
 
-    def _share(self, mixes: Mixes, factors: Sequence[str]) -> list[CauseShare]:
-        """The exact share of every factor, with the rows that it changes."""
-        shares = shapley_shares(factors, mixes.value)
-        nothing, everything = frozenset[str](), frozenset(factors)
-        self.ends = mixes.value(nothing), mixes.value(everything)
-        steps = []
-        for factor, points in shares.items():
-            alone = mixes.rows(nothing), mixes.rows(frozenset((factor,)))
-            last = mixes.rows(everything - {factor}), mixes.rows(everything)
-            read = [mixes.marks(0, nothing), mixes.marks(0 if factor in SCORING else 1, self._scoring_of(factor))]
-            steps.append(self._make_step(factor, points, alone, last, read))
-        return steps
-
-    @staticmethod
-    def _scoring_of(factor: str) -> frozenset[str]:
-        return frozenset((factor,)) if factor in SCORING else frozenset()
-
-    def _make_step(
-        self,
-        cause: str,
-        points: float,
-        alone: tuple[Sequence[float | None], Sequence[float | None]],
-        last: tuple[Sequence[float | None], Sequence[float | None]],
-        read: Sequence[Marks],
-    ) -> CauseShare:
-        """A step with its rows. A row's share is the mean of what the cause does as the first and as the last one."""
-        shares = [
-            (_differ(*first) + _differ(*second)) / 2
-            for first, second in zip(zip(*alone, strict=True), zip(*last, strict=True), strict=True)
-        ]
-        changed = [at for at in range(len(shares)) if alone[0][at] != alone[1][at] or last[0][at] != last[1][at]]
-        changed.sort(key=lambda at: (-abs(shares[at]), at))
-        clusters = [result.cluster for result in self._results[0]]
-        interval = interval_of_shares(shares, clusters)
-        flips = tuple(self._flip(at, alone if alone[0][at] != alone[1][at] else last, read) for at in changed)
-        changes = self._find_changes(changed) if cause not in SCORING else ()
-        return CauseShare(
-            cause,
-            points,
-            len(changed),
-            low=None if interval is None else interval.low * self._factor,
-            high=None if interval is None else interval.high * self._factor,
-            flips=flips[: self._most_flips],
-            changes=changes,
-        )
-
-    def _flip(
-        self, at: int, scores: tuple[Sequence[float | None], Sequence[float | None]], read: Sequence[Marks]
-    ) -> FlippedRow:
-        left, right = (pair.result for pair in self._pairs[at])
-        return FlippedRow(
-            left.row,
-            right.row,
-            scores[0][at],
-            scores[1][at],
-            gold=right.gold,
-            left_read=read[0].extracted[at],
-            right_read=read[1].extracted[at],
-            left_reply=_shorten(left),
-            right_reply=_shorten(right),
-        )
-
-    def _find_changes(self, rows: Sequence[int]) -> tuple[Any, ...]:
-        for at in rows:
-            previews = [claim.preview(row) for claim, row in zip(self._claims, self._pairs[at], strict=True)]
-            if changes := origin_changes(previews[0], previews[1]):
-                return changes
-        return ()
-
-    def _split_scoring(self, before: Marks, after: Marks, side: int) -> list[CauseShare]:
-        """Marks against another scoring of the same replies: a row that is read differently counts as reading."""
-        names = [
-            'metric' if _reads_alike(own, other) else 'reader'
-            for own, other in zip(before.extracted, after.extracted, strict=True)
-        ]
-        return list(self._split_by_row(before, after, names))
-
-    def _split_by_row(self, before: Marks, after: Marks, names: Sequence[str]) -> Iterator[CauseShare]:
-        """The difference of two sets of marks by the cause of each row; the rest is the denominator's."""
-        count = len(names)
-        total = (after.value or 0.0) - (before.value or 0.0)
-        for cause in dict.fromkeys(names):
-            ours = [score if name == cause else None for score, name in zip(before.scores, names, strict=True)]
-            theirs = [score if name == cause else None for score, name in zip(after.scores, names, strict=True)]
-            points = sum(map(_differ, ours, theirs)) / count * self._factor
-            total -= points
-            yield self._make_step(cause, points, (ours, theirs), (ours, theirs), (before, after))
-        if abs(total) > _ROUNDED:
-            without = sum(
-                (own is None) != (other is None) for own, other in zip(before.scores, after.scores, strict=True)
-            )
-            yield CauseShare('denominator', total, without)
-
     def _find_row_step(self) -> Iterator[CauseShare]:
-        """Rows that only one side has; or a stored score that its own replies no longer give."""
+        """Rows that only one side has, or other gold answers; or a stored score that its own replies no longer give."""
         if not self.both_asked:
             return
         left, right = (
@@ -277,27 +289,30 @@ class StepFinder:
             for claim, end in zip(self._claims, self.ends, strict=True)
         )
         alone = sum(len(claim.rows) - len(self._pairs) for claim in self._claims)
+        golds = [[row.result.gold for row in pair] for pair in self._pairs]
+        patched = 0 if any(claim.is_log for claim in self._claims) else sum(old != new for old, new in golds)
         if alone or abs(right - left) > _ROUNDED:
-            yield CauseShare('rows' if alone else 'stored marks', right - left, alone)
+            cause = 'rows' if alone else 'gold answers' if patched else 'stored marks'
+            yield CauseShare(cause, right - left, alone or patched)
 
     def _classify(self) -> list[str]:
         """For each row, the cause that a difference of its replies goes by."""
         sent = [edit.cause for edit in self._edits if edit.is_sent]
-        known = self._claims[0].entries is not None and self._claims[1].entries is not None
-        around = self._claims[0].parts.find_differing(self._claims[1].parts, ('engine', 'tokenizer', 'format'))
-        if known:
+        if self._knows_settings:
+            around = self._claims[0].parts.find_differing(self._claims[1].parts, ('engine', 'tokenizer', 'format'))
             sent += [part for part in around if part not in {CAUSES.get(cause) for cause in sent}]
         replying = [cause for cause in sent if cause in ('length', 'stops', 'sampling', 'engine')]
         permuted = _permutes_options(self._pairs) if not sent else ''
+        unsent = 'noise' if self._knows_settings else 'the model'
         names = {
             'prompt': sent[0] if len(sent) == 1 else permuted or 'prompt',
             'cut answers': 'length' if 'length' in sent else sent[0] if len(sent) == 1 else 'cut answers',
-            'same prompt': sent[0] if len(sent) == 1 else ' or '.join(replying) or ('noise' if known else 'the model'),
+            'same prompt': sent[0] if len(sent) == 1 else ' or '.join(replying) or unsent,
         }
         kinds = [_compare_replies(*pair) for pair in self._pairs]
         if 'prompt' in kinds and len(sent) > 1:
             self.unknown.append(f'{join_words(sent)} differ: --ladder asks the model to tell them apart.')
-        elif 'prompt' in kinds and not known:
+        elif 'prompt' in kinds and not self._knows_settings:
             self.unknown.append('the prompts differ, and the settings of a log cannot be exchanged one by one.')
         return [names.get(kind, kind) for kind in kinds]
 
@@ -326,10 +341,6 @@ def _lend(replies: Result, own: Result) -> Result:
     return replace(replies, gold=own.gold, row=own.row, score=None)
 
 
-def _differ(before: float | None, after: float | None) -> float:
-    return (after or 0.0) - (before or 0.0)
-
-
 def _shorten(result: Result) -> str:
     reply = result.replies[-1] if result.replies else text_of(result.prediction) if result.prediction else result.reason
     return reply if len(reply) <= _REPLY else f'…{reply[-_REPLY:]}'
@@ -347,10 +358,12 @@ def _compare_replies(left: Any, right: Any) -> str:
         return 'failures' if any(answered) else _SAME
     if ours.replies == theirs.replies and (ours.replies or _weighs_alike(ours, theirs)):
         return _SAME
-    if ours.is_cut or theirs.is_cut:
+    other_prompt = bool(left.text and right.text) and left.text != right.text
+    cut_alike = ours.is_cut == theirs.is_cut or not all('ended' in result.details for result in (ours, theirs))
+    if (ours.is_cut or theirs.is_cut) and not (other_prompt and cut_alike):
         return 'cut answers'
     if left.text and right.text:
-        return 'same prompt' if left.text == right.text else 'prompt'
+        return 'prompt' if other_prompt else 'same prompt'
     return 'replies'
 
 
@@ -373,3 +386,31 @@ def _flat_values(fields: Mapping[str, Any]) -> Counter[str]:
     """The texts of a row without order; answers (single letters and numbers) left out."""
     values = [inner for value in fields.values() for inner in (value if isinstance(value, list | tuple) else [value])]
     return Counter(text for value in values if len(text := text_of(value)) > 1)
+
+
+def read_otherwise(claim: Claim, number: float) -> list[tuple[str, float]]:
+    """What the stored replies come to if they are read or counted in other ways, the nearest to a number first."""
+    results, fields = [row.result for row in claim.rows], [row.fields for row in claim.rows]
+    values = dict((claim.card and claim.card.further) or {})
+    if claim.scorer is not None and results:
+        for name, scorer in _other_scorers(claim.scorer):
+            with suppress(RolecallError):
+                if (value := score_results(scorer, results, fields).value) is not None:
+                    values[name] = value
+        finished = [at for at, result in enumerate(results) if not result.is_cut]
+        if 0 < len(finished) < len(results):
+            some = [results[at] for at in finished], [fields[at] for at in finished]
+            values['cut answers left out'] = score_results(claim.scorer, *some).value or 0.0
+    other = {name: value for name, value in values.items() if name == _AS_SCORED or value != values.get(_AS_SCORED)}
+    return sorted(other.items(), key=lambda entry: abs(entry[1] - number))
+
+
+def _other_scorers(scorer: DatasetScorer) -> Iterator[tuple[str, DatasetScorer]]:
+    yield _AS_SCORED, scorer
+    for policy in ('exclude', 'wrong'):
+        yield f'unparsed: {policy}', replace(scorer, unparsed=policy)
+        yield f'failures: {policy}', replace(scorer, failures=policy)
+    reader = next(iter(scorer.readers.values()))
+    for name in _OTHER_READERS:
+        extract = read_postprocessor(name, where='reader')
+        yield f'read by {name}', replace(scorer, readers={'': replace(reader, extract=(extract,))})

@@ -5,8 +5,9 @@ A claim is a run, a log of another harness, a config that was not run, or a numb
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +20,13 @@ from rolecall.errors import MissingExtraError, RolecallError, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry, model_abbr
-from rolecall.experiment.opening.source import SourceOptions
+from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.alignment import ContentRow, is_imported, rows_by_dataset
-from rolecall.insight.run_source import PairRows, RunSource, StoredRun, find_parts, requests_sent
+from rolecall.insight.run_source import PairRows, StoredRun, find_code, names_code, requests_sent
 from rolecall.insight.scored_mixes import score_results
+from rolecall.models.backends import MODELS
 from rolecall.runs.batches.snapshot import hide_keys, without_rows
 from rolecall.runs.logs.readers import find_harness, read_log
 from rolecall.runs.parts import PartDigests, digest_pair
@@ -37,11 +39,11 @@ from rolecall.runs.versions import find_entries
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.config.files import Config
+from rolecall.usercode import without_user_code
 
-_KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
 _READ_WITH = ('evaluator', 'read_as', 'pred_postprocessor', 'dataset_postprocessor')
-_ALIKE = 0.98
-"""The share of a log's marks that our scoring must give as well to stand for the log's own."""
+_ALIKE, _COMPARED = 0.98, 1000
+"""The share of a log's marks that our scoring must give as well to stand for the log's own, and of how many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,16 +63,22 @@ class Claim:
     parts: PartDigests = field(default_factory=PartDigests)
     unknown: tuple[str, ...] = ()
     """What cannot be known, each as a sentence."""
-    run: RunSource | None = field(default=None, repr=False)
+    run: StoredRun | None = field(default=None, repr=False)
     experiment: Experiment | None = field(default=None, repr=False)
     """Where its config can be opened."""
     pair: Pair | None = field(default=None, repr=False)
+    is_stored: bool = False
+    """Whether its entries come from a run directory, which may be a stranger's."""
     has_own_rows: bool = True
     """Whether the pair reads the dataset's own rows, not those that the run has kept."""
 
     @property
     def value(self) -> float | None:
         return self.card.value if self.card else None
+
+    def refuse_code(self) -> AbstractContextManager[None]:
+        """Inside, code that a run directory names is not imported."""
+        return without_user_code() if self.is_stored else nullcontext()
 
     @property
     def factor(self) -> float:
@@ -97,7 +105,7 @@ class Claim:
         rows = self._pair_rows
         if rows is None:
             return []
-        with suppress(RolecallError):
+        with suppress(RolecallError), self.refuse_code():
             return rows.previews(result.row, replies=result.replies)
         return []
 
@@ -129,6 +137,16 @@ class ClaimSource:
 
     def _name_config(self) -> str:
         return self.experiment.name if self.experiment is not None else 'config'
+
+    @classmethod
+    def of_run(cls, directory: str | Path, stack: ExitStack, config: Any) -> tuple[ClaimSource, RunReader]:
+        """A run directory or a bundle, and nothing else."""
+        if not is_bundle(Path(directory)) and not (Path(directory) / FILE).is_file():
+            RunReader(directory).close()  # says what is missing
+        source = cls(directory, stack, config)
+        if source.reader is None:
+            raise RunError(f'{directory}: not a run directory.')
+        return source, source.reader
 
     @property
     def is_log(self) -> bool:
@@ -167,12 +185,12 @@ class ClaimSource:
         if self.reader is not None:
             run = StoredRun(self.reader)
             cards = [card for card in run.scorecards() if (card.dataset, card.model) == (dataset, model)]
-            parts = find_parts(run).get((dataset, model), PartDigests())
-            claim = replace(claim, run=run, card=cards[0] if cards else None, parts=parts)
-        if self.is_log:
-            return self._add_log_scorer(claim)
+            parts = run.parts.get((dataset, model), PartDigests())
+            stored = self.experiment is None
+            claim = replace(claim, run=run, card=cards[0] if cards else None, parts=parts, is_stored=stored)
         try:
-            return _check_scorer(self._add_config(claim))
+            with claim.refuse_code():
+                return self._add_log_scorer(claim) if self.is_log else _check_scorer(self._add_config(claim))
         except (RolecallError, MissingExtraError, OSError) as error:
             why = ' '.join(str(error).split())[:200]
             return replace(claim, unknown=(f'{self.title}: its config cannot be opened ({why}); its marks stand.',))
@@ -196,7 +214,8 @@ class ClaimSource:
             {**without_rows(dataset), 'type': 'Rows', **bundled} if bundled else restore_rows(dataset, claim.rows)
         )
         claim = replace(claim, has_own_rows=restored is dataset)
-        dataset, model = _without_code(restored, model)
+        _refuse_code(restored.get('infer_cfg'), restored.get('eval_cfg'))
+        dataset, model = restored, _stand_in(model)
         judges = [_stand_in(entry) for entry in find_judge_entries(self.reader.config(), dataset)]
         config = {'datasets': [dataset], 'models': [model, *(judge for judge in judges if judge != model)]}
         place = self.reader.directory / MEDIA / 'config.json'
@@ -276,29 +295,38 @@ def _word_rows(pair: Pair) -> Iterator[ContentRow]:
 def restore_rows(dataset: Mapping[str, Any], rows: Sequence[ContentRow]) -> Mapping[str, Any]:
     """A dataset's entry with the rows that the run has kept, where it counted inline rows or names code."""
     counted = isinstance(dataset.get('test'), str) and not Path(dataset['test']).exists()
-    if not counted and not _names_code(dataset.get('type', 'Rows')):
+    if not counted and not names_code(dataset.get('type', 'Rows')):
         return dataset
     last = max((row.result.row for row in rows), default=-1)
     by_number = {row.result.row: row.fields for row in rows}
     test = [by_number.get(number, {}) for number in range(last + 1)]
     train = dataset['train'] if isinstance(dataset.get('train'), list) else []
     reader = {key: value for key, value in (dataset.get('reader_cfg') or {}).items() if not key.endswith('_range')}
-    return {**dataset, 'type': 'Rows', 'test': test, 'train': train, 'reader_cfg': reader}
+    rest = {key: value for key, value in dataset.items() if key != 'gold_patch'}  # the rows have its answers
+    return {**rest, 'type': 'Rows', 'test': test, 'train': train, 'reader_cfg': reader}
 
 
-def _without_code(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The entries with a stand-in for a model of the user's own. Other code of theirs is not imported: an error."""
-    code = [kind for section in ('infer_cfg', 'eval_cfg') for kind in _find_types(dataset.get(section))]
-    if named := next(filter(_names_code, code), None):
-        what = str(named).partition('(')[0]
+def _refuse_code(*sections: Any) -> None:
+    """Code of the user's own is not imported from a run directory: it may be a stranger's."""
+    if named := next(find_code(sections), None):
+        what = named.partition('(')[0]
         raise RunError(f'it names {what}, which is not imported from a run directory; --config names the config')
-    return dataset, _stand_in(model)
 
 
 def _stand_in(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The entry of a model without keys; with a stand-in for code of the user's own."""
-    plain: Mapping[str, Any] = hide_keys(model)
-    return {**plain, 'type': _refuse_call} if _names_code(model.get('type')) else plain
+    """The entry of a model without keys, which trusts no code of a repository; with a stand-in for a function."""
+    plain = {key: value for key, value in _distrust(hide_keys(model)).items() if key not in ('function', 'score')}
+    called = str(model.get('function', model.get('type')))
+    _refuse_code({key: value for key, value in plain.items() if key != 'type'})
+    is_path = {'.', ':'} & {*called} and MODELS.builtin_name(called) is None
+    return {**plain, 'type': _refuse_call} if is_path else plain
+
+
+def _distrust(value: Any) -> Any:
+    """An entry that lets no code in a model's folder run."""
+    if isinstance(value, Mapping):
+        return {key: _distrust(inner) for key, inner in value.items() if key != 'trust_remote_code'}
+    return [_distrust(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def find_judge_entries(config: Mapping[str, Any], dataset: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -318,21 +346,6 @@ def _refuse_call(prompt: str) -> str:
     raise RunError(f'a stored run is not asked: {prompt!r:.40}')
 
 
-def _find_types(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from [inner] if key in ('type', 'evaluator') and isinstance(inner, str) else _find_types(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _find_types(inner)
-
-
-def _names_code(kind: Any) -> bool:
-    """Whether a type is a path to code of the user's own, not a name of ours or of a system that we know."""
-    text = str(kind)
-    return not text.isidentifier() and text.replace(':', '.').split('.')[0] not in _KNOWN_PACKAGES and '.' in text
-
-
 def _check_scorer(claim: Claim) -> Claim:
     """The claim without its scorer where that no longer gives the marks that are stored: compared answers, for one."""
     if claim.scorer is None or all(row.result.score is None for row in claim.rows) or _agrees(claim.scorer, claim.rows):
@@ -342,10 +355,11 @@ def _check_scorer(claim: Claim) -> Claim:
 
 
 def _agrees(scorer: DatasetScorer, rows: Sequence[ContentRow]) -> bool:
-    """Whether a scorer gives the marks that are stored."""
+    """Whether a scorer gives the marks that are stored, on some of the rows if there are many."""
+    some = rows if len(rows) <= _COMPARED else random.Random(0).sample(rows, _COMPARED)
     try:
-        marks = score_results(scorer, [row.result for row in rows], [row.fields for row in rows]).scores
+        marks = score_results(scorer, [row.result for row in some], [row.fields for row in some]).scores
     except (RolecallError, MissingExtraError):
         return False
-    same = sum(mark == row.result.score for mark, row in zip(marks, rows, strict=True))
-    return bool(rows) and same >= _ALIKE * len(rows)
+    same = sum(mark == row.result.score for mark, row in zip(marks, some, strict=True))
+    return bool(some) and same >= _ALIKE * len(some)

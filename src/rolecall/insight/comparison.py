@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 
 from rolecall.experiment.previews.differences import Change, Pieces, align_lines, request_lines
 from rolecall.insight.pairing import PairedScores, pair_results
-from rolecall.insight.run_source import RunSource, find_parts, requests_sent
+from rolecall.insight.run_source import StoredRun, requests_sent
 from rolecall.runs.parts import PartDigests
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
@@ -35,7 +35,7 @@ class Flips(Sequence[Flip]):
     There may be very many, so they are read on access; the runs must stay open.
     """
 
-    def __init__(self, pair: PairedScores, groups: Sequence[Sequence[int]], left: RunSource, right: RunSource) -> None:
+    def __init__(self, pair: PairedScores, groups: Sequence[Sequence[int]], left: StoredRun, right: StoredRun) -> None:
         self._dataset = pair.dataset
         self._changes = (*pair.lost, *pair.gained)
         self._members = {group[0]: group for group in groups}
@@ -56,7 +56,7 @@ class Flips(Sequence[Flip]):
         both = [Flip(*(self._read(run, model, row) for run, model in self._runs)) for row in rows]
         return next((flip for flip in both if flip.left.score != flip.right.score), both[0])
 
-    def _read(self, run: RunSource, model: str, row: int) -> Result:
+    def _read(self, run: StoredRun, model: str, row: int) -> Result:
         result = run.result(self._dataset, model, row)
         return result or Result(self._dataset, model, row, 'failed', 'the row can no longer be read')
 
@@ -104,10 +104,10 @@ class Comparison:
     only_right: Sequence[tuple[str, str]] = ()
 
 
-def compare_runs(left: RunSource, right: RunSource) -> Comparison:
+def compare_runs(left: StoredRun, right: StoredRun) -> Comparison:
     """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
     means = _RowMeans(), _RowMeans()
-    parts = find_parts(left), find_parts(right)
+    parts = left.parts, right.parts
     # Row scores come from the first extractor, so its column is the one compared.
     cards = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (left, right)]
     groups = groups_in_cards([*cards[1].values(), *cards[0].values()])
@@ -231,7 +231,7 @@ def _scale(number: float | None, factor: float) -> float | None:
     return None if number is None else number * factor
 
 
-def prompt_changes(flip: Flip, left: RunSource, right: RunSource) -> Iterator[Change]:
+def prompt_changes(flip: Flip, left: StoredRun, right: StoredRun) -> Iterator[Change]:
     """The lines of the prompts that differ."""
     sides = [
         [line for sent in requests_sent(run, result) for line in request_lines(sent.preview)]
@@ -241,7 +241,7 @@ def prompt_changes(flip: Flip, left: RunSource, right: RunSource) -> Iterator[Ch
         yield from (change for change in align_lines(*sides) if not change.same)
 
 
-def comparison_as_json(comparison: Comparison, *, left: RunSource, right: RunSource) -> dict[str, Any]:
+def comparison_as_json(comparison: Comparison, *, left: StoredRun, right: StoredRun) -> dict[str, Any]:
     """Everything in plain values: each difference, and the rows that flipped with the changes of their prompts."""
     return {
         'left': left.title,
@@ -264,7 +264,7 @@ def comparison_as_json(comparison: Comparison, *, left: RunSource, right: RunSou
     }
 
 
-def _flip_as_json(flip: Flip, left: RunSource, right: RunSource) -> dict[str, Any]:
+def _flip_as_json(flip: Flip, left: StoredRun, right: StoredRun) -> dict[str, Any]:
     changes = list(prompt_changes(flip, left, right))
     return {
         'row': flip.left.row,

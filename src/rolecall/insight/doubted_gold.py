@@ -5,18 +5,20 @@ Only certain readings vote: answers that a reply states or concludes. What is li
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from rolecall.core.prompts.values import text_of
-from rolecall.insight.run_source import StoredRun, find_parts
-from rolecall.runs.atomic import write_atomically
+from rolecall.errors import DataError, RunError, did_you_mean
+from rolecall.insight.reading_errors import build_stored_scorer
+from rolecall.insight.run_source import StoredRun
+from rolecall.runs.pair_scoring import scorable_of
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.statistics import wilson
+from rolecall.sources.datasets.gold_patch import DoubtedRow, check_patch, read_gold_patch
 
 _FEWEST = 2
 """Models that must agree."""
@@ -24,20 +26,6 @@ _STRONG = 0.5
 """The share of rows that a strong model answers as the dataset does."""
 _LONGEST = 200
 """Longer texts are replies that nothing was read from."""
-
-
-@dataclass(frozen=True, slots=True)
-class DoubtedRow:
-    """A row whose gold answer strong models contradict with one voice."""
-
-    dataset: str
-    digest: str | None
-    """Of the rows of the dataset: the patch is for these and no others."""
-    row: int
-    gold: str
-    proposed: str
-    votes: Mapping[str, str]
-    """The answer of each strong model that gave one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +50,13 @@ class _Vote(NamedTuple):
     gold: str
 
 
-def doubt_gold(run: RunReader, strong: Collection[str] = ()) -> tuple[list[DoubtedRow], list[DoubtedScore]]:
+def doubt_gold(run: RunReader, strong: Collection[str] = ()) -> list[DoubtedRow]:
     """The doubted rows of a run. Strong are the models that are named, or else the better half that is mostly right."""
-    parts, pairs = find_parts(StoredRun(run)), run.pairs()
+    parts, pairs = StoredRun(run).parts, run.pairs()
+    models = list(dict.fromkeys(model for _, model in pairs))
+    if unknown := next((name for name in strong if name not in models), ''):
+        raise RunError(f'the run has no model {unknown!r}. {did_you_mean(unknown, models)}')
     doubted: list[DoubtedRow] = []
-    scores: list[DoubtedScore] = []
     for dataset in dict.fromkeys(dataset for dataset, _ in pairs):
         votes = {
             model: {result.row: _vote(result) for result in run.results(dataset, model) if result.outcome != 'failed'}
@@ -75,20 +65,52 @@ def doubt_gold(run: RunReader, strong: Collection[str] = ()) -> tuple[list[Doubt
         }
         chosen = [model for model in votes if model in strong] or _better_half(votes)
         digest = next((own.rows for model in chosen if (own := parts.get((dataset, model)))), None)
-        rows = {
-            number: DoubtedRow(dataset, digest, number, *contradiction)
+        doubted += (
+            DoubtedRow(dataset, digest, number, *contradiction)
             for number in sorted(set().union(*votes.values()))
             if (contradiction := _find_contradiction({name: votes[name].get(number) for name in chosen}))
-        }
-        doubted += rows.values()
-        scores += (_score(dataset, model, votes[model], rows) for model in votes if rows)
-    return doubted, scores
+        )
+    return doubted
 
 
-def write_patch(file: Path, rows: Sequence[DoubtedRow]) -> None:
-    """Write the doubted rows as JSON lines: dataset, digest of its rows, row, gold answer, proposed one, votes."""
-    with write_atomically(file) as part:
-        part.write_text(''.join(json.dumps(asdict(row)) + '\n' for row in rows), 'utf-8')
+def find_patched_rows(run: RunReader, file: str | Path) -> list[DoubtedRow]:
+    """The rows of a patch, which must be those of the run."""
+    digests = {dataset: parts.rows for (dataset, _), parts in StoredRun(run).parts.items()}
+    rows = read_gold_patch(file)
+    own = [row for row in rows if row.dataset in digests]
+    if not own:
+        raise DataError(f'{file}: is for {", ".join(dict.fromkeys(row.dataset for row in rows))}, not for this run.')
+    for dataset in dict.fromkeys(row.dataset for row in own):
+        numbers = {number for name, model in run.pairs() if name == dataset for number in run.outcomes(name, model)}
+        check_patch([row for row in own if row.dataset == dataset], file, digests[dataset], numbers)
+    return own
+
+
+def score_patched(run: RunReader, rows: Sequence[DoubtedRow]) -> list[DoubtedScore]:
+    """The scores of a run with and without doubted rows, and with the proposed answers as gold."""
+    scores = []
+    for dataset, model in run.pairs():
+        proposed = {row.row: row.proposed for row in rows if row.dataset == dataset}
+        results = [result for result in run.results(dataset, model) if result.correct is not None] if proposed else []
+        if results:
+            left = [float(result.correct or False) for result in results if result.row not in proposed]
+            marks = left + _mark_patched(run, [result for result in results if result.row in proposed], proposed)
+            shares = (_mean(float(result.correct or False) for result in results), _mean(left))
+            numbers = (*shares, *wilson(sum(left), len(left)), _mean(marks))
+            scores.append(DoubtedScore(dataset, model, len(results), *(100 * number for number in numbers)))
+    return scores
+
+
+def _mark_patched(run: RunReader, results: Sequence[Result], proposed: Mapping[int, str]) -> list[float]:
+    """The marks of rows whose gold answer is replaced: by the run's scorer, or by comparing where it has none."""
+    rows = [
+        replace(scorable_of(result, run.fields(result.dataset, result.row)), gold=proposed[result.row])
+        for result in results
+    ]
+    scorer = build_stored_scorer(run, results[0].dataset, rows) if results else None
+    if scorer is None or scorer.needs_judge:
+        return [float(_fold(_vote(result).answer) == _fold(proposed[result.row])) for result in results]
+    return [float(verdict.correct or False) for verdict in scorer.start(adds_up=False).add(rows)]
 
 
 def _vote(result: Result) -> _Vote:
@@ -127,16 +149,9 @@ def _better_half(votes: Mapping[str, Mapping[int, _Vote]]) -> list[str]:
 
 
 def _share(votes: Iterable[_Vote]) -> float:
-    marked = [vote.correct for vote in votes if vote.correct is not None]
-    return sum(marked) / max(len(marked), 1)
+    return _mean(float(vote.correct) for vote in votes if vote.correct is not None)
 
 
-def _score(dataset: str, model: str, votes: Mapping[int, _Vote], doubted: Mapping[int, DoubtedRow]) -> DoubtedScore:
-    left = [vote for number, vote in votes.items() if number not in doubted and vote.correct is not None]
-    patched = [
-        vote._replace(correct=_fold(vote.answer) == _fold(doubted[number].proposed)) if number in doubted else vote
-        for number, vote in votes.items()
-    ]
-    low, high = wilson(sum(bool(vote.correct) for vote in left), len(left))
-    shares = (_share(votes.values()), _share(left), low, high, _share(patched))
-    return DoubtedScore(dataset, model, len(votes), *(100 * share for share in shares))
+def _mean(marks: Iterable[float]) -> float:
+    values = list(marks)
+    return sum(values) / max(len(values), 1)

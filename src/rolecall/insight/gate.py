@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from rolecall.insight.comparison import groups_in_cards, name_models, same_metric
 from rolecall.insight.pairing import PairedScores, pair_results
-from rolecall.insight.run_source import RunSource, StoredRun
+from rolecall.insight.run_source import StoredRun
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import paired_difference
@@ -137,7 +137,7 @@ def gate(base: str | Path | Any, new: str | Path | Any, *, margin: float = 2.0) 
         return gate_runs(StoredRun(base_reader), StoredRun(new_reader), margin=margin)
 
 
-def gate_runs(base: RunSource, new: RunSource, *, margin: float) -> GateResult:
+def gate_runs(base: StoredRun, new: StoredRun, *, margin: float) -> GateResult:
     """Whether a run is worse than its baseline by more than `margin` (percentage points, where scores are in percent).
 
     >>> from types import SimpleNamespace

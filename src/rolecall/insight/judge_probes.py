@@ -6,6 +6,7 @@ own: planned, priced, cached and resumed as any other.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,20 +21,22 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.judges import JudgeEntry, find_judges
 from rolecall.experiment.opening.tasks import TaskEntry
-from rolecall.insight.kept_counts import ProbeCount, keep_counts
+from rolecall.insight.calibration import identify_judge
+from rolecall.insight.kept_counts import ATTACKS, HitCount, keep_counts
 from rolecall.registry import part_name
 from rolecall.runs.listener import RunListener
+from rolecall.runs.manifest import hide_secrets
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.evaluators import judge_entry
-from rolecall.scoring.statistics import wilson
+from rolecall.sources.config.printing import format_config
 
 _ROWS = 30
 """Rows of each dataset that judges are probed with, unless a limit is given."""
 _ANSWER, _RIVAL = 'probe_answer', 'probe_rival'
-_BASE, _SOUND, _CONTROL, _SWAPPED = 'unchanged', 'right', 'control', ', swapped'
+_BASE, _SOUND, _SWAPPED = 'unchanged', 'right', ', swapped'
 _RIGHT_OR_WRONG = 'GenericLLMEvaluator'
 
 
@@ -44,16 +47,6 @@ class _Item:
     row: Mapping[str, Any]
     weak: str
     sound: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """The answers of one probe, what they are compared with, and how the answering model is asked for them."""
-
-    probe: str
-    texts: Sequence[tuple[str, str]]
-    order: str = 'both'
-    asks: str = '{answer}'
 
 
 class _Score(NamedTuple):
@@ -76,6 +69,8 @@ class _ProbedJudge:
     items: Sequence[_Item]
     controlled: bool
     """Whether it is known which answers are right."""
+    digests: Mapping[str, str]
+    """Of the judge's model, prompt and reader."""
 
     @property
     def compares(self) -> bool:
@@ -85,52 +80,58 @@ class _ProbedJudge:
         """The dataset of a probe."""
         return f'{self.task.abbr}/{self.judge.model_entry.abbr}/{probe}'
 
-    def answers(self) -> Iterator[_Answers]:
-        """The controls, and every probe that is for this kind of judge."""
-        texts = [item.sound if self.compares else item.weak for item in self.items]
+    def datasets(self) -> Iterator[tuple[bool, dict[str, Any]]]:
+        """The controls, and every probe that is for this kind of judge; and whether the judge words the answers."""
         sound = [item.sound for item in self.items]
-        yield _Answers(_BASE, [(text, text) for text in texts], 'first')
+        texts = sound if self.compares else [item.weak for item in self.items]
+        yield False, self._dataset(_BASE, texts, texts, 'first')
         if not self.compares:
-            yield _Answers(_SOUND, [(text, '') for text in sound])
+            yield False, self._dataset(_SOUND, sound, sound)
         for name, probe in _read_probes().items():
             [(kind, words)] = probe.items()
             if kind == 'replace':
-                yield _Answers(name, [(words, text) for text in sound])
+                yield False, self._dataset(name, [words] * len(sound), sound)
             elif kind == 'rewrite':
-                yield _Answers(name, [(text, text) for text in texts], asks=words)
+                yield True, self._dataset(name, texts, texts, asks=words)
             elif kind == 'add' or self.compares:
-                yield _Answers(name, [(self._fill(words, text, 'A'), text) for text in texts], 'first')
+                yield False, self._dataset(name, [self._fill(words, text, 'A') for text in texts], texts, 'first')
                 if self.compares:
-                    yield _Answers(name + _SWAPPED, [(text, self._fill(words, text, 'B')) for text in texts], 'first')
+                    rivals = [self._fill(words, text, 'B') for text in texts]
+                    yield False, self._dataset(name + _SWAPPED, texts, rivals, 'first')
 
     def _fill(self, words: str, answer: str, side: str) -> str:
-        kind = part_name((judge_entry(self.task.entry['eval_cfg']['evaluator']) or {}).get('type', ''))
+        kind = part_name(self._evaluator.get('type', ''))
         verdict = f'[[{side}]]' if self.compares else 'Verdict: A' if kind == _RIGHT_OR_WRONG else 'Rating: [[10]]'
         return words.replace('{verdict}', verdict).replace('{answer}', answer)
 
-    def dataset(self, answers: _Answers) -> dict[str, Any]:
-        """The answers as a dataset that the judge scores as it scores its own."""
-        evaluation = self.task.entry['eval_cfg']
-        evaluator: dict[str, Any] = {**(judge_entry(evaluation['evaluator']) or {})}
-        evaluator['judge_cfg'] = {'abbr': self.judge.model_entry.abbr, **self.judge.model_entry.entry}
+    @property
+    def _evaluator(self) -> Mapping[str, Any]:
+        return judge_entry(self.task.entry['eval_cfg']['evaluator']) or {}
+
+    def _dataset(
+        self, probe: str, texts: Sequence[str], rivals: Sequence[str], order: str = 'both', asks: str = '{answer}'
+    ) -> dict[str, Any]:
+        """Answers as a dataset that the judge scores as it scores its own."""
+        evaluator = {
+            **self._evaluator,
+            'judge_cfg': {'abbr': self.judge.model_entry.abbr, **self.judge.model_entry.entry},
+        }
         if self.compares:
-            evaluator |= {'type': 'PairwiseEvaluator', 'against': {'column': _RIVAL}, 'order': answers.order}
-        template = {'round': [{'role': 'HUMAN', 'prompt': answers.asks.replace('{answer}', f'{{{_ANSWER}}}')}]}
+            evaluator |= {'type': 'PairwiseEvaluator', 'against': {'column': _RIVAL}, 'order': order}
+        template = {'round': [{'role': 'HUMAN', 'prompt': asks.replace('{answer}', f'{{{_ANSWER}}}')}]}
         columns = {'input_columns': list(self.judge.input_columns), 'output_column': self.task.reader.output_column}
+        rows = zip(self.items, texts, rivals, strict=True)
         return {
-            'abbr': self.name(answers.probe),
+            'abbr': self.name(probe),
             'type': 'Rows',
-            'test': [
-                {**item.row, _ANSWER: text, _RIVAL: rival}
-                for item, (text, rival) in zip(self.items, answers.texts, strict=True)
-            ],
+            'test': [{**item.row, _ANSWER: text, _RIVAL: rival} for item, text, rival in rows],
             'reader_cfg': columns,
             'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': template}},
-            'eval_cfg': {**evaluation, 'evaluator': evaluator},
+            'eval_cfg': {**self.task.entry['eval_cfg'], 'evaluator': evaluator},
         }
 
-    def count(self, results: _Scores) -> Iterator[ProbeCount]:
-        """What swayed the judge, and how it did on answers that are known to be right or wrong."""
+    def count(self, results: _Scores) -> Iterator[HitCount]:
+        """What swayed the judge, its attack rate, and how it did on answers that are known to be right or wrong."""
         swayed: set[int] = set()
         for name, probe in _read_probes().items():
             outcomes = {
@@ -141,16 +142,22 @@ class _ProbedJudge:
             swayed |= {at for at, outcome in outcomes.items() if outcome}
             if self.compares or 'compare' not in probe:
                 yield self._count(name, sum(outcomes.values()), len(outcomes))
-        yield self._count('any of them', len(swayed), len(self.items))
-        if self.controlled and not self.compares:
-            right, wrong = (
-                [score.correct for at in range(len(self.items)) if (score := results.get((self.name(name), at)))]
-                for name in (_SOUND, _BASE)
-            )
-            if right and wrong and None not in (*right, *wrong):
-                kappa = sum(map(bool, right)) / len(right) - sum(map(bool, wrong)) / len(wrong)
-                mistakes = right.count(False) + wrong.count(True)
-                yield replace(self._count(_CONTROL, mistakes, len(right) + len(wrong)), kappa=kappa)
+        attacks, control = self._count(ATTACKS, len(swayed), len(self.items)), self._count_mistakes(results)
+        yield replace(attacks, kappa=control.kappa if control else None, judge=self.digests)
+        if control:
+            yield control
+
+    def _count_mistakes(self, results: _Scores) -> HitCount | None:
+        """The mistakes about known answers, and kappa; None of a judge that does not say right or wrong."""
+        right, wrong = (
+            [result.correct for at in range(len(self.items)) if (result := results.get((self.name(name), at)))]
+            for name in (_SOUND, _BASE)
+        )
+        if self.compares or not (self.controlled and right and wrong) or None in (*right, *wrong):
+            return None
+        kappa = right.count(True) / len(right) - wrong.count(True) / len(wrong)
+        mistakes = right.count(False) + wrong.count(True)
+        return replace(self._count('control', mistakes, len(right) + len(wrong)), kappa=kappa)
 
     def _is_swayed(self, kind: str, probe: str, results: _Scores, at: int) -> bool | None:
         """Whether the judge gave a probe more than it is worth; None where that cannot be told."""
@@ -171,8 +178,8 @@ class _ProbedJudge:
             return None  # there is no room to rise
         return result.score > base.score or (swapped is not None and swapped.score < base.score)
 
-    def _count(self, probe: str, swayed: int, rows: int) -> ProbeCount:
-        return ProbeCount(probe, self.task.abbr, self.judge.model_entry.abbr, swayed, rows, *wilson(swayed, rows))
+    def _count(self, probe: str, swayed: int, rows: int) -> HitCount:
+        return HitCount(probe, self.task.abbr, self.judge.model_entry.abbr, swayed, rows)
 
 
 def probe_judges(
@@ -181,10 +188,11 @@ def probe_judges(
     *,
     answers: RunReader | None = None,
     listener: RunListener | None = None,
-) -> tuple[list[RunSummary], list[ProbeCount]]:
+) -> tuple[list[RunSummary], list[HitCount]]:
     """Probe every judge of a config with its first rows and their gold answers, or with the `answers` of a run."""
+    config = json.loads(format_config(hide_secrets(experiment.config), style='json'))
     probed = [
-        _ProbedJudge(task, judge, items, controlled=answers is None)
+        _ProbedJudge(task, judge, items, answers is None, identify_judge(config, task.abbr))
         for task in experiment.tasks
         for judge in find_judges(task, experiment.all_models)
         if (items := list(_find_items(experiment, task, answers, options.limit or _ROWS)))
@@ -195,18 +203,20 @@ def probe_judges(
         raise ConfigError(Problem('--probe', what, remedy))
     out = Path(options.out or 'runs/probe')
     own = replace(options, lint=False, limit=None)
-    echoed = [judged.dataset(answer) for judged in probed for answer in judged.answers() if answer.asks == '{answer}']
-    configs = {out: {'models': [{'abbr': 'answers', 'type': _repeat}], 'datasets': echoed}}
+    configs: dict[Path, dict[str, Any]] = {}
     for judged in probed:
         entry = {'abbr': judged.judge.model_entry.abbr, **judged.judge.model_entry.entry}
-        config = configs.setdefault(out / f'by-{entry["abbr"]}', {'models': [entry], 'datasets': []})
-        config['datasets'] += [judged.dataset(answer) for answer in judged.answers() if answer.asks != '{answer}']
+        for by_judge, dataset in judged.datasets():
+            place, model = (
+                (out / f'by-{entry["abbr"]}', entry) if by_judge else (out, {'abbr': 'answers', 'type': _repeat})
+            )
+            configs.setdefault(place, {'models': [model], 'datasets': []})['datasets'].append(dataset)
     summaries = [run_config(config, replace(own, out=place), progress=listener) for place, config in configs.items()]
     if options.dry_run or any(summary.interrupted for summary in summaries):
         return summaries, []
     results = _read_scores(configs)
     counts = [count for judged in probed for count in judged.count(results)]
-    keep_counts(out, ProbeCount, counts)
+    keep_counts(out, 'probes', counts)
     return summaries, counts
 
 

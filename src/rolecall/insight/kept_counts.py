@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, Literal
 
-from rolecall.errors import RunError
-from rolecall.runs.atomic import write_atomically
+from rolecall.models.tokenizers.text import replace_lone_surrogates
+from rolecall.runs.atomic import read_run_json, write_run_json
+from rolecall.scoring.statistics import Interval, wilson
 
-_LARGEST = 16 << 20
+CountKind = Literal['scan', 'probes']
+"""Each kind is a file, `scan.json` or `probes.json`."""
+HEADS: Mapping[CountKind, tuple[str, ...]] = {
+    'scan': ('scanner', 'dataset', 'model', 'replies', '%', 'rows'),
+    'probes': ('probe', 'dataset', 'judge', 'swayed', '%'),
+}
+TEXT_CELLS = 3
+"""The first cells of a line are texts, the others numbers."""
+ATTACKS = 'attack rate'
+"""The line that says on how many rows any probe sways a judge."""
+_COUNT_AGAIN: Mapping[CountKind, str] = {
+    'scan': 'Scan again: rolecall runs scan RUN.',
+    'probes': 'Probe again: rolecall run CONFIG --probe.',
+}
+_MOST_REPLIES = 10**12
 _ROWS_NAMED = 5
 
 
@@ -26,92 +41,67 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class ScanCount:
-    """How many replies of a dataset × model a scanner reports, with a 95 % interval of their share."""
+class HitCount:
+    """How many replies a scanner reports, or on how many rows a probe sways a judge (its `model`)."""
 
-    scanner: str
+    name: str
     dataset: str
     model: str
     hits: int
-    replies: int
-    low: float
-    high: float
+    total: int
     rows: tuple[Hit, ...] = ()
-
-    FILE: ClassVar[str] = 'scan.json'
-    HEADS: ClassVar[tuple[str, ...]] = ('scanner', 'dataset', 'model', 'replies', '%', 'rows')
+    kappa: float | None = None
+    """Cohen's kappa of a judge's verdicts with what is known of the answers."""
+    judge: Mapping[str, str] = field(default_factory=dict)
+    """Digests of the judge that was probed: its model, its prompt, how its replies are read."""
 
     @property
     def share(self) -> str:
-        """The share of replies with its interval, in per cent."""
-        return _percent(self.hits, self.replies, self.low, self.high)
+        """The share of hits with its 95 % interval, in per cent."""
+        low, high = self.interval
+        return f'{100 * self.hits / self.total:.1f} [{100 * low:.1f}, {100 * high:.1f}]' if self.total else ''
 
     @property
-    def cells(self) -> tuple[str, ...]:
+    def interval(self) -> Interval:
+        """Wilson's interval of the share of hits."""
+        return wilson(self.hits, self.total)
+
+    def cells(self, kind: CountKind) -> tuple[str, ...]:
         """A line of the table."""
+        name = self.name if self.kappa is None else f'{self.name} (κ {self.kappa:.2f})'
         rows = ', '.join(str(hit.row) for hit in self.rows[:_ROWS_NAMED]) + (', …' if self.hits > _ROWS_NAMED else '')
-        return (self.scanner, self.dataset, self.model, f'{self.hits:,} of {self.replies:,}', self.share, rows)
+        cells = (name, self.dataset, self.model, f'{self.hits:,} of {self.total:,}', self.share, rows)
+        return cells[: len(HEADS[kind])]
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeCount:
-    """How many rows a probe swayed a judge on, with a 95 % interval of their share."""
-
-    probe: str
-    dataset: str
-    judge: str
-    swayed: int
-    rows: int
-    low: float
-    high: float
-    kappa: float | None = None
-    """Of the control: Cohen's kappa with what is known of the answers."""
-
-    FILE: ClassVar[str] = 'probes.json'
-    HEADS: ClassVar[tuple[str, ...]] = ('probe', 'dataset', 'judge', 'swayed', '%')
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """A line of the table."""
-        name = self.probe if self.kappa is None else f'{self.probe} (κ {self.kappa:.2f})'
-        share = _percent(self.swayed, self.rows, self.low, self.high)
-        return (name, self.dataset, self.judge, f'{self.swayed:,} of {self.rows:,}', share)
-
-
-TEXT_CELLS = 3
-"""The first cells of a line are texts, the others numbers."""
-Kept = TypeVar('Kept', ScanCount, ProbeCount)
-
-
-def keep_counts(directory: Path, kind: type[Kept], counts: Sequence[Kept]) -> None:
+def keep_counts(directory: Path, kind: CountKind, counts: Sequence[HitCount]) -> None:
     """Keep counts with a run. Those of other names, datasets and models stay."""
-    file = directory / kind.FILE
-    if file.is_symlink():
-        raise RunError(f'{file}: a link. Run directories hold only regular files; remove it.')
-    merged = {_key(count): count for count in (*read_counts(directory, kind), *counts)}
-    with write_atomically(file) as part:
-        part.write_text(json.dumps([asdict(count) for count in merged.values()]), 'utf-8')
+    merged = {(count.name, count.dataset, count.model): count for count in (*read_counts(directory, kind), *counts)}
+    write_run_json(directory / f'{kind}.json', [asdict(count) for count in merged.values()])
 
 
-def read_counts(directory: Path, kind: type[Kept]) -> list[Kept]:
+def read_counts(directory: Path, kind: CountKind) -> list[HitCount]:
     """The counts that are kept with a run; empty if there are none, or if the file is not one of ours."""
-    file = directory / kind.FILE
-    with suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
-        if not file.is_symlink() and file.stat().st_size <= _LARGEST:
-            return [_make(kind, record) for record in json.loads(file.read_text('utf-8'))]
+    with suppress(ValueError, TypeError, AttributeError, KeyError):
+        return [_read_count(record) for record in read_run_json(directory / f'{kind}.json')]
     return []
 
 
-def _make(kind: type[Kept], record: dict[str, object]) -> Kept:
-    hits = record.get('rows')
-    return kind(**{**record, 'rows': tuple(Hit(**hit) for hit in hits)} if isinstance(hits, list) else record)  # type: ignore[arg-type]
+def describe_unreadable(directory: Path) -> Iterator[str]:
+    """Which counts of a run are left out: those of another version, or what something else wrote."""
+    for kind, remedy in _COUNT_AGAIN.items():
+        file = directory / f'{kind}.json'
+        if file.exists() and read_run_json(file) != [] and not read_counts(directory, kind):
+            yield f'{file} is left out: this version cannot read it. {remedy}'
 
 
-def _key(count: ScanCount | ProbeCount) -> tuple[str, ...]:
-    if isinstance(count, ScanCount):
-        return count.scanner, count.dataset, count.model
-    return count.probe, count.dataset, count.judge
-
-
-def _percent(hits: int, of: int, low: float, high: float) -> str:
-    return f'{100 * hits / of:.1f} [{100 * low:.1f}, {100 * high:.1f}]' if of else ''
+def _read_count(record: Mapping[str, Any]) -> HitCount:
+    whole = json.loads(replace_lone_surrogates(json.dumps(record, ensure_ascii=False)))  # a reply may hold half a pair
+    count = HitCount(**{**whole, 'rows': tuple(Hit(**hit) for hit in whole['rows'])})
+    texts = (count.name, count.dataset, count.model, *(text for hit in count.rows for text in (hit.excerpt, hit.note)))
+    numbers = (count.hits, count.total, *(hit.row for hit in count.rows))
+    if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
+        raise TypeError('expected texts and numbers')
+    if not 0 <= count.hits <= count.total <= _MOST_REPLIES or not isinstance(count.kappa, float | int | None):
+        raise ValueError('expected a share')
+    return count

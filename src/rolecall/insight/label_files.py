@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rolecall.errors import DataError
+from rolecall.errors import DataError, did_you_mean
 from rolecall.experiment.opening.loading import list_rows
 from rolecall.insight.calibration import collect_labels
 from rolecall.insight.strata import queue_rows, stratify
 from rolecall.runs.store.directory import FILE
-from rolecall.runs.store.labels import LABELS, Labels, RowKey, Value
+from rolecall.runs.store.labels import LABELS, Decision, Labels, RowKey, Value, digest_replies
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.sources.datasets.formats import open_file
@@ -79,12 +79,11 @@ def read_label_table(source: Any) -> list[Mapping[str, Any]]:
 
 def _labels_of_run(directory: Path) -> Iterator[Mapping[str, Any]]:
     with RunReader(directory) as run:
-        for key, decisions in Labels(directory).by_row().items():
-            result = run.result(*key)
+        for (dataset, model, row), decisions in Labels(directory).by_row().items():
+            content = {'dataset': dataset, 'model': model, **_content(run, (dataset, model, row))}
             for by, decision in decisions.items():
-                if result is not None and decision.is_about(result):
-                    place = {'dataset': key[0], 'model': key[1], **_content(run, result)}
-                    yield place | {'label': decision.value, 'by': by}
+                if decision.is_about(run.result(dataset, model, row)):
+                    yield content | {'label': decision.value, 'by': by}
 
 
 def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None = None) -> Joined:
@@ -98,25 +97,42 @@ def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None
         pending: list[tuple[Result, str, Value]] = []
         problems = []
         for number, record in enumerate(records):
-            votes = [(by, _read_label(value, columns, percent)) for by, value in joiner.votes(record)]
+            try:
+                votes = [(by, _read_label(value, columns, percent)) for by, value in joiner.votes(record)]
+            except DataError as error:
+                raise DataError(f'record {number + 1}: {error}') from error
             matches = joiner.find(record)
             if len(matches) != 1:
                 problems.append(f'{number + 1}: {joiner.describe(record, matches)}')
                 continue
             pending += [(matches[0], by, label) for by, label in votes if label is not None]
-        labels, people = Labels(Path(directory)), Counter[tuple[RowKey, str]]()
+        people, decisions = Counter[tuple[RowKey, str]](), []
         for result, by, label in pending:
             people[key_of(result), by] += 1
             count = people[key_of(result), by]  # a second label of a row without a name is another person's
-            labels.add(key_of(result), label, by=by or f'{count}' * (count > 1), result=result)
+            name = by or f'{count}' * (count > 1)
+            decisions.append((key_of(result), name, Decision(label, digest_replies(result))))
+        Labels(Path(directory)).add_all(decisions)
     most = len({by for _, by in people if by}) + max((count for (_, by), count in people.items() if not by), default=0)
     return Joined(len(pending), len({key for key, _ in people}), most, tuple(problems))
 
 
-def rows_to_label(run: RunReader, length: int) -> Iterator[dict[str, Any]]:
+def select_pairs(run: RunReader, dataset: str = '', model: str = '') -> list[tuple[str, str]]:
+    """The pairs of a run with this dataset and model; an empty name stands for all."""
+    pairs = run.pairs()
+    for kind, name, names in zip(('dataset', 'model'), (dataset, model), zip(*pairs, strict=True), strict=False):
+        if name and name not in names:
+            raise DataError(f'the run has no {kind} {name!r}. {did_you_mean(name, dict.fromkeys(names))}')
+    return [pair for pair in pairs if dataset in ('', pair[0]) and model in ('', pair[1])]
+
+
+def rows_to_label(
+    run: RunReader, length: int, pairs: Sequence[tuple[str, str]] | None = None
+) -> Iterator[dict[str, Any]]:
     """The rows that narrow the intervals of a run's scores most, as a table with an empty column for labels."""
     labelled, _ = collect_labels(run, Labels(run.directory))
-    keys = queue_rows(stratify(run), {key: entry.label for key, entry in labelled.items()}, length)
+    strata = {pair: rows for pair, rows in stratify(run).items() if pairs is None or pair in pairs}
+    keys = queue_rows(strata, {key: entry.label for key, entry in labelled.items()}, length)
     contents = [{name: value for name, value in _content(run, key).items() if name != 'prediction'} for key in keys]
     names = dict.fromkeys(name for content in contents for name in content if name not in _PLACE)
     for key, content in zip(keys, contents, strict=True):
@@ -141,9 +157,7 @@ class _Joiner:
         if missing or not self._labels:
             what = f'no column {missing[0]!r}' if missing else f'no column of labels ({", ".join(_LABEL_COLUMNS)})'
             raise DataError(f'{what}. The table has {", ".join(names)}. Name it: --label, --by, --on.')
-        self._pairs = [
-            pair for pair in run.pairs() if columns.dataset in ('', pair[0]) and columns.model in ('', pair[1])
-        ]
+        self._pairs = select_pairs(run, columns.dataset, columns.model)
         taken = {*self._labels, self._by, *_PLACE}
         self._on = list(columns.on) or (['row'] if 'row' in names else self._find_common(names, taken))
         self._index = self._build_index() if self._on != ['row'] else {}
@@ -176,7 +190,9 @@ class _Joiner:
         if not matches:
             return f'no row of the run has {content}. --on chooses the columns that have to be equal.'
         names = ', '.join(f'{result.dataset} × {result.model}' for result in matches[:_SHOWN])
-        return f'{len(matches)} rows have {content} ({names}). Name --dataset, --model or more columns with --on.'
+        pairs = len({(result.dataset, result.model) for result in matches})
+        advice = 'Name --dataset, --model or more columns with --on.' if pairs > 1 else 'Name more columns with --on.'
+        return f'{len(matches)} rows have {content} ({names}). {advice}'
 
     def _find_common(self, names: Iterable[str], taken: set[str]) -> list[str]:
         """The columns of the table that the run's rows have, too."""
@@ -238,5 +254,5 @@ def _read_label(value: Any, columns: LabelColumns, percent: bool) -> Value:
         return word
     if number is None or (percent and not 0 <= number <= 1):
         words = f'Use {", ".join(LABELS)}, or say what it means'
-        raise DataError(f'unknown label {text!r:.40}. {words}: --map X=correct, --scale 1:5, --correct-from 4.')
+        raise DataError(f'unknown label {label!r:.40}. {words}: --map X=correct, --scale 1:5, --correct-from 4.')
     return number

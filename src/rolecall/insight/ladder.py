@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from rolecall.insight.claims import Claim, is_stand_in
 from rolecall.insight.edits import SCORING, Edit, Entries, apply_edits, find_edits
 from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, origin_changes
 from rolecall.insight.run_source import PairRows
-from rolecall.insight.scored_mixes import interval_of_shares, score_results
+from rolecall.insight.scored_mixes import make_share, mean_score, score_results
 from rolecall.runs.finished_rows import outcome_to_score
 from rolecall.runs.listener import RunListener
 from rolecall.runs.plan import plan_run
@@ -41,7 +41,7 @@ _FEWEST = 30
 _MARGIN = 0.1
 """The share of the difference that an interval may reach to either side, and the least in points of 1."""
 _LEAST_MARGIN = 0.02
-_KEPT = (*SCORING, 'rows', 'stored marks', 'failures')
+_KEPT = (*SCORING, 'rows', 'gold answers', 'stored marks', 'failures')
 """Steps that stored replies decide; the ladder takes the place of the others."""
 
 
@@ -109,7 +109,8 @@ class Ladder:
     def ask(self, progress: RunListener | None = None) -> None:
         """Ask the model. Started again, it resumes."""
         for rung in self.rungs:
-            run_config(rung.experiment, self.options, progress=progress)
+            with self.left.refuse_code() if self.right.is_stored else nullcontext():
+                run_config(rung.experiment, self.options, progress=progress)
 
     def explain(self, explanation: Explanation) -> Explanation:
         """The explanation with the share of every edit, from what the model replied."""
@@ -180,7 +181,7 @@ class _LadderSteps:
     def find(self, explanation: Explanation) -> Iterator[CauseShare]:
         nothing, everything = self._scores[frozenset()], self._scores[self._causes]
         left_over = [after - before for before, after in zip(nothing, everything, strict=True)]
-        total = _mean(left_over) * self._factor
+        total = mean_score(left_over) * self._factor
         for edit in self._ladder.edits:
             alone, without = frozenset((edit.cause,)), self._causes - {edit.cause}
             shares = [
@@ -201,16 +202,11 @@ class _LadderSteps:
 
     def _make_step(self, cause: str, shares: Sequence[float], results: Sequence[Result]) -> CauseShare:
         clusters = [row.result.cluster for row, _ in self._ladder.pairs]
-        interval = interval_of_shares(shares, clusters)
-        changed = [at for at, share in enumerate(shares) if share]
-        return CauseShare(
-            cause,
-            _mean(shares) * self._factor,
-            len(changed),
-            low=None if interval is None else interval.low * self._factor,
-            high=None if interval is None else interval.high * self._factor,
-            flips=tuple(self._flip(at, results[at]) for at in changed) if results else (),
-            changes=self._compare_requests(cause, changed[0]) if results and changed else (),
+        changed = [at for at, share in enumerate(shares) if share] if results else []
+        return replace(
+            make_share(cause, shares, clusters, self._factor),
+            flips=tuple(self._flip(at, results[at]) for at in changed),
+            changes=self._compare_requests(cause, changed[0]) if changed else (),
             is_asked=True,
         )
 
@@ -231,10 +227,6 @@ class _LadderSteps:
         pair = rung.experiment.pair(rung.experiment.tasks[0], rung.experiment.models[0])
         previews = PairRows(pair).previews(row.result.row)
         return origin_changes(self._ladder.left.preview(row), previews[0] if previews else None)
-
-
-def _mean(numbers: Sequence[float]) -> float:
-    return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def _is_answered(result: Result) -> bool:

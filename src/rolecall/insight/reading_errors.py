@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 from rolecall.errors import RolecallError
 from rolecall.insight.calibration import raw_score, weighted_share
 from rolecall.insight.strata import Order, StratifiedRows, check_orders, place_of
+from rolecall.runs.digests import is_data
 from rolecall.runs.pair_scoring import scorable_of
 from rolecall.runs.store.labels import Labels, Value
 from rolecall.runs.store.results import Result
@@ -51,9 +53,6 @@ _READERS: Mapping[str, Mapping[str, str]] = {
 """By the metric for a kind of gold answers: readers by name, with their postprocessors."""
 _MISREAD = {'right': 30.0, 'wrong': 0.5}
 """Of rows that all readers read alike, how many are read right and wrong: a beta distribution over public logs."""
-_KNOWN = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
-_NAMES_CODE = ('type', 'evaluator', 'postprocessor', 'function')
-"""How keys end whose values may name code."""
 
 
 class ReaderView(NamedTuple):
@@ -178,7 +177,7 @@ def reread_pair(run: RunReader, dataset: str, model: str, *, most: int = _MOST_R
     results = [result for row in sorted(chosen) if (result := run.whole_result(dataset, model, row)) is not None]
     results = [result for result in results if isinstance(result.prediction, str) and result.correct is not None]
     scorables = [scorable_of(result, run.fields(dataset, result.row)) for result in results]
-    scorer = _build_scorer(run, dataset, scorables)
+    scorer = build_stored_scorer(run, dataset, scorables)
     golds = [scorer.read(scorable).gold for scorable in scorables] if scorer is not None else []
     kind = kind_of_golds([gold for gold in golds if gold not in (None, '')])
     if scorer is None or not any(golds) or kind.metric not in _READERS:
@@ -195,7 +194,7 @@ def read_rows(
     rows = {}
     for place, (result, scorable) in enumerate(zip(results, scorables, strict=True)):
         views = {name: ReaderView(marked[place].extracted, _mark(marked[place])) for name, marked in verdicts.items()}
-        views[_OWN] = ReaderView(result.extracted, float(result.correct or False))
+        views[_OWN] = ReaderView(result.extracted, _mark(result))
         places = verdicts[_OURS][place].read_from
         rows[result.row] = RereadRow(result, scorable, views, places[0][3] if places and places[0] else 'none')
     return rows
@@ -220,32 +219,19 @@ def _read_with(scorer: DatasetScorer, entry: Any, rows: Sequence[Scorable]) -> l
     return replace(scorer, readers={'': reader}).start(adds_up=False).add(rows)
 
 
-def _mark(verdict: Verdict) -> float:
+def _mark(verdict: Verdict | Result) -> float:
     return float(verdict.correct or False)
 
 
-def _build_scorer(run: RunReader, dataset: str, rows: Sequence[Scorable]) -> DatasetScorer | None:
+def build_stored_scorer(run: RunReader, dataset: str, rows: Sequence[Scorable]) -> DatasetScorer | None:
     """The scorer of the stored config, or one for such gold answers; None for judges and code of others."""
     entries = [entry for entry in run.config().get('datasets') or () if isinstance(entry, Mapping)]
     entry = next((entry for entry in entries if entry.get('abbr') == dataset), {})
     scoring = entry.get('eval_cfg') or {'evaluator': kind_of_golds([row.gold for row in rows]).metric}
     columns = entry.get('reader_cfg') or {}
-    try:
-        named = _use_own_names(scoring)
-        return None if named is None else build_scorer(named, output_column=columns.get('output_column'))
-    except RolecallError:
-        return None
-
-
-def _use_own_names(value: Any, key: str = '') -> Any:
-    """A stored `eval_cfg` with bare names for paths into systems that rolecall knows; None if it names other code."""
-    if isinstance(value, Mapping):
-        inner = {name: _use_own_names(item, str(name)) for name, item in value.items()}
-        return None if any(item is None and value[name] is not None for name, item in inner.items()) else inner
-    if not isinstance(value, str) or not key.endswith(_NAMES_CODE) or value.replace('-', '_').isidentifier():
-        return value
-    package, _, name = value.partition('.')
-    return name.rpartition('.')[2] if package in _KNOWN and name else None
+    with suppress(RolecallError):
+        return build_scorer(scoring, output_column=columns.get('output_column')) if is_data(scoring) else None
+    return None
 
 
 def measure_reading_error(run: RunReader, pair: RereadPair, decided: Mapping[int, float]) -> ReadingError:

@@ -24,10 +24,12 @@ from rolecall.runs.manifest import describe_surroundings
 from rolecall.runs.parts import digest_pair
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
+from rolecall.runs.store.bundle_file import is_bundle
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.strings import count_noun
 
+_ASKED = 5
 _AROUND = 40
 """Characters shown around the first that differs."""
 
@@ -115,19 +117,21 @@ class Reproduction:
 
 
 def reproduce(
-    directory: str | Path, *, config: Any = None, ask: int = 5, progress: RunListener | None = None
+    directory: str | Path, *, config: Any = None, ask: int | None = None, progress: RunListener | None = None
 ) -> Reproduction:
     """Word the requests of a run again, ask `ask` rows of each dataset × model again, and name what has changed.
 
+    By default five rows are asked, and of a bundle none: its config, with addresses of servers, may be a stranger's.
     `config` is needed where the run's model or metric is code, which is not imported from a run directory.
     """
     with ExitStack() as stack:
-        source = ClaimSource(directory, stack, config)
-        reader = source.reader if source.reader is not None else RunReader(directory)
+        source, reader = ClaimSource.of_run(directory, stack, config)
+        count = (0 if is_bundle(Path(directory)) else _ASKED) if ask is None else ask
         pairs = []
         for names in source.pairs():
             claim = source.claim(*names)
-            pair = _ask_again(claim, _compare(claim, reader), reader, ask, progress)
+            with claim.refuse_code():
+                pair = _ask_again(claim, _compare(claim, reader), reader, count, progress)
             pairs.append(pair)
         return Reproduction(source.title, tuple(pairs), tuple(_compare_surroundings(reader.manifest())))
 

@@ -6,21 +6,23 @@ A prompt is shown by origin only if it equals what was sent. Otherwise what was 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, zip_longest
-from typing import Any, Protocol
+from typing import Any
 
 from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.spans import Request, Span, texts_of
 from rolecall.errors import ConfigError, RenderError, RolecallError
 from rolecall.experiment.experiment import Experiment, Files
 from rolecall.experiment.opening.loading import SourceLike
-from rolecall.experiment.opening.source import SourceOptions
+from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.experiment.pairs.pair import Pair, Preview
-from rolecall.insight.kept_counts import Kept, read_counts
+from rolecall.insight.kept_counts import CountKind, HitCount, describe_unreadable, read_counts
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
+from rolecall.runs.digests import KEYS_OF_CODE, KNOWN_PACKAGES
 from rolecall.runs.parts import PartDigests
 from rolecall.runs.seal import describe_seal
 from rolecall.runs.store.codec import pack_request, unpack_request
@@ -31,40 +33,10 @@ from rolecall.runs.versions import pairs_of, parts_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.datasets import Row
 from rolecall.sources.retrievers import Picked
+from rolecall.usercode import without_user_code
 
 Previews = Callable[[Result], Iterable[Preview]]
 """Gives the requests of a row with the origin of every character."""
-
-
-class RunSource(Protocol):
-    """What a report reads from a run."""
-
-    @property
-    def title(self) -> str:
-        """The run's name."""
-
-    @property
-    def created(self) -> str:
-        """When it began, as text."""
-
-    @property
-    def damage(self) -> str:
-        """What could not be read so far, in a sentence; empty if nothing is damaged."""
-
-    def scorecards(self) -> Sequence[Scorecard]:
-        """The score of every dataset × model."""
-
-    def results(self) -> Iterator[Result]:
-        """Every finished row."""
-
-    def light_results(self) -> Iterator[Result | SettledRows]:
-        """Every finished row, perhaps without texts: enough for counting outcomes, scores and tokens."""
-
-    def result(self, dataset: str, model: str, row: int) -> Result | None:
-        """One finished row; None if it is damaged."""
-
-    def request(self, fingerprint: str) -> Request | None:
-        """The request with this fingerprint, if it was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +49,7 @@ class SentRequest:
     """Whether the config now words this request differently."""
 
 
-def requests_sent(run: RunSource, result: Result, previews: Previews | None = None) -> list[SentRequest]:
+def requests_sent(run: StoredRun, result: Result, previews: Previews | None = None) -> list[SentRequest]:
     """Everything that was sent for one row, in order."""
     identities = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
     stored = [run.request(identity) for identity in identities]
@@ -91,7 +63,7 @@ def requests_sent(run: RunSource, result: Result, previews: Previews | None = No
     ]
 
 
-def judge_requests(run: RunSource, result: Result) -> list[tuple[SentRequest, str]]:
+def judge_requests(run: StoredRun, result: Result) -> list[tuple[SentRequest, str]]:
     """The requests to judges about a row, with their replies; judges are named if there are several."""
     judged = [judgement for judgement in result.judged if judgement is not None]
     several = len({judgement.get('judge') for judgement in judged}) > 1
@@ -133,33 +105,6 @@ _AS_SENT = Origin('text')
 _FAR = 100
 
 
-def find_notices(run: RunSource) -> list[str]:
-    """Notices above the scores: requests waiting in a batch, and damage."""
-    waiting = run.waiting if isinstance(run, StoredRun) else []
-    return [*waiting, *filter(None, [run.damage])]
-
-
-def find_seal(run: RunSource) -> str:
-    """Whether a sealed run went as planned; empty if it was not sealed."""
-    return run.seal if isinstance(run, StoredRun) else ''
-
-
-def find_parts(run: RunSource) -> Mapping[tuple[str, str], PartDigests]:
-    """The digests of the parts of each dataset × model, as far as they are known."""
-    pairs = run.stored_pairs if isinstance(run, StoredRun | OneModelRun) else {}
-    return {names: parts_of(pair) for names, pair in pairs.items()}
-
-
-def find_batched(run: RunSource) -> Mapping[tuple[str, str], BatchTokens]:
-    """The tokens billed at the batch price, by dataset and model."""
-    return run.batched if isinstance(run, StoredRun) else {}
-
-
-def find_counts(run: RunSource, kind: type[Kept]) -> list[Kept]:
-    """The counts of scanners or of probes that are kept with a run."""
-    return run.counts(kind) if isinstance(run, StoredRun) else []
-
-
 def _find_valid_price(entry: Mapping[str, Any], overrides: Mapping[str, Price] | None) -> Price | None:
     """The price of a stored entry; None if it is invalid today, so that it does not stop a report."""
     try:
@@ -182,15 +127,17 @@ def _find_judges(value: Any) -> Iterator[dict[str, Any]]:
 
 
 class StoredRun:
-    """A run directory, read as a run."""
+    """A run directory, or one model of it, as reports and comparisons read it."""
 
-    def __init__(self, archive: RunReader) -> None:
+    def __init__(self, archive: RunReader, model: str | None = None) -> None:
         self.archive = archive
+        self._model = model
 
     @property
     def title(self) -> str:
-        """The directory's name."""
-        return self.archive.directory.resolve().name
+        """The directory's name, with that of the model."""
+        name = self.archive.directory.resolve().name
+        return name if self._model is None else f'{name}: {self._model}'
 
     @property
     def created(self) -> str:
@@ -207,28 +154,29 @@ class StoredRun:
         return str(self.archive.damage or '')
 
     @property
+    def notices(self) -> list[str]:
+        """Notices above the scores: requests waiting in a batch, damage, and counts that cannot be read."""
+        directory = self.archive.directory
+        return [*describe_waiting(directory), *filter(None, [self.damage]), *describe_unreadable(directory)]
+
+    @property
     def seal(self) -> str:
         """Whether a sealed run went as planned; empty if it was not sealed."""
         return describe_seal(self.archive)
-
-    @property
-    def waiting(self) -> list[str]:
-        """What waits at which server, a line for each model; empty if nothing does."""
-        return describe_waiting(self.archive.directory)
 
     @property
     def batched(self) -> Mapping[tuple[str, str], BatchTokens]:
         """The tokens billed at the batch price, by dataset and model."""
         return read_batch_tokens(self.archive.directory)
 
-    def counts(self, kind: type[Kept]) -> list[Kept]:
+    def counts(self, kind: CountKind) -> list[HitCount]:
         """The counts of scanners or of probes that are kept with it."""
         return read_counts(self.archive.directory, kind)
 
     @property
-    def stored_pairs(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-        """What is known of each dataset × model: the digests of its parts, its limit."""
-        return pairs_of(self.archive)
+    def parts(self) -> Mapping[tuple[str, str], PartDigests]:
+        """The digests of the parts of each dataset × model, as far as they are known."""
+        return {names: parts_of(pair) for names, pair in pairs_of(self.archive).items() if self._has(names[1])}
 
     def prices(self, overrides: Mapping[str, Price] | None = None) -> dict[str, Price | None]:
         """The price of each model, judges included, as far as it is known."""
@@ -246,21 +194,21 @@ class StoredRun:
         }
         end = len(pairs)
         return sorted(
-            self.archive.scorecards(),
+            (card for card in self.archive.scorecards() if self._has(card.model)),
             key=lambda card: (places['dataset'].get(card.dataset, end), places['model'].get(card.model, end)),
         )
 
     def results(self) -> Iterator[Result]:
         """Every finished row."""
-        return self.archive.results()
+        return self.archive.results(model=self._model)
 
     def times(self) -> list[NodeTimes]:
         """Where rows were computed, if in other processes."""
         return self.archive.times()
 
     def light_results(self) -> Iterator[Result | SettledRows]:
-        """Every finished row, without texts where they are settled."""
-        return self.archive.light_results()
+        """Every finished row, perhaps without texts: enough for counting outcomes, scores and tokens."""
+        return self.archive.light_results() if self._model is None else self.results()
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row; None if it is damaged."""
@@ -271,6 +219,9 @@ class StoredRun:
         request: Request | None = self.archive.request(fingerprint)
         return request
 
+    def _has(self, model: str) -> bool:
+        return self._model in (None, model)
+
 
 class ConfigPreviews:
     """Gives the previews of a result. Datasets are opened when the first of their rows is asked for.
@@ -278,8 +229,17 @@ class ConfigPreviews:
     A dataset that can no longer be read gives none; `problems` says why.
     """
 
-    def __init__(self, source: Experiment | SourceLike, *, data: Files | None = None, limit: int | None = None) -> None:
-        self._experiment = Experiment.open(source, SourceOptions(data=data or {}))
+    def __init__(
+        self,
+        source: Experiment | SourceLike,
+        *,
+        data: Files | None = None,
+        limit: int | None = None,
+        is_stored: bool = False,
+    ) -> None:
+        self._importing: Callable[[], AbstractContextManager[None]] = without_user_code if is_stored else nullcontext
+        with self._importing():
+            self._experiment = Experiment.open(source, SourceOptions(data=data or {}))
         self._limit = limit
         self._tasks = {task.abbr: task for task in self._experiment.all_tasks}
         self._models = {model.abbr: model for model in self._experiment.all_models}
@@ -290,7 +250,7 @@ class ConfigPreviews:
     def of_stored(cls, config: Mapping[str, Any]) -> ConfigPreviews | None:
         """The previews of the config that a run has stored. None if it names code, which a report does not import."""
         try:
-            return None if any(map(_names_code, _find_types(config))) else cls(config)
+            return None if any(find_code(config)) else cls(config, is_stored=True)
         except RolecallError:
             return None
 
@@ -300,66 +260,36 @@ class ConfigPreviews:
         if key in self.problems or result.dataset not in self._tasks or result.model not in self._models:
             return []
         try:
-            if key not in self._pairs:
-                pair = self._experiment.pair(self._tasks[result.dataset], self._models[result.model])
-                self._pairs[key] = PairRows(pair, self._limit)
-            return self._pairs[key].previews(result.row, replies=result.replies)
+            with self._importing():
+                if key not in self._pairs:
+                    pair = self._experiment.pair(self._tasks[result.dataset], self._models[result.model])
+                    self._pairs[key] = PairRows(pair, self._limit)
+                return self._pairs[key].previews(result.row, replies=result.replies)
         except RolecallError as error:
             self.problems[key] = str(error)
             return []
 
 
-def _find_types(value: Any) -> Iterator[Any]:
-    """Every `type` in a config."""
+def find_code(value: Any) -> Iterator[str]:
+    """The paths in a config that lead to code of the user's own, not to parts of ours or of a system that we know."""
     if isinstance(value, Mapping):
-        yield from (inner for key, inner in value.items() if key == 'type')
-    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        yield from _find_types(inner)
+        for key, inner in value.items():
+            named = key in KEYS_OF_CODE and not isinstance(inner, Mapping | list | tuple)
+            yield from [str(inner)] if named and names_code(inner) else find_code(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from find_code(inner)
 
 
-def _names_code(kind: Any) -> bool:
-    """Whether a type is a path to a user's class or function, not a name of ours."""
-    return not isinstance(kind, str) or not kind.isidentifier()
+def names_code(kind: Any) -> bool:
+    """Whether a type is a path to code of the user's own.
 
-
-class OneModelRun:
-    """One model of a run."""
-
-    def __init__(self, reader: RunReader, model: str) -> None:
-        self._reader = reader
-        self._model = model
-
-    @property
-    def title(self) -> str:
-        return f'{self._reader.title}: {self._model}'
-
-    @property
-    def created(self) -> str:
-        return self._reader.created
-
-    @property
-    def damage(self) -> str:
-        return str(self._reader.damage or '')
-
-    @property
-    def stored_pairs(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-        return {names: pair for names, pair in pairs_of(self._reader).items() if names[1] == self._model}
-
-    def scorecards(self) -> list[Scorecard]:
-        return [card for card in self._reader.scorecards() if card.model == self._model]
-
-    def results(self) -> Iterator[Result]:
-        return self._reader.results(model=self._model)
-
-    def light_results(self) -> Iterator[Result | SettledRows]:
-        return self.results()
-
-    def result(self, dataset: str, model: str, row: int) -> Result | None:
-        return self._reader.whole_result(dataset, model, row)
-
-    def request(self, fingerprint: str) -> Request | None:
-        request: Request | None = self._reader.request(fingerprint)
-        return request
+    >>> names_code('answers.py:add'), names_code('GenInferencer'), names_code('opencompass.models.OpenAI')
+    (True, False, False)
+    """
+    text = str(kind)
+    package, _, attribute = text.replace(':', '.').partition('.')
+    return bool(attribute) and not text.isidentifier() and package not in KNOWN_PACKAGES
 
 
 class PairRows:

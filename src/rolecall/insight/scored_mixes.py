@@ -1,4 +1,4 @@
-"""Scores of mixes of two sides (replies of one, reading of the other), and the exact share of every cause in them."""
+"""Replies scored anew, scoring mixed from two sides, and the exact share of every cause in the difference."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from itertools import combinations
 from math import factorial, isclose
 from typing import Any
 
+from rolecall.insight.explanation import CauseShare
 from rolecall.runs.pair_scoring import scorable_of
 from rolecall.runs.store.results import Result
 from rolecall.scoring.evaluate import DatasetScorer
-from rolecall.scoring.statistics import Interval, compare_paired
+from rolecall.scoring.statistics import compare_paired
 
 Fields = Mapping[str, Any]
+Scores = Sequence[float | None]
 _ROUNDED = 1e-6
 
 
@@ -23,14 +25,25 @@ class Marks:
     """The score of some rows, with the score and the answer of each."""
 
     value: float | None
-    scores: Sequence[float | None]
+    scores: Scores
     extracted: Sequence[Any]
 
-    @property
-    def mean(self) -> float | None:
-        """The mean of the rows that have a score."""
-        scores = [score for score in self.scores if score is not None]
-        return sum(scores) / len(scores) if scores else None
+    @classmethod
+    def stored(cls, results: Sequence[Result], value: float | None = None) -> Marks:
+        """The marks that rows have in their run or log."""
+        return cls(value, [result.score for result in results], [result.extracted for result in results])
+
+    def is_mean(self, factor: float) -> bool:
+        """Whether the score is the mean of those of the rows."""
+        return self.value is None or isclose(
+            mean_score(self.scores) * factor, self.value, rel_tol=_ROUNDED, abs_tol=_ROUNDED
+        )
+
+
+def mean_score(scores: Scores) -> float:
+    """The mean of the rows that have a score."""
+    counted = [score for score in scores if score is not None]
+    return sum(counted) / len(counted) if counted else 0.0
 
 
 def score_results(scorer: DatasetScorer, results: Sequence[Result], fields: Sequence[Fields]) -> Marks:
@@ -38,21 +51,13 @@ def score_results(scorer: DatasetScorer, results: Sequence[Result], fields: Sequ
     rows = [
         replace(scorable_of(result, own), row=at) for at, (result, own) in enumerate(zip(results, fields, strict=True))
     ]
-    judged = {at: [_reply_in(reply) for reply in result.judged] for at, result in enumerate(results)}
-    card = scorer.score(rows, judge_replies=judged if scorer.needs_judge else None)
+    judged = {
+        at: [None if reply is None else reply['reply'] for reply in result.judged] for at, result in enumerate(results)
+    }
+    card = replace(scorer, beside=None).score(rows, judge_replies=judged if scorer.needs_judge else None)
     by_row = {verdict.row: verdict for verdict in card.verdicts}
     verdicts = [by_row[at] for at in range(len(rows))]
     return Marks(card.value, [verdict.score for verdict in verdicts], [verdict.extracted for verdict in verdicts])
-
-
-def _reply_in(judged: Mapping[str, str] | None) -> str | None:
-    return None if judged is None else judged['reply']
-
-
-def stored_marks(results: Sequence[Result], factor: float) -> Marks:
-    """The marks that rows have in their run or log."""
-    marks = Marks(None, [result.score for result in results], [result.extracted for result in results])
-    return replace(marks, value=None if marks.mean is None else marks.mean * factor)
 
 
 def mix_scorers(left: DatasetScorer, right: DatasetScorer, taken: frozenset[str]) -> DatasetScorer:
@@ -99,75 +104,22 @@ def shapley_shares(factors: Sequence[str], value: Callable[[frozenset[str]], flo
     return shares
 
 
-def interval_of_shares(shares: Sequence[float], clusters: Sequence[str | None]) -> Interval | None:
-    """The 95 % interval of a mean share, from each row's, with the rows as a sample of such rows."""
+def make_share(
+    cause: str, shares: Sequence[float], clusters: Sequence[str | None], factor: float, points: float | None = None
+) -> CauseShare:
+    """A cause with its points (by default the mean of the rows' shares) and their 95 % interval, with the rows as a
+    sample of such rows."""
     lost, gained = [max(0.0, -share) for share in shares], [max(0.0, share) for share in shares]
-    return compare_paired(lost, gained, clusters).interval
+    interval = compare_paired(lost, gained, clusters).interval
+    return CauseShare(
+        cause,
+        mean_score(shares) * factor if points is None else points,
+        sum(map(bool, shares)),
+        low=None if interval is None else interval.low * factor,
+        high=None if interval is None else interval.high * factor,
+    )
 
 
-class Mixes:
-    """Two sides on the rows that both have. `classes` names, for each row, the cause that its reply goes by."""
-
-    def __init__(
-        self,
-        results: tuple[Sequence[Result], Sequence[Result]],
-        fields: tuple[Sequence[Fields], Sequence[Fields]],
-        scorers: tuple[DatasetScorer, DatasetScorer],
-        *,
-        classes: Sequence[str],
-        factor: float,
-        decide_by: tuple[str, str] = ('', ''),
-        gold_from: tuple[int, int] | None = None,
-    ) -> None:
-        """`gold_from`: the sides whose gold answers and columns the left and the right metric take, where a log has
-        them in a form of its own; without it, those of the reply's side."""
-        self._results = results
-        self._fields = fields
-        self._scorers = scorers
-        self._classes = classes
-        self._factor = factor
-        self._decide_by = decide_by
-        self._gold_from = gold_from
-        self._marks: dict[tuple[int, frozenset[str]], Marks] = {}
-
-    def marks(self, side: int, scoring: frozenset[str]) -> Marks:
-        """The replies of one side, scored as on the left but for the causes in `scoring`; each computed once."""
-        if (side, scoring) not in self._marks:
-            self._marks[side, scoring] = self._score(self._results[side], self._fields[side], scoring)
-        return self._marks[side, scoring]
-
-    def _score(self, results: Sequence[Result], fields: Sequence[Fields], scoring: frozenset[str]) -> Marks:
-        metric_side = int('metric' in scoring)
-        if decide_by := self._decide_by[metric_side]:
-            results = [decide_again(result, decide_by) for result in results]
-        if self._gold_from is not None:
-            own = self._gold_from[metric_side]
-            golds = (result.gold for result in self._results[own])
-            results = [replace(result, gold=gold) for result, gold in zip(results, golds, strict=True)]
-            fields = self._fields[own]
-        return score_results(mix_scorers(*self._scorers, scoring), results, fields)
-
-    def rows(self, taken: frozenset[str]) -> list[float | None]:
-        """The score of every row with the causes `taken` from the right side."""
-        scoring = taken - {*self._classes}
-        left = self.marks(0, scoring).scores
-        if taken.isdisjoint(self._classes):
-            return list(left)
-        right = self.marks(1, scoring).scores
-        return [right[at] if cause in taken else left[at] for at, cause in enumerate(self._classes)]
-
-    def value(self, taken: frozenset[str]) -> float:
-        """The score over all rows with the causes `taken` from the right side."""
-        scoring = taken - {*self._classes}
-        sides = (0,) if taken.isdisjoint(self._classes) else (0, 1)
-        marks = [self.marks(side, scoring) for side in sides]
-        if all(own.mean is None or own.value is None or _is_mean(own, self._factor) for own in marks):
-            return (Marks(None, self.rows(taken), ()).mean or 0.0) * self._factor
-        places = [int(cause in taken) for cause in self._classes]
-        results = [self._results[side][at] for at, side in enumerate(places)]
-        fields = [self._fields[side][at] for at, side in enumerate(places)]
-        return self._score(results, fields, scoring).value or 0.0
-
-
-def _is_mean(marks: Marks, factor: float) -> bool:
-    return isclose((marks.mean or 0.0) * factor, marks.value or 0.0, rel_tol=_ROUNDED, abs_tol=_ROUNDED)
+def differ(before: float | None, after: float | None) -> float:
+    """What a row gains; one that is not counted as one that is wrong."""
+    return (after or 0.0) - (before or 0.0)

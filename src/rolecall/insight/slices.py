@@ -156,6 +156,11 @@ class Slicer:
             for column, value in self._values_of(result, fields):
                 values[column].append(value)
         for column in (column for column in self.by if not values[column]):
+            if column == LENGTH:
+                what = 'no reply says how many tokens its prompt has.'
+                raise ConfigError(
+                    Problem('by', what, f'There are: {", ".join(name for name in columns if name != LENGTH)}.')
+                )
             what = f'no row has {column!r}.'
             raise ConfigError(Problem('by', what, did_you_mean(column, columns) or f'There are: {", ".join(columns)}.'))
         return {column: _name_values(column, values[column]) for column in self.by}

@@ -7,36 +7,66 @@ the variance of an axis. Asked again, the base says what chance alone does.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from statistics import mean
+from statistics import fmean, stdev
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
-from rolecall.insight.sweep_axes import Variant, find_variants
+from rolecall.insight.sweep_axes import BASE, Entries, Variant, find_variants
+from rolecall.runs.atomic import read_run_json, write_run_json
 from rolecall.runs.listener import RunListener
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.stopping import measured_score
-from rolecall.runs.store.results import Result
+from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.confidence_sequence import ConfidenceSequence
-from rolecall.scoring.statistics import Interval
+from rolecall.scoring.statistics import Interval, mean_interval
 from rolecall.strings import count_noun
 
+SWEEP_FILE = 'sweep.json'
 _STAGES = 4
 """Rounds in which hopeless variants are dropped, each with twice as many rows."""
+_FOLDS = 5
+INTERACTIONS = 'interactions'
 _DROP_BELOW = 0.05
 _NEXT_TO_NOTHING = 1e-9
 _REPLACED = ('models', 'datasets', 'benchmarks', 'groups', 'summarizer')
 """How keys end that a config of variants has of its own."""
 Scores = Mapping[int, float]
 """The scores of rows, from 0 to 1 where they are right or wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutScore:
+    """A variant that was chosen on every other row, on the rows between them."""
+
+    variant: str
+    score: float
+    base: float
+    """The score of what is written on the same rows."""
+    interval: Interval | None = None
+
+    def describe(self, factor: float) -> str:
+        bounds = self.interval and ', '.join(f'{factor * bound:.1f}' for bound in self.interval)
+        number = f'{factor * self.score:.1f}{f" [{bounds}]" if bounds else ""}'
+        return f'{self.variant}, {number} on the rows it was not chosen on ({BASE}: {factor * self.base:.1f})'
+
+    def as_json(self) -> dict[str, Any]:
+        """In plain values."""
+        interval = None if self.interval is None else list(self.interval)
+        return {
+            'variant': self.variant,
+            'held_out': self.score,
+            'base_held_out': self.base,
+            'held_out_interval': interval,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +79,8 @@ class Swept:
     scores: Mapping[Variant, Scores]
     unparsed: Mapping[Variant, frozenset[int]]
     """Rows whose reply could not be read."""
-    repeats: Sequence[Scores] = ()
-    """The base asked again."""
+    noise_scores: Mapping[str, Scores] = field(default_factory=dict)
+    """What should not matter: the base asked again, or with another batch size, or at another server."""
 
     @property
     def base(self) -> Variant:
@@ -58,40 +88,62 @@ class Swept:
 
     @property
     def axes(self) -> list[str]:
-        return list(dict.fromkeys(variant.axis for variant in self.scores if variant.axis))
+        longest_first = sorted(self.scores, key=lambda variant: -len(variant.levels))
+        return list(dict.fromkeys(level.axis for variant in longest_first for level in variant.levels))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every level was asked with every other."""
+        return any(len(variant.levels) > 1 for variant in self.scores)
 
     def mean(self, variant: Variant, rows: Sequence[int] | None = None) -> float:
         """The score of a variant, on all rows that every variant has, or on some."""
-        return mean(self.scores[variant][row] for row in (self.rows if rows is None else rows))
+        return fmean(self.scores[variant][row] for row in (self.rows if rows is None else rows))
 
     @property
     def rows(self) -> list[int]:
         """The rows that every variant has a score for."""
-        shared = set.intersection(*(set(scores) for scores in self.scores.values()))
-        return sorted(shared)
+        return sorted(set.intersection(*(set(scores) for scores in self.scores.values())))
 
     @property
     def row_error(self) -> float:
         """The standard error of the base's score from the choice of rows."""
         values = [self.scores[self.base][row] for row in self.rows]
-        middle = mean(values)
-        return math.sqrt(sum((value - middle) ** 2 for value in values) / max(len(values) - 1, 1) / len(values))
+        return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
 
-    def spread(self, axis: str | None = None) -> float:
-        """The standard deviation over the variants of an axis, or all, beyond what single rows do by chance."""
-        chosen = [self.scores[variant] for variant in self.scores if axis in (None, variant.axis) or not variant.axis]
-        return math.sqrt(variance_between([[scores[row] for row in self.rows] for scores in chosen]))
+    def variance(self, axis: str | None = None) -> float:
+        """The variance over the levels of an axis, or over all variants, beyond what single rows do by chance.
+
+        Where every level was asked with every other, a level is the mean of its variants.
+        """
+        groups: dict[Any, list[Scores]] = {}
+        for variant, scores in self.scores.items():
+            if axis is None:
+                groups[variant] = [scores]
+            elif self.is_full or all(level.axis == axis for level in variant.levels):
+                groups.setdefault(variant.label(axis), []).append(scores)
+        rows = self.rows
+        return variance_between([[fmean(scores[row] for scores in own) for row in rows] for own in groups.values()])
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each axis' part of the variance; with every level asked with every other, that of their interactions, too."""
+        sizes = {axis: len({variant.label(axis) for variant in self.scores}) for axis in self.axes}
+        parts = {axis: self.variance(axis) * (size - 1) / size for axis, size in sizes.items()}
+        if self.is_full:
+            count = len(self.scores)
+            parts[INTERACTIONS] = max(0.0, self.variance() * (count - 1) / count - sum(parts.values()))
+        total = sum(parts.values())
+        return {axis: part / total if total else 0.0 for axis, part in parts.items()}
 
     @property
     def noise(self) -> float | None:
-        """The standard deviation of the score when the base is asked again; None if it was not."""
-        if not self.repeats:
+        """The standard deviation of the score over what should not matter; None if it was not measured."""
+        if not self.noise_scores:
             return None
-        runs = [self.scores[self.base], *self.repeats]
-        shared = sorted(set.intersection(*(set(scores) for scores in runs)))
-        means = [mean(scores[row] for row in shared) for scores in runs]
-        middle = mean(means)
-        return math.sqrt(sum((value - middle) ** 2 for value in means) / (len(means) - 1))
+        runs = [self.scores[self.base], *self.noise_scores.values()]
+        shared = set.intersection(*(set(scores) for scores in runs))
+        return stdev(fmean(scores[row] for row in shared) for scores in runs) if shared else None
 
     @property
     def reading_share(self) -> float | None:
@@ -104,11 +156,21 @@ class Swept:
                     unread += row in self.unparsed[variant] or row in self.unparsed[self.base]
         return unread / changed if changed else None
 
-    def pick_best(self) -> tuple[Variant, float, float]:
-        """The best variant by every other row, and the scores of it and of the base on the rows between them."""
-        chosen_on, reported_on = self.rows[::2], self.rows[1::2] or self.rows
-        best = max(self.scores, key=lambda variant: self.mean(variant, chosen_on))
-        return best, self.mean(best, reported_on), self.mean(self.base, reported_on)
+    def pick_best(self) -> Variant:
+        """The best variant by every other row."""
+        return max(self.scores, key=lambda variant: self.mean(variant, self.rows[::2]))
+
+    def hold_out(self, variant: Variant) -> HeldOutScore:
+        """Its score and that of the base on the rows that variants are not chosen by."""
+        rows = self.rows[1::2] or self.rows
+        scale = (0.0, 1.0) if self.percent else None
+        interval = mean_interval([(self.scores[variant][row], 1) for row in rows], scale=scale)
+        return HeldOutScore(variant.name, self.mean(variant, rows), self.mean(self.base, rows), interval)
+
+    def losses(self, variant: Variant) -> list[float]:
+        """By how much a variant is behind the best one, on each fifth of the rows that it is chosen by."""
+        parts = [rows for start in range(_FOLDS) if (rows := self.rows[::2][start::_FOLDS])]
+        return [max(self.mean(other, rows) for other in self.scores) - self.mean(variant, rows) for rows in parts]
 
     def line(self) -> str:
         """One line that a paper can print: the score, and the standard deviations of what it hangs on."""
@@ -116,9 +178,10 @@ class Swept:
         parts = [f'{factor * self.mean(self.base):.1f} ± {factor * self.row_error:.1f} (rows)']
         if self.axes:
             count = count_noun(len(self.scores), 'variant')
-            parts.append(f'± {factor * self.spread():.1f} ({", ".join(self.axes)}; {count})')
+            parts.append(f'± {factor * math.sqrt(self.variance()):.1f} ({", ".join(self.axes)}; {count})')
         if (noise := self.noise) is not None:
-            parts.append(f'± {factor * noise:.1f} (noise, asked {len(self.repeats) + 1} times)')
+            others = ''.join(f'{name}, ' for name in self.noise_scores if not name.startswith(BASE))
+            parts.append(f'± {factor * noise:.1f} (noise, {others}asked {len(self.noise_scores) + 1} times)')
         return f'{self.dataset} × {self.model}: {" ".join(parts)}'
 
     def describe(self) -> Iterator[str]:
@@ -128,20 +191,18 @@ class Swept:
             return
         factor = 100 if self.percent else 1
         yield self.line()
-        spreads = {axis: self.spread(axis) ** 2 for axis in self.axes}
-        total = sum(spreads.values())
-        for axis, variance in sorted(spreads.items(), key=lambda item: -item[1]):
+        shares = self.shares
+        for axis, share in sorted(shares.items(), key=lambda item: -item[1]):
             scores = ', '.join(
-                f'{variant.label} {factor * self.mean(variant):.1f}' for variant in self.scores if variant.axis == axis
+                f'{variant.label(axis)} {factor * self.mean(variant):.1f}'
+                for variant in self.scores
+                if variant.axis == axis
             )
-            share = f'{100 * variance / total:.0f} % of the variance' if total else 'no variance'
-            yield f'  {axis}: {share}; {scores}'
-        best, reported, base = self.pick_best()
+            part = f'{100 * share:.0f} % of the variance' if any(shares.values()) else 'no variance'
+            yield '; '.join(filter(None, (f'  {axis}: {part}', scores)))
+        best = self.pick_best()
         if best is not self.base and len(self.rows) > 1:
-            yield (
-                f'  best: {best.name}, {factor * reported:.1f} on the rows it was not chosen on '
-                f'({self.base.name}: {factor * base:.1f})'
-            )
+            yield f'  best: {self.hold_out(best).describe(factor)}'
         if (unread := self.reading_share) is not None:
             yield f'  {100 * unread:.0f} % of the verdicts that change are replies that could not be read'
 
@@ -149,19 +210,33 @@ class Swept:
         """Everything in plain values; scores from 0 to 1."""
         names = {'dataset': self.dataset, 'model': self.model, 'rows': len(self.rows)}
         if not self.rows:
-            return {**names, 'score': None}
-        best, reported, base = self.pick_best()
+            return {**names, 'score': None, 'line': ''}
+        best, robust = self.hold_out(self.pick_best()), self.hold_out(pick_robust([self]))
         return {
             **names,
             'score': self.mean(self.base),
+            'percent': self.percent,
+            'line': self.line(),
             'row_error': self.row_error,
-            'spread': self.spread(),
+            'spread': math.sqrt(self.variance()),
             'noise': self.noise,
-            'axes': {axis: self.spread(axis) for axis in self.axes},
+            'axes': {axis: math.sqrt(self.variance(axis)) for axis in self.axes},
+            'shares': self.shares,
             'variants': {variant.name: self.mean(variant) for variant in self.scores},
-            'best': {'variant': best.name, 'held_out': reported, 'base_held_out': base},
+            'best': best.as_json(),
+            'robust': robust.as_json(),
             'reading_share': self.reading_share,
         }
+
+
+def pick_robust(swept: Sequence[Swept]) -> Variant:
+    """The variant whose largest loss against the best one is smallest, over models and parts of the rows."""
+    names = {variant.name: variant for variant in swept[0].scores}
+    losses: dict[str, float] = {}
+    for each in swept:
+        for variant in each.scores:
+            losses[variant.name] = max(losses.get(variant.name, 0.0), *each.losses(variant))
+    return names[min(names, key=lambda name: losses[name])]
 
 
 def variance_between(groups: Sequence[Sequence[float]]) -> float:
@@ -173,9 +248,9 @@ def variance_between(groups: Sequence[Sequence[float]]) -> float:
     count, rows = len(groups), len(groups[0]) if groups else 0
     if count < 2 or rows < 2:
         return 0.0
-    means = [mean(group) for group in groups]
-    by_row = [mean(values) for values in zip(*groups, strict=True)]
-    middle = mean(means)
+    means = [fmean(group) for group in groups]
+    by_row = [fmean(values) for values in zip(*groups, strict=True)]
+    middle = fmean(means)
     between = rows * sum((value - middle) ** 2 for value in means) / (count - 1)
     left = sum(
         (value - own - row + middle) ** 2
@@ -200,6 +275,21 @@ def count_turns(swept: Sequence[Swept]) -> Iterator[str]:
             yield f'{dataset}: {left.model} and {right.model} change places in {turned} of {len(signs)} variants'
 
 
+@dataclass(slots=True)
+class AxisCost:
+    """What the variants of an axis took."""
+
+    requests: int = 0
+    spared: int = 0
+    """Requests that were not sent, because their answer was known."""
+    tokens: int = 0
+    cached: int = 0
+    """Input tokens that an engine or a server had computed for an earlier request."""
+
+    def describe(self, axis: str) -> str:
+        return f'{axis} {self.spared:,} of {self.requests:,}' if self.spared else ''
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """Variants of the datasets of an experiment, and where their answers are kept."""
@@ -208,38 +298,37 @@ class Sweep:
     axes: tuple[str, ...]
     options: RunOptions
     repeats: int = 0
-    variants: dict[str, list[Variant]] = field(init=False)
-    requests: Counter[str] = field(init=False, default_factory=Counter)
-    """Requests that the variants take, by axis."""
-    spared: Counter[str] = field(init=False, default_factory=Counter)
-    """Those of them that were not sent, because their answer was known."""
+    noise: tuple[str, ...] = ()
+    """Axes that should not matter: their variants are noise."""
+    full: bool = False
+    """Whether every level is asked with every other."""
+    variants: dict[str, list[Variant]] = field(init=False, default_factory=dict)
+    costs: dict[str, AxisCost] = field(init=False, default_factory=dict)
+    """What each axis took."""
     dropped: dict[str, int] = field(init=False, default_factory=dict)
     """Variants that were dropped early, with the rows they were asked about."""
-
     summaries: list[RunSummary] = field(init=False, default_factory=list)
     """What each run of variants came to."""
 
     def __post_init__(self) -> None:
-        variants = {task.abbr: find_variants(task.entry, self.axes) for task in self.experiment.tasks}
-        for dataset, own in variants.items():
-            if len(own) < 2 and not self.repeats:
-                what = f'{dataset}: none of the axes changes anything about it.'
+        models = tuple(model.entry for model in self.experiment.models)
+        for task in self.experiment.tasks:
+            own = find_variants(
+                Entries(task.entry, models), self.axes, noise=self.noise, repeats=self.repeats, full=self.full
+            )
+            if len(own) < 2:
+                what = f'{task.abbr}: none of the axes changes anything about it.'
                 raise ConfigError(Problem('--axis', what, 'Look at its prompt with rolecall view.'))
-        object.__setattr__(self, 'variants', variants)
+            self.variants[task.abbr] = own
 
     @property
     def out(self) -> Path:
         return Path(self.options.out or 'sweeps')
 
     def run(self, listener: RunListener | None = None) -> list[Swept]:
-        """Ask all variants about the same rows, and the base again as often as was wanted."""
-        self._ask(self.variants, self.out, self.options, listener)
-        for number in range(1, self.repeats + 1):
-            if self._is_over:
-                break
-            base = {dataset: own[:1] for dataset, own in self.variants.items()}
-            self._ask(base, self.out / f'again-{number}', self.options, listener)
-        return self.read()
+        """Ask all variants about the same rows; what is noise is asked again."""
+        self._ask(self.variants, self.options, listener)
+        return self._finish(self.variants)
 
     def find_best(self, listener: RunListener | None = None) -> list[Swept]:
         """Ask in stages, each with twice as many rows, and drop variants that are surely behind the best one."""
@@ -247,29 +336,28 @@ class Sweep:
         pairs = [experiment.pair(task, model) for task in experiment.tasks for model in experiment.models]
         rows = max(len(pair.data.test) for pair in pairs)
         wanted = min(rows, self.options.sample or self.options.limit or rows)
-        left = dict(self.variants)
+        left = {dataset: [variant for variant in own if not variant.folder] for dataset, own in self.variants.items()}
         for stage in reversed(range(_STAGES)):
             staged = replace(self.options, limit=None, sample=max(2, math.ceil(wanted / 2**stage)))
-            self._ask(left, self.out, staged, listener)
-            swept = self.read(left)
+            self._ask(left, staged, listener)
+            swept = self._read(left)
             for dataset, own in left.items():
                 left[dataset] = _drop_hopeless(own, [each for each in swept if each.dataset == dataset])
-                self.dropped.update(
-                    {_name(dataset, variant): staged.sample or 0 for variant in own if variant not in left[dataset]}
-                )
+                gone = [variant for variant in own if variant not in left[dataset]]
+                self.dropped.update({f'{dataset} [{variant.name}]': staged.sample or 0 for variant in gone})
             if self._is_over:
                 break
-        return swept
+        return self._finish(left)
 
     def describe_cost(self) -> Iterator[str]:
-        """What was asked, what was known already, and which variants were given up."""
-        spared = ', '.join(
-            f'{axis or "as written"} {count:,} of {self.requests[axis]:,}'
-            for axis, count in self.spared.items()
-            if count
-        )
-        total = count_noun(self.requests.total(), 'request')
-        yield f'{total}, {self.spared.total():,} not sent again{f" ({spared})" if spared else ""}'
+        """What was asked, what was known or computed already, and which variants were given up."""
+        requests, spared = (sum(getattr(cost, name) for cost in self.costs.values()) for name in ('requests', 'spared'))
+        saved = ', '.join(filter(None, (cost.describe(axis or BASE) for axis, cost in self.costs.items())))
+        yield f'{count_noun(requests, "request")}, {spared:,} not sent again{f" ({saved})" if saved else ""}'
+        prefixes = {axis or BASE: cost.cached / cost.tokens for axis, cost in self.costs.items() if cost.cached}
+        if prefixes:
+            shares = ', '.join(f'{axis} {100 * share:.0f} %' for axis, share in prefixes.items())
+            yield f'input tokens that were computed before: {shares}'
         for cap in dict.fromkeys(summary.ended for summary in self.summaries if summary.ended):
             yield f'Not finished, {cap}. Go on with a higher cap.'
         for name, rows in self.dropped.items():
@@ -277,26 +365,32 @@ class Sweep:
 
     def plan(self, listener: RunListener) -> None:
         """Say what would be asked."""
-        self._ask(self.variants, self.out, replace(self.options, dry_run=True), listener)
+        self._ask(self.variants, replace(self.options, dry_run=True), listener)
 
     def _ask(
-        self, variants: Mapping[str, Sequence[Variant]], out: Path, options: RunOptions, listener: RunListener | None
+        self, variants: Mapping[str, Sequence[Variant]], options: RunOptions, listener: RunListener | None
     ) -> None:
-        config = self.experiment.config
-        datasets = [
-            {**variant.entry, 'abbr': _name(dataset, variant)} for dataset, own in variants.items() for variant in own
-        ]
-        models = [model.entry for model in self.experiment.models]
-        rest = {key: value for key, value in config.items() if not key.endswith(_REPLACED)}
-        changed = {**rest, 'models': models, 'datasets': datasets}
-        summary = run_config(changed, replace(self._spend(options), out=out), progress=listener)
-        self.summaries.append(summary)
-        if summary.interrupted:
-            raise KeyboardInterrupt
-        axes = {_name(dataset, variant): variant.axis for dataset, own in variants.items() for variant in own}
-        for pair in summary.plan.pairs:
-            self.requests[axes[pair.dataset]] += pair.requests + pair.repeated
-            self.spared[axes[pair.dataset]] += pair.cached + pair.repeated
+        """A run for each way that models are set up, with all the datasets that they are asked about so."""
+        groups: dict[tuple[str, ...], dict[str, Variant]] = {}
+        for own in variants.values():
+            for variant in own:
+                models = (variant.abbr('', of_model=True), variant.folder)
+                groups.setdefault(models, {})[variant.renamed.dataset['abbr']] = variant
+        rest = {key: value for key, value in self.experiment.config.items() if not key.endswith(_REPLACED)}
+        for (_, folder), by_dataset in groups.items():
+            if self._is_over:
+                return
+            entries = [variant.renamed for variant in by_dataset.values()]
+            config = {**rest, 'models': list(entries[0].models), 'datasets': [own.dataset for own in entries]}
+            summary = run_config(config, replace(self._spend(options), out=self.out / folder), progress=listener)
+            self.summaries.append(summary)
+            if summary.interrupted:
+                raise KeyboardInterrupt
+            for pair in summary.plan.pairs:
+                variant = by_dataset[pair.dataset]
+                cost = self.costs.setdefault('noise' if variant.folder else variant.axis, AxisCost())
+                cost.requests += pair.requests + pair.repeated
+                cost.spared += pair.cached + pair.repeated
 
     def _spend(self, options: RunOptions) -> RunOptions:
         """The options with what the runs before this one left of the caps."""
@@ -314,49 +408,56 @@ class Sweep:
     def _is_over(self) -> bool:
         return any(summary.ended for summary in self.summaries)
 
-    def read(self, variants: Mapping[str, Sequence[Variant]] | None = None) -> list[Swept]:
+    def _finish(self, variants: Mapping[str, Sequence[Variant]]) -> list[Swept]:
+        """What came of it, kept in a file beside the answers."""
+        swept = self._read(variants)
+        write_run_json(self.out / SWEEP_FILE, [each.as_json() for each in swept])
+        return swept
+
+    def _read(self, variants: Mapping[str, Sequence[Variant]]) -> list[Swept]:
         """What the answers on disk say."""
-        chosen = self.variants if variants is None else variants
-        again = [self.out / f'again-{number}' for number in range(1, self.repeats + 1)]
-        again = [directory for directory in again if directory.exists()]
-        with RunReader(self.out) as reader:
-            cards = {(card.dataset, card.model): card for card in reader.scorecards()}
-            models = [model.abbr for model in self.experiment.models]
+        for cost in self.costs.values():
+            cost.tokens = cost.cached = 0
+        with ExitStack() as stack:
+            folders = {variant.folder for own in variants.values() for variant in own}
+            readers = {
+                folder: stack.enter_context(RunReader(self.out / folder))
+                for folder in folders
+                if (self.out / folder / FILE).exists()
+            }
             return [
-                self._read_one(reader, dataset, model, own, cards, again)
-                for dataset, own in chosen.items()
-                for model in models
+                self._read_pair(readers, dataset, model.abbr, own)
+                for dataset, own in variants.items()
+                for model in self.experiment.models
             ]
 
-    def _read_one(
-        self,
-        reader: RunReader,
-        dataset: str,
-        model: str,
-        variants: Sequence[Variant],
-        cards: Any,
-        again: Sequence[Path],
+    def _read_pair(
+        self, readers: Mapping[str, RunReader], dataset: str, model: str, variants: Sequence[Variant]
     ) -> Swept:
-        scores, unparsed = {}, {}
+        scores, noise, unparsed = {}, {}, {}
         for variant in variants:
-            results = list(reader.results(_name(dataset, variant), model))
-            scores[variant] = _read_scores(results)
-            unparsed[variant] = frozenset(result.row for result in results if result.outcome == 'unparsed')
-        repeats = []
-        for directory in again:
-            with RunReader(directory) as other:
-                repeats.append(_read_scores(other.results(_name(dataset, variants[0]), model)))
-        card = cards.get((_name(dataset, variants[0]), model))
-        return Swept(dataset, model, card is not None and card.is_percent, scores, unparsed, repeats)
+            if variant.folder not in readers:
+                continue
+            names = variant.abbr(dataset), variant.abbr(model, of_model=True)
+            results = list(readers[variant.folder].results(*names))
+            measured = {row.row: score for row in results if (score := measured_score(row)) is not None}
+            if variant.folder:
+                noise[f'{variant.name} ({variant.folder})' if variant.name == BASE else variant.name] = measured
+                continue
+            scores[variant] = measured
+            unparsed[variant] = frozenset(row.row for row in results if row.outcome == 'unparsed')
+            if (cost := self.costs.get(variant.axis)) is not None:
+                cost.tokens += sum(row.input_tokens or 0 for row in results)
+                cost.cached += sum(row.cached_tokens or 0 for row in results)
+        cards = {(card.dataset, card.model): card for card in readers[''].scorecards()}
+        card = cards.get((dataset, model))
+        return Swept(dataset, model, card is not None and card.is_percent, scores, unparsed, noise)
 
 
-def _read_scores(results: Iterable[Result]) -> Scores:
-    scores = ((result.row, measured_score(result)) for result in results)
-    return {row: score for row, score in scores if score is not None}
-
-
-def _name(dataset: str, variant: Variant) -> str:
-    return dataset if not variant.axis else f'{dataset} [{variant.name}]'
+def read_sweep(directory: str | Path) -> list[dict[str, Any]]:
+    """What a finished sweep has kept of each dataset × model, as `Swept.as_json` gives it; empty if there is none."""
+    swept = read_run_json(Path(directory, SWEEP_FILE))
+    return [record for record in swept if isinstance(record, dict)] if isinstance(swept, list) else []
 
 
 def _drop_hopeless(variants: Sequence[Variant], swept: Sequence[Swept]) -> list[Variant]:
@@ -365,7 +466,7 @@ def _drop_hopeless(variants: Sequence[Variant], swept: Sequence[Swept]) -> list[
     for variant in variants:
         measured = [each for each in swept if each.rows]
         behind = bool(measured) and all(_is_behind(each, variant, len(variants)) for each in measured)
-        if not variant.axis or not behind:
+        if not variant.levels or not behind:
             kept.append(variant)
     return kept
 

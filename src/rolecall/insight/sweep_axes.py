@@ -1,16 +1,21 @@
-"""Axes of a sweep: what is varied about how a dataset is asked or read, each variant a changed entry of the dataset."""
+"""Axes of a sweep: what is varied about how a dataset is asked or read, and how a model is addressed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from functools import partial
+from itertools import chain, count, product
 from typing import Any
 
+from rolecall.core.render.families import find_meta_template
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.experiment.opening.overrides import Overrides
+from rolecall.experiment.opening.model_entries import model_abbr
+from rolecall.experiment.opening.overrides import apply_overrides
 from rolecall.experiment.opening.set_values import parse_value
+from rolecall.experiment.opening.source_options import Overrides
+from rolecall.experiment.opening.tasks import dataset_abbr
 from rolecall.experiment.opening.templates import unescape
 
 Entry = Mapping[str, Any]
@@ -21,154 +26,245 @@ _OPTION = re.compile(r'\(?\b(?:Option )?([A-Z])[.):]\s*\{\1\}')
 _SHORT = 30
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Variant:
-    """One level of an axis: a dataset's entry, changed. The first level of all axes is the entry as it is written."""
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A dataset with the models that are asked, as a config has them."""
+
+    dataset: Entry
+    models: tuple[Entry, ...] = ()
+
+
+Change = Callable[[Entries], Entries]
+
+
+@dataclass(frozen=True, slots=True)
+class AxisLevel:
+    """One way that an axis can be."""
 
     axis: str
     label: str
-    entry: Entry
+    change: Change
+    of_models: bool = False
+    """Whether it changes how models are set up, not the dataset."""
 
     @property
     def name(self) -> str:
-        return BASE if not self.axis else f'{self.axis}={self.label}'
+        return f'{self.axis}={self.label}'
 
 
-Change = Callable[[Entry], Entry]
+@dataclass(frozen=True, slots=True, eq=False)
+class Variant:
+    """A dataset and its models with some levels; without any, they are as they are written."""
+
+    entries: Entries
+    levels: tuple[AxisLevel, ...] = ()
+    folder: str = ''
+    """Where its answers are kept, if not among the others': what is asked for noise must be asked again."""
+
+    @property
+    def name(self) -> str:
+        return ', '.join(level.name for level in self.levels) or BASE
+
+    @property
+    def axis(self) -> str:
+        return ' × '.join(level.axis for level in self.levels)
+
+    def label(self, axis: str) -> str:
+        """Its level on an axis; empty where that is as it is written."""
+        return next((level.label for level in self.levels if level.axis == axis), '')
+
+    def abbr(self, abbr: str, *, of_model: bool = False) -> str:
+        """What its dataset, or one of its models, is called in a run."""
+        names = ', '.join(level.name for level in self.levels if level.of_models == of_model and not self.folder)
+        return f'{abbr} [{names}]' if names else abbr
+
+    @property
+    def renamed(self) -> Entries:
+        """Its entries under the names that they have in a run."""
+        models = [{**model, 'abbr': self.abbr(model_abbr(model), of_model=True)} for model in self.entries.models]
+        dataset = self.entries.dataset
+        return Entries({**dataset, 'abbr': self.abbr(dataset_abbr(dataset))}, tuple(models))
 
 
-def find_variants(entry: Entry, axes: Sequence[str]) -> list[Variant]:
-    """The dataset as it is written, and each variant of each axis that changes it.
+def find_variants(
+    entries: Entries, axes: Sequence[str], *, noise: Sequence[str] = (), repeats: int = 0, full: bool = False
+) -> list[Variant]:
+    """What is written, then each level of each axis that changes it (`full`: every mix of levels), then the noise: the
+    same asked again, and levels of axes that should not matter.
 
-    >>> entry = {'infer_cfg': {'prompt_template': {'template': 'Question: {q} A. {A} B. {B}'}}}
-    >>> [variant.name for variant in find_variants(entry, ['casing', 'order'])]
+    >>> dataset = {'infer_cfg': {'prompt_template': {'template': 'Question: {q} A. {A} B. {B}'}}}
+    >>> [variant.name for variant in find_variants(Entries(dataset), ['casing', 'order'])]
     ['as written', 'casing=upper', 'casing=lower', 'order=reversed']
+    >>> [variant.name for variant in find_variants(Entries(dataset), ['casing', 'order'], full=True)][-1]
+    'casing=lower, order=reversed'
     """
-    variants = [Variant('', BASE, entry)]
+    variants = [Variant(entries)]
     for text in axes:
-        axis, _, values = text.partition('=')
-        for label, change in _list_changes(axis, values):
-            changed = change(entry)
-            if all(changed != variant.entry for variant in variants):
-                variants.append(_name_apart(Variant(axis.rpartition('.')[2], label, changed), variants))
-    return variants
+        variants += _vary(variants, text)
+    if full:
+        single = [variant.levels for variant in variants[1:]]
+        choices = [
+            [(), *(levels for levels in single if levels[0].axis == axis)]
+            for axis in dict.fromkeys(levels[0].axis for levels in single)
+        ]
+        variants = [_combine(entries, tuple(chain(*levels))) for levels in product(*choices)]
+    again = [Variant(entries, folder=f'again-{number}') for number in range(1, repeats + 1)]
+    others = [variant for text in noise for variant in _vary([Variant(entries)], text)]
+    return variants + again + [replace(variant, folder=f'noise-{at}') for at, variant in enumerate(others, 1)]
 
 
-def _name_apart(variant: Variant, others: Sequence[Variant]) -> Variant:
-    """The variant with a number after its label where shortening made it another's."""
-    names, label = {other.name for other in others}, variant.label
-    numbered = (replace(variant, label=f'{label} ({number})') for number in count(2))
-    return next(each for each in chain([variant], numbered) if each.name not in names)
+def _vary(variants: Sequence[Variant], text: str) -> Iterator[Variant]:
+    """The levels of an axis that change something, each alone."""
+    known, entries = list(variants), variants[0].entries
+    axis, _, values = text.partition('=')
+    for label, change in _list_changes(axis, values):
+        changed = change(entries)
+        if all(changed != variant.entries for variant in known):
+            level = AxisLevel(axis.rpartition('.')[2], label, change, changed.dataset == entries.dataset)
+            known.append(Variant(changed, (_name_apart(level, known),)))
+            yield known[-1]
+
+
+def _name_apart(level: AxisLevel, others: Sequence[Variant]) -> AxisLevel:
+    """The level with a number after its label where shortening made it another's."""
+    names = {other.name for other in others}
+    numbered = (replace(level, label=f'{level.label} ({number})') for number in count(2))
+    return next(each for each in chain([level], numbered) if each.name not in names)
+
+
+def _combine(entries: Entries, levels: tuple[AxisLevel, ...]) -> Variant:
+    for level in levels:
+        entries = level.change(entries)
+    return Variant(entries, levels)
 
 
 def _list_changes(axis: str, values: str) -> Iterator[tuple[str, Change]]:
-    """The variants of an axis, by their labels."""
+    """The levels of an axis, by their labels."""
     given = [value for value in values.split('|' if '|' in values or axis in ('system', 'template') else ',') if value]
     if axis in _TEXTS:
         if given:
             raise ConfigError(Problem(f'--axis {axis}', 'its variants are fixed.', f'Write --axis {axis}.'))
         for label, edit in _TEXTS[axis].items():
-            yield label, _Worded(edit)
-    elif axis in _OPTIONS:
-        for value in given or _OPTIONS[axis]:
-            yield _shorten(value), _Overridden(axis, value)
-    elif axis == 'template':
-        for value in given:
-            yield _shorten(value), _Reworded(unescape(value))
-    elif axis == 'reader':
-        for value in given:
-            yield value, _with_reader(value)
-    elif '.' in axis:
-        for value in given:
-            yield _shorten(value), _Set(axis, parse_value(value))
-    else:
-        known = (*_TEXTS, *_OPTIONS, 'template', 'reader')
+            yield label, _on_dataset(partial(_reword, edit))
+        return
+    if axis not in _VALUES and '.' not in axis:
+        known = (*_TEXTS, *_VALUES)
         what = f'there is no axis {axis!r}.'
         remedy = did_you_mean(axis, known) or f'There are: {", ".join(known)}, and PATH=VALUE,VALUE as for --set.'
         raise ConfigError(Problem('--axis', what, remedy))
-    if axis in ('template', 'reader') and not given:
+    usual, change = _VALUES.get(axis, ((), partial(_set, axis)))
+    if not given and not usual:
         raise ConfigError(Problem(f'--axis {axis}', 'its variants are missing.', f'Write --axis {axis}=ONE|OTHER.'))
+    for value in given or usual:
+        yield _shorten(value), partial(change, value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Worded:
-    """Changes the words of every template of a dataset, those of its examples included; fields stay as they are."""
-
-    edit: Callable[[str], str]
-
-    def __call__(self, entry: Entry) -> Entry:
-        infer = entry.get('infer_cfg') or {}
-        templates = {key: self._walk(value) for key, value in infer.items() if key.endswith('_template')}
-        return {**entry, 'infer_cfg': {**infer, **templates}}
-
-    def _walk(self, value: Any, *, is_text: bool = False) -> Any:
-        if isinstance(value, str):
-            return self.edit(value) if is_text else value
-        if isinstance(value, Mapping):
-            labels = all(isinstance(inner, str) for inner in value.values()) and 'type' not in value and is_text
-            return {
-                key: self._walk(inner, is_text=labels or key in ('template', 'prompt')) for key, inner in value.items()
-            }
-        return [self._walk(inner) for inner in value] if isinstance(value, list | tuple) else value
+def _number(axis: str, value: str) -> int:
+    if not value.isdecimal():
+        raise ConfigError(
+            Problem(f'--axis {axis}', f'expected whole numbers, got {value!r}.', f'Write --axis {axis}=1,2.')
+        )
+    return int(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reworded:
-    """Gives a dataset another template: the question of a dialogue, or the whole text."""
-
-    words: str
-
-    def __call__(self, entry: Entry) -> Entry:
-        infer = entry.get('infer_cfg') or {}
-        declared = infer.get('prompt_template') or {}
-        template = declared.get('template') if isinstance(declared, Mapping) else declared
-        if isinstance(template, Mapping) and isinstance(template.get('round'), list | tuple):
-            turns = [
-                {**turn, 'prompt': self.words} if turn.get('role') == 'HUMAN' else turn for turn in template['round']
-            ]
-            changed: Any = {**template, 'round': turns}
-        elif isinstance(template, str):
-            changed = self.words
-        else:
-            what = 'only a text or a dialogue can be given another wording.'
-            raise ConfigError(Problem(f'--axis template, {entry.get("abbr")}', what))
-        return {**entry, 'infer_cfg': {**infer, 'prompt_template': {**declared, 'template': changed}}}
+def _on_dataset(edit: Callable[[Entry], Entry]) -> Change:
+    return lambda entries: replace(entries, dataset=edit(entries.dataset))
 
 
-@dataclass(frozen=True, slots=True)
-class _Overridden:
-    """Changes examples, the system message or the length of answers, as the options of a run do."""
-
-    axis: str
-    value: str
-
-    def __call__(self, entry: Entry) -> Entry:
-        number = int(self.value) if self.value.isdecimal() else None
-        if self.axis != 'system' and number is None:
-            raise ConfigError(Problem(f'--axis {self.axis}', f'expected whole numbers, got {self.value!r}.'))
-        changes: dict[str, Any] = {'shots': {'shots': number}, 'length': {'max_out_len': number}}.get(self.axis, {})
-        if self.axis == 'draw':
-            changes = {'retriever': 'random', 'seed': number}
-        elif self.axis == 'system':
-            changes = {'system': self.value}
-        [changed] = Overrides(**changes).apply({'datasets': [entry]})['datasets']
-        return changed  # type: ignore[no-any-return]
+def _override(entries: Entries, **changes: Any) -> Entries:
+    """Changes that the options of a run can make, too."""
+    config = apply_overrides({'datasets': [entries.dataset], 'models': list(entries.models)}, Overrides(**changes))
+    return Entries(config['datasets'][0], tuple(config['models']))
 
 
-@dataclass(frozen=True, slots=True)
-class _Set:
-    """Changes any value of the dataset by its place."""
-
-    path: str
-    value: Any
-
-    def __call__(self, entry: Entry) -> Entry:
-        [changed] = Overrides(settings=((self.path, self.value),)).apply({'datasets': [entry]})['datasets']
-        return changed  # type: ignore[no-any-return]
+def _set(path: str, value: str, entries: Entries) -> Entries:
+    """Any value of the dataset or of the models, by its place."""
+    return _override(entries, settings=((path, parse_value(value)),))
 
 
-def _with_reader(name: str) -> Change:
-    return lambda entry: {**entry, 'eval_cfg': {**(entry.get('eval_cfg') or {}), 'pred_postprocessor': {'type': name}}}
+def _address(form: str, entries: Entries) -> Entries:
+    """Models addressed by their own chat template, by a meta template of ours, or with bare text."""
+    stated: Entry = {'meta_template': form, 'chat_template': False}
+    if form in ('chat', 'plain'):
+        stated = {'chat_template': form == 'chat'}
+    else:
+        try:
+            find_meta_template(form)
+        except ConfigError as error:
+            raise ConfigError(problem.inside('--axis format') for problem in error.problems) from error
+    rest = [
+        {key: value for key, value in model.items() if key not in ('meta_template', 'chat_template')}
+        for model in entries.models
+    ]
+    return replace(entries, models=tuple({**model, **stated} for model in rest))
+
+
+def _ask_by(way: str, entries: Entries) -> Entries:
+    """Labels weighed by their perplexity (`ppl`), or an answer generated and read (`gen`)."""
+    infer = entries.dataset.get('infer_cfg') or {}
+    inferencer = infer.get('inferencer') or {}
+    declared = infer.get('prompt_template') or {}
+    template = declared.get('template') if isinstance(declared, Mapping) else declared
+    labels = list(inferencer.get('labels') or _OPTION.findall(str(template)))
+    if way not in ('gen', 'ppl'):
+        raise ConfigError(
+            Problem('--axis asking', f'expected gen or ppl, got {way!r}.', 'Write --axis asking=gen,ppl.')
+        )
+    if not isinstance(template, str):
+        what = (
+            f'{dataset_abbr(entries.dataset)}: its template is not one text, so generation and perplexity stay apart.'
+        )
+        raise ConfigError(Problem('--axis asking', what, "Give one text: --template 'Question: {q} A. {A} B. {B}'."))
+    if not labels:
+        what = f'{dataset_abbr(entries.dataset)}: its template names no options, so there are no labels to weigh.'
+        remedy = "Name them as 'A. {A} B. {B}', or list the labels of its PPLInferencer."
+        raise ConfigError(Problem('--axis asking', what, remedy))
+    if way == 'ppl':
+        asked: Entry = {'type': 'PPLInferencer', 'labels': labels}
+        return replace(entries, dataset={**entries.dataset, 'infer_cfg': {**infer, 'inferencer': asked}})
+    asked = {'type': 'GenInferencer', 'max_out_len': _SHORT}
+    scoring = {'pred_postprocessor': {'type': 'first_capital_postprocess'}, **(entries.dataset.get('eval_cfg') or {})}
+    dataset = {**entries.dataset, 'infer_cfg': {**infer, 'inferencer': asked}, 'eval_cfg': scoring}
+    return replace(entries, dataset=dataset if inferencer.get('type') != 'GenInferencer' else entries.dataset)
+
+
+def _read_by(name: str, entry: Entry) -> Entry:
+    return {**entry, 'eval_cfg': {**(entry.get('eval_cfg') or {}), 'pred_postprocessor': {'type': name}}}
+
+
+def _reword(edit: Callable[[str], str], entry: Entry) -> Entry:
+    """Other words in every template of a dataset, those of its examples included; fields stay as they are."""
+    infer = entry.get('infer_cfg') or {}
+    templates = {key: _walk(edit, value) for key, value in infer.items() if key.endswith('_template')}
+    return {**entry, 'infer_cfg': {**infer, **templates}}
+
+
+def _walk(edit: Callable[[str], str], value: Any, *, is_text: bool = False) -> Any:
+    if isinstance(value, str):
+        return edit(value) if is_text else value
+    if isinstance(value, Mapping):
+        labels = all(isinstance(inner, str) for inner in value.values()) and 'type' not in value and is_text
+        return {
+            key: _walk(edit, inner, is_text=labels or key in ('template', 'prompt')) for key, inner in value.items()
+        }
+    return [_walk(edit, inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _put_template(words: str, entry: Entry) -> Entry:
+    """Another template: the question of a dialogue, or the whole text."""
+    infer = entry.get('infer_cfg') or {}
+    declared = infer.get('prompt_template') or {}
+    template = declared.get('template') if isinstance(declared, Mapping) else declared
+    if isinstance(template, Mapping) and isinstance(template.get('round'), list | tuple):
+        turns = [{**turn, 'prompt': words} if turn.get('role') == 'HUMAN' else turn for turn in template['round']]
+        changed: Any = {**template, 'round': turns}
+    elif isinstance(template, str):
+        changed = words
+    else:
+        what = 'only a text or a dialogue can be given another wording.'
+        raise ConfigError(Problem(f'--axis template, {entry.get("abbr")}', what))
+    rest = declared if isinstance(declared, Mapping) else {'type': 'PromptTemplate'}
+    return {**entry, 'infer_cfg': {**infer, 'prompt_template': {**rest, 'template': changed}}}
 
 
 def _outside_fields(edit: Callable[[str], str]) -> Callable[[str], str]:
@@ -211,10 +307,18 @@ _TEXTS: Mapping[str, Mapping[str, Callable[[str], str]]] = {
     'order': {'reversed': _reverse_options},
 }
 """Axes that change words: separators, casing and spacing as FormatSpread has them, option labels and order."""
-_OPTIONS: Mapping[str, Sequence[str]] = {
-    'shots': ('0', '1', '3', '5'),
-    'draw': ('1', '2', '3'),
-    'system': ('You are a helpful assistant.',),
-    'length': ('16', '64', '256'),
+_VALUES: Mapping[str, tuple[Sequence[str], Callable[[str, Entries], Entries]]] = {
+    'shots': (('0', '1', '3', '5'), lambda value, entries: _override(entries, shots=_number('shots', value))),
+    'draw': (
+        ('1', '2', '3'),
+        lambda value, entries: _override(entries, retriever='random', seed=_number('draw', value)),
+    ),
+    'length': (('16', '64', '256'), lambda value, entries: _override(entries, max_out_len=_number('length', value))),
+    'system': (('You are a helpful assistant.',), lambda value, entries: _override(entries, system=value)),
+    'template': ((), lambda value, entries: _on_dataset(partial(_put_template, unescape(value)))(entries)),
+    'reader': ((), lambda value, entries: _on_dataset(partial(_read_by, value))(entries)),
+    'retriever': ((), lambda value, entries: _override(entries, retriever=value)),
+    'format': ((), _address),
+    'asking': (('gen', 'ppl'), _ask_by),
 }
-"""Axes that are options of a run, with usual values."""
+"""Axes with values: the usual ones, and the change that a value makes."""

@@ -13,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain, pairwise
 from numbers import Integral, Real
+from types import CodeType
 from typing import Any, get_args
 
 from rolecall.checking import OptionReader
@@ -41,6 +43,13 @@ _GROUP_SECONDS = 0.02
 """A thread that was given several requests starts no further one after this time."""
 _QUICK_SECONDS = 0.002
 """A function that answers one request within this time is given several at once."""
+_BINDS = ('STORE_DEREF', 'STORE_ATTR')
+_READS = ('LOAD_DEREF', 'LOAD_ATTR')
+_SETS_ITEMS = ('STORE_SUBSCR', 'DELETE_SUBSCR', 'STORE_SLICE')
+_CHANGING_METHODS = (
+    *('add', 'append', 'appendleft', 'clear', 'discard', 'extend', 'insert', 'pop', 'popitem', 'popleft', 'remove'),
+    *('reverse', 'setdefault', 'sort', 'update'),
+)
 _NO_USAGE = Usage()
 _LARGEST = 3.4e38
 """Scores are stored in single precision."""
@@ -375,40 +384,73 @@ def _reply_problems(reply: Reply) -> Iterator[str]:
 def _captured_values(function: Any, inside: tuple[Any, ...] = ()) -> list[Any]:
     """Distinguishes functions with the same source: captured values, bound values and defaults.
 
-    Values that can change are left out, as are those that the function itself changes (a counter of its calls), so that
-    a run is resumed; of an object, for the same reason, all but its texts.
+    Values that the function itself changes (a counter of its calls, a list that it appends to) are left out, so that a
+    run is resumed.
     """
     if isinstance(function, partial):
         bound = [*function.args, *sorted(function.keywords.items())]
-        return [*filter(_is_constant, bound), *_captured_values(function.func)]
+        return [*_data_of(enumerate(bound)), *_captured_values(function.func)]
     owner = getattr(function, '__self__', None)
     if owner is not None and not inspect.ismodule(owner):
-        return [*_texts_of(owner), *_captured_values(getattr(function, '__func__', None))]
+        return [*_attributes_of(owner), *_captured_values(getattr(function, '__func__', None))]
     code = getattr(function, '__code__', None)
     if code is None:
-        return _texts_of(function)
-    changed = {step.argval for step in dis.get_instructions(code) if step.opname == 'STORE_DEREF'}
-    captured: list[Any] = [default for default in function.__defaults__ or () if _is_constant(default)]
+        return _attributes_of(function)
+    defaults = [*enumerate(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
+    captured = _data_of(defaults)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # an empty cell
             value = cell.cell_contents
-            if name not in changed and _is_constant(value):
-                captured.append((name, value))
-            elif inspect.isfunction(value) and value not in (function, *inside):
+            if inspect.isfunction(value) and value not in (function, *inside):
                 inner = _captured_values(value, (function, *inside))
                 captured.append((name, FunctionModel.source_digest(value), *inner))
+            elif not _may_change(name, value, code):
+                captured += _data_of([(name, value)])
     return captured
 
 
-def _texts_of(owner: object) -> list[Any]:
-    attributes = getattr(owner, '__dict__', {})
-    return sorted((name, value) for name, value in attributes.items() if isinstance(value, str))
+def _attributes_of(owner: object) -> list[Any]:
+    """The attributes of an object that none of its methods changes."""
+    methods = chain(*(vars(kind).items() for kind in type(owner).__mro__))
+    codes = [method.__code__ for name, method in methods if name != '__init__' and inspect.isfunction(method)]
+    return _data_of(
+        (name, value)
+        for name, value in sorted(getattr(owner, '__dict__', {}).items())
+        if not any(_may_change(name, value, code) for code in codes)
+    )
 
 
-def _is_constant(value: object) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_is_constant, value))
-    return value is None or isinstance(value, (str, bytes, bool, int, float, complex))
+def _may_change(name: str, value: object, code: CodeType) -> bool:
+    """Whether a function, or one inside it, binds a variable or attribute anew, or changes the container it holds."""
+    steps = list(dis.get_instructions(code))
+    changes = any(step.opname in _BINDS and step.argval == name for step in steps)
+    if isinstance(value, dict | list | set):
+        sets_items = any(step.opname in _SETS_ITEMS for step in steps)
+        uses = [after.argval for step, after in pairwise(steps) if step.opname in _READS and step.argval == name]
+        changes = changes or (sets_items and bool(uses)) or any(use in _CHANGING_METHODS for use in uses)
+    return changes or any(_may_change(name, value, inner) for inner in code.co_consts if isinstance(inner, CodeType))
+
+
+def _data_of(named: Iterable[tuple[Any, Any]]) -> list[Any]:
+    """The values that are data, each with its name, and nothing that differs between processes."""
+    return [(name, _order(value)) for name, value in named if _is_data(value)]
+
+
+def _is_data(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_data, chain(value, value.values())))
+    if isinstance(value, tuple | list | set | frozenset):
+        return all(map(_is_data, value))
+    return value is None or isinstance(value, str | bytes | bool | int | float | complex)
+
+
+def _order(value: Any) -> Any:
+    """Data without the order of sets, which differs between processes."""
+    if isinstance(value, dict):
+        return {key: _order(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value), [_order(inner) for inner in value]
+    return ('set', sorted(map(repr, value))) if isinstance(value, set | frozenset) else value
 
 
 def _count_parameters(function: Callable[..., Any]) -> int:

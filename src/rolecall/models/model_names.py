@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from rolecall.checking import Problems
 from rolecall.errors import ConfigError, Problem, close_match
 from rolecall.models.pull import PACKAGED
-from rolecall.models.services import ALIASES, SOURCES, ChatSource
+from rolecall.models.services import ALIASES, SOURCES, ChatSource, find_service
 from rolecall.registry import LocalPath, part_name
 
 ModelName = str | Mapping[str, Any] | Callable[..., Any]
@@ -40,24 +40,6 @@ _LOCAL_EXAMPLE = 'llama3.2'
 _FUNCTION = re.compile(r'[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*')
 _HUB_NAME = re.compile(r'[\w.-]+(?:/[\w.-]+)?')
 _HOST_AND_PORT = re.compile(r'[\w.-]+:\d+(?:/.*)?')
-_FAMILIES = {
-    **dict.fromkeys(('gpt', 'chatgpt', 'o1', 'o3', 'o4'), 'openai'),
-    **{name: name for name in ('deepseek', 'gemini', 'qwen', 'glm', 'kimi', 'doubao', 'mistral', 'minimax')},
-    **dict.fromkeys(('llama', 'phi', 'gemma'), 'ollama'),
-    'claude': 'anthropic',
-    'grok': 'xai',
-    'moonshot': 'kimi',
-}
-"""How names of well-known models begin, and a service that offers them: for suggestions only."""
-
-
-def find_service(name: str) -> str | None:
-    """A service that offers a model of this name; None if its name tells none.
-
-    >>> find_service('gpt-4o'), find_service('my-model')
-    ('openai', None)
-    """
-    return next((service for begin, service in _FAMILIES.items() if name.lower().startswith(begin)), None)
 
 
 def resolve_models(

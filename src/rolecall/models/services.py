@@ -68,5 +68,14 @@ def azure_url(deployment: str) -> str:
 
 
 ALIASES: Mapping[str, str] = {alias: name for name, *_, aliases, _ in _SERVICES for alias in aliases.split()}
-MODEL_FAMILIES: Mapping[str, str] = {start: name for name, *_, starts in _SERVICES for start in starts.split()}
+_FAMILIES: Mapping[str, str] = {start: name for name, *_, starts in _SERVICES for start in starts.split()}
 """How the names of models begin, and the service that has them."""
+
+
+def find_service(model: str) -> str | None:
+    """A service that offers a model of this name; None if its name tells none.
+
+    >>> find_service('gpt-4o'), find_service('my-model')
+    ('openai', None)
+    """
+    return next((service for start, service in _FAMILIES.items() if model.lower().startswith(start)), None)

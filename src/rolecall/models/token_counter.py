@@ -38,12 +38,12 @@ class TokenCounter:
         """The same for a model whose server says where its files are; those that the entry names come first."""
         return TokenCounter({**self._entry, 'files': files})
 
-    def count(self, request: Request) -> int | None:
-        """The exact number of input tokens, or None."""
+    def count(self, request: Request, **more: Any) -> int | None:
+        """The exact number of input tokens, or None. `more` (`tools`, `variables`) is for the chat template."""
         if isinstance(request, str):
             return self._text(request, bos=True)
         if all(isinstance(entry, Mapping) for entry in request):
-            return self._messages(request)
+            return self._messages(request, more)
         counts = [1 if isinstance(entry, int) else self._text(str(entry)) for entry in request]
         return None if None in counts else sum(filter(None, counts))
 
@@ -69,14 +69,14 @@ class TokenCounter:
                 self._sizes[key] = size
         return size + (bos and tokenizer.adds_bos)
 
-    def _messages(self, messages: Any) -> int | None:
+    def _messages(self, messages: Any, more: Mapping[str, Any]) -> int | None:
         template = self.template
         if not all(isinstance(message.get('content'), str) for message in messages):
             return None
         if template is None:
-            return self._openai_messages(messages)
+            return None if more else self._openai_messages(messages)
         try:
-            return self._text(template.render(messages))
+            return self._text(template.render(messages, **more))
         except RenderError:
             return None
 

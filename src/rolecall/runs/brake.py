@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import ConfigError, Problem
+from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.models.prices import Price, find_price
-from rolecall.runs.atomic import write_atomically
+from rolecall.runs.atomic import read_run_json, write_run_json
 from rolecall.runs.client.model_client import Answer, ModelClient, read_token_count
-from rolecall.runs.pair_run import Prepared
-from rolecall.runs.store.directory import CONTROL_FILE
+from rolecall.runs.pair_run import PreparedRun
+from rolecall.runs.store.directory import CONTROL_FILE, is_running
+from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import pairs_of
 
 _LOOK_EVERY = 0.5
 _UNTRIED = 4
@@ -38,15 +39,15 @@ class Control:
     @classmethod
     def read(cls, directory: Path) -> Control:
         """What was last written; nothing if that cannot be read."""
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            values = json.loads((directory / CONTROL_FILE).read_text(encoding='utf-8'))
-            concurrency = values.get('concurrency')
-            return cls(
-                values.get('paused') is True,
-                concurrency if isinstance(concurrency, int) and concurrency > 0 else None,
-                tuple(map(str, values.get('dropped') or ())),
-            )
-        return cls()
+        values = read_run_json(directory / CONTROL_FILE)
+        if not isinstance(values, dict):
+            return cls()
+        concurrency, dropped = values.get('concurrency'), values.get('dropped')
+        return cls(
+            values.get('paused') is True,
+            concurrency if type(concurrency) is int and concurrency > 0 else None,
+            tuple(map(str, dropped)) if isinstance(dropped, list) else (),
+        )
 
     def __str__(self) -> str:
         parts = ['paused' if self.paused else 'running']
@@ -54,23 +55,26 @@ class Control:
         parts += [f'without {", ".join(self.dropped)}'] if self.dropped else []
         return '; '.join(parts)
 
-    def write(self, directory: Path) -> None:
-        """Leave it where the run looks."""
-        with write_atomically(directory / CONTROL_FILE) as part:
-            part.write_text(json.dumps(asdict(self)), encoding='utf-8')
 
-
-def change_control(directory: Path, **changes: Any) -> Control:
-    """Tell a run what is wanted of it from now on."""
-    control = replace(Control.read(directory), **changes)
-    control.write(directory)
+def change_control(directory: Path, *, drop: Sequence[str] = (), **changes: Any) -> Control:
+    """Tell a run what is wanted of it from now on. Refuses models it does not ask, and runs that have ended."""
+    with RunReader(directory) as reader:
+        models = sorted({str(pair.get('model')) for pair in pairs_of(reader).values()})
+    if unknown := [model for model in drop if model not in models]:
+        what = f'{unknown[0]:.80} is not a model of {directory}: {", ".join(models)}.'
+        raise ConfigError(Problem('drop', what))
+    if is_running(directory) is False:
+        raise RunError(f'{directory}: no run is under way here.')
+    control = Control.read(directory)
+    control = replace(control, **changes, dropped=tuple(dict.fromkeys((*control.dropped, *drop))))
+    write_run_json(directory / CONTROL_FILE, asdict(control))
     return control
 
 
 class Brake:
     """Says before each row whether it may be asked about, and waits while the run is paused."""
 
-    def __init__(self, prepared: Prepared, directory: Path, *, tell: Callable[[str], None]) -> None:
+    def __init__(self, prepared: PreparedRun, directory: Path, *, tell: Callable[[str], None]) -> None:
         self._options = prepared.options
         self._prices = _find_prices(prepared)
         self._directory = directory
@@ -116,11 +120,11 @@ class Brake:
 
     def _count(self, model: str, answer: Answer) -> None:
         usage = answer.usage
-        sent, received = (read_token_count(count) or 0 for count in (usage.input_tokens, usage.output_tokens))
-        cached, written = (read_token_count(count) or 0 for count in (usage.cached_tokens, usage.cache_written_tokens))
         if usage.input_tokens is None and usage.output_tokens is None:
             self._miss_count(model)
             return
+        sent, received = (read_token_count(count) or 0 for count in (usage.input_tokens, usage.output_tokens))
+        cached, written = (read_token_count(count) or 0 for count in (usage.cached_tokens, usage.cache_written_tokens))
         self._answers += 1
         self.tokens += sent + received
         self.cost += self._prices.get(model, _FREE).cost(sent, received, cached_tokens=cached, written_tokens=written)
@@ -170,7 +174,7 @@ class Brake:
                 self._tell(f'{client.model.name}: {client.resize(self._control.concurrency or 1)}')
 
 
-def _find_prices(prepared: Prepared) -> dict[str, Price]:
+def _find_prices(prepared: PreparedRun) -> dict[str, Price]:
     """The price of each model that is asked, judges among them; those computed here are free."""
     options = prepared.options
     overrides = options.prices if isinstance(options.prices, Mapping) else {}

@@ -23,7 +23,7 @@ from rolecall.runs.batches.snapshot import Snapshot
 from rolecall.runs.batches.submission import find_created
 from rolecall.runs.engine import run_blocking
 from rolecall.runs.listener import NullListener, RunListener
-from rolecall.runs.pair_run import Prepared
+from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.prepare import prepare
 from rolecall.runs.run import Run
 from rolecall.runs.run_options import RunOptions
@@ -200,7 +200,7 @@ class _Collector:
             raise RunError(f'{batch.model}: its entry is not in the run directory.')
         return build_model(entry, name=batch.model)
 
-    def _prepare(self) -> Prepared | None:
+    def _prepare(self) -> PreparedRun | None:
         """The run's config, prepared; None where that cannot be done here, with the reason kept."""
         config = self._config
         try:
@@ -211,7 +211,7 @@ class _Collector:
             self._unprepared = str(error)
             return None
 
-    def _prepare_file(self) -> Prepared | None:
+    def _prepare_file(self) -> PreparedRun | None:
         """The config's file, prepared, if it is here and says, with its data, what was submitted."""
         path = self._snapshot.path
         if path is None or not Path(path).is_file() or self._file_differs:
@@ -226,7 +226,7 @@ class _Collector:
         self._listener.on_message(f'{path} or its data differ from what was submitted; rows are finished as submitted.')
         return None
 
-    def _prepare_config(self, config: SourceLike) -> Prepared:
+    def _prepare_config(self, config: SourceLike) -> PreparedRun:
         options = RunOptions(
             dataset=[glob.escape(name) for name in self._snapshot.datasets],
             model=[glob.escape(name) for name in self._snapshot.models],

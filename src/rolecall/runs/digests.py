@@ -20,8 +20,10 @@ from rolecall.models.protocol import Model
 from rolecall.sources.config.reference import Reference
 from rolecall.sources.datasets.digest import digest_rows
 
-_KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
+KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
 _NAMES_CODE = ('type', 'evaluator', 'pred_postprocessor', 'dataset_postprocessor', 'model_postprocessor', 'function')
+KEYS_OF_CODE = (*_NAMES_CODE, 'retriever', 'inferencer', 'metric', 'meta_template', 'score')
+"""Keys of a config whose text may be a path to code."""
 _IN_IDENTITY = ('type', 'function', 'score')
 """Options of a model entry that may be code: the model's identity covers them."""
 
@@ -42,7 +44,7 @@ class _Asking(Protocol):
 def digest_asking(run: _Asking, cache: dict[int, str | None]) -> str | None:
     """A digest of everything that decides what is sent for each row; None where that cannot be told.
 
-    `known` keeps the digests of rows, which several models share.
+    `cache` keeps the digests of rows, which several models share.
     """
     pair, model = run.pair, run.model
     task = pair.task
@@ -70,6 +72,11 @@ def digest_scoring(task: TaskEntry, model_entry: ModelEntry) -> str | None:
     return _digest([task.entry.get('eval_cfg'), infer.get('inferencer'), columns, parts])
 
 
+def is_data(value: Any) -> bool:
+    """Whether a part of a config names no code of the user's own."""
+    return _digest(value) is not None
+
+
 def _digest(value: Any) -> str | None:
     try:
         text = json.dumps([__version__, _as_data(value, '')], sort_keys=True)
@@ -84,7 +91,7 @@ class _NotDataError(Exception):
 
 def _as_data(value: Any, name: str) -> Any:
     if isinstance(value, str):
-        if name in _NAMES_CODE and '.' in value and not _is_known(value):
+        if name in _NAMES_CODE and {'.', ':'} & {*value} and not _is_known(value):
             raise _NotDataError
         return value
     if value is None or isinstance(value, (int, float)):
@@ -100,4 +107,4 @@ def _as_data(value: Any, name: str) -> Any:
 
 
 def _is_known(dotted: str) -> bool:
-    return dotted.split('.')[0] in _KNOWN_PACKAGES
+    return dotted.split('.')[0] in KNOWN_PACKAGES

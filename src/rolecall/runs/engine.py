@@ -27,7 +27,7 @@ from rolecall.runs.client.retry import ModelUnavailableError
 from rolecall.runs.finished_rows import FinishedRow
 from rolecall.runs.pair_run import PairRun
 from rolecall.runs.store.writer import Store
-from rolecall.runs.telemetry import end_span, enter_span, start_span
+from rolecall.runs.telemetry import traced
 from rolecall.sources.retrievers import Picked
 
 T = TypeVar('T')
@@ -170,22 +170,21 @@ class Asking:
         self._signal()
 
     async def _ask_row(self, pair: PairRun, ask: RowClient, number: int, row: Row, picked: Picked) -> None:
-        span = start_span(f'row {pair.name}', {'rolecall.pair': pair.name, 'rolecall.row': number})
-        enter_span(span)
-        try:
-            pair.pair.check_row(row)
-            prediction = await pair.inferencer.infer(pair.pair, row, picked, ask)
-        except ModelUnavailableError as error:
-            end_span(span, error=error)
-            self.broken = self.broken or str(error)
-            return
-        except RequestPending:
-            end_span(span, {'rolecall.outcome': 'deferred'})
-            pair.pending += 1
-            return
-        except UNANSWERED as error:
-            prediction = conclude_error(error, ask)
-        end_span(span, {'rolecall.outcome': prediction.outcome})
+        with traced(f'row {pair.name}', {'rolecall.pair': pair.name, 'rolecall.row': number}) as noted:
+            try:
+                pair.pair.check_row(row)
+                prediction = await pair.inferencer.infer(pair.pair, row, picked, ask)
+            except ModelUnavailableError as error:
+                noted['error'] = error
+                self.broken = self.broken or str(error)
+                return
+            except RequestPending:
+                noted['rolecall.outcome'] = 'deferred'
+                pair.pending += 1
+                return
+            except UNANSWERED as error:
+                prediction = conclude_error(error, ask)
+            noted['rolecall.outcome'] = prediction.outcome
         self._finished.append((pair, [FinishedRow(ask, number, row, picked, prediction)]))
 
     async def _ask_group(self, pair: PairRun, cache: CachedClient, rows: Sequence[NumberedRow]) -> None:

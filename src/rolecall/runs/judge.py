@@ -7,14 +7,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from rolecall.core.program import fingerprint
+from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
+from rolecall.models.http.served_model import ServedModel
 from rolecall.models.protocol import Model, ModelError
 from rolecall.runs.client.cache import CachedClient, RequestPending, RowClient
 from rolecall.runs.client.retry import ModelUnavailableError
+from rolecall.runs.receipts import check_requests
 from rolecall.runs.used_tokens import Used
+from rolecall.scoring.receipt import TokenCount
+
+_REMEMBERED = 200
+"""Questions that are kept whole, to explain a difference of their tokens."""
 
 
 class JudgeClients:
@@ -85,6 +92,11 @@ class Judge:
         """Questions that wait for a batch."""
         self.used = Used(0)
         """The tokens of its replies, stored ones included."""
+        self.findings: list[str] = []
+        """What its server did with the questions, in sentences."""
+        self._counts: dict[int, TokenCount] = {}
+        self._first: dict[int, Request] = {}
+        self._cut: frozenset[int] = frozenset()
 
     async def __call__(self, values: Mapping[str, Any]) -> JudgeReply:
         """The judge's reply; `ModelError` if there is none."""
@@ -111,13 +123,31 @@ class Judge:
         if reply.outcome in self._rerun and not ask.sent:
             ask = RowClient(self._client, retry_all=True)
             reply = await ask.generate(request, self._sampling)
-        self._count_tokens(ask)
+        question = int(ask.fingerprints[0][:16], 16)  # a number takes half the memory of a text
+        self._count_tokens(ask, question, request)
         if reply.outcome != 'ok':
             raise ModelError(f'{self.model.name}: {reply.outcome}: {reply.reason}')
+        if question in self._cut:
+            raise ModelError(f'{self.model.name}: truncated_by_server: the server cut the question.')
         return JudgeReply(reply.text, self.model.name, ask.fingerprints[0])
 
-    def _count_tokens(self, ask: RowClient) -> None:
-        question = int(ask.fingerprints[0][:16], 16)  # a number takes half the memory of a text
+    def _count_tokens(self, ask: RowClient, question: int, request: Request) -> None:
         if question not in self._counted:
             self._counted.add(question)
             self.used.add(Used.of(ask))
+        if ask.input_tokens is not None and question not in self._counts:
+            self._counts[question] = TokenCount(question, ask.expected_tokens or 0, ask.input_tokens)
+            if len(self._first) < _REMEMBERED:
+                self._first[question] = request
+
+    def refuse_cut(self) -> bool:
+        """Compare the tokens of its questions with those expected; whether replies to some no longer count."""
+        if isinstance(self.model, ServedModel):
+            first, counts = self._first, list(self._counts.values())
+            comparison, lines = check_requests(
+                self.model, counts, lambda rows: {row: first[row] for row in rows if row in first}, unit='question'
+            )
+            self.findings = [f'judge {self.model.name}: {line}' for line in lines]
+            self._cut = frozenset(comparison.truncated)
+            self.failures = Counter() if self._cut else self.failures
+        return bool(self._cut)

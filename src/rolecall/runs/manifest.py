@@ -11,7 +11,7 @@ from typing import Any
 
 from rolecall._version import __version__
 from rolecall.redaction import mask_config
-from rolecall.runs.pair_run import Prepared
+from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.parts import digest_pair
 from rolecall.runs.versions import describe_rows, parts_of
 from rolecall.strings import count_noun
@@ -43,7 +43,7 @@ def _count_rows(name: object, value: Any) -> Any:
     return _without_rows(value)
 
 
-def describe_run(prepared: Prepared) -> dict[str, Any]:
+def describe_run(prepared: PreparedRun) -> dict[str, Any]:
     """With what a run was made: versions, models, each dataset × model with the digests of its parts, overrides."""
     overrides = dict(prepared.experiment.overrides)
     rows_digests: dict[int, str | None] = {}
@@ -79,11 +79,13 @@ def describe_surroundings() -> dict[str, str]:
     return versions
 
 
-def _describe_servers(prepared: Prepared) -> dict[str, Any]:
+def _describe_servers(prepared: PreparedRun) -> dict[str, Any]:
     """What is known of the servers of models, by the models' names."""
     facts = {name: getattr(model, 'facts', None) for name, model in prepared.models.items()}
     return {
-        name: {key: fact for key, fact in asdict(server).items() if fact} for name, server in facts.items() if server
+        name: {key: fact for key, fact in asdict(server).items() if fact or fact is False}
+        for name, server in facts.items()
+        if server
     }
 
 
@@ -114,7 +116,9 @@ def _describe_changed_rows(before: Sequence[Mapping[str, Any]], now: Sequence[Ma
                 f'{name}: this run began with the rows of {was["path"]}; those of {pair.get("path")} replace them.'
             )
         elif parts_of(was).find_differing(parts_of(pair), ('rows',)):
-            messages[name] = f'{name}: its rows have changed since this run began; those that changed are asked again.'
+            messages[name] = (
+                f'{name}: its rows have changed since this run began; those with another prompt are asked again.'
+            )
     return list(messages.values())
 
 

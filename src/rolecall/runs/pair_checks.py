@@ -19,7 +19,7 @@ from rolecall.experiment.opening.sampling import find_option, sampling_of
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Capabilities
-from rolecall.runs.pair_run import Prepared
+from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.pair_scoring import read_given_answers
 from rolecall.sources.retrievers import Picked
 from rolecall.strings import count_noun
@@ -168,7 +168,7 @@ _OF_ROWS = ('row-fails', 'context-overflow')
 _CHECKED_BEFORE = ('duplicate-abbr',)
 
 
-def lint_prepared(prepared: Prepared) -> Iterator[Finding]:
+def lint_prepared(prepared: PreparedRun) -> Iterator[Finding]:
     """What the linter finds on the pairs that the run is about to ask."""
     limit = max(_FEWEST_LINTED, min(_LINTED_ROWS, _LINTED_REQUESTS // max(1, len(prepared.pairs))))
     findings = lint_config(prepared.experiment, limit=limit)
@@ -182,7 +182,7 @@ def stops_run(finding: Finding) -> bool:
     return finding.rule not in _OF_ROWS or finding.count >= finding.seen
 
 
-def find_lint_problems(prepared: Prepared) -> list[Problem]:
+def find_lint_problems(prepared: PreparedRun) -> list[Problem]:
     """What would stop the run of the pairs that can be asked, for a config that has other problems, too."""
     findings = lint_prepared(prepared) if prepared.pairs else ()
     errors = [finding for finding in findings if finding.severity == 'error' and finding.rule not in _CHECKED_BEFORE]

@@ -133,7 +133,7 @@ class ModelContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRun:
     """A config, prepared: every dataset × model that was picked."""
 
     experiment: Experiment

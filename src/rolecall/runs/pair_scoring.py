@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -15,11 +15,13 @@ from rolecall.core.prompts.pieces import Row
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import DataError, MissingExtraError, RolecallError
 from rolecall.experiment.opening.comparisons import JudgeComparison, Opponent
+from rolecall.plain_files import read_plain
 from rolecall.runs.finished_rows import outcome_to_score, read_verdict
 from rolecall.runs.judge import Judge, JudgeReply
 from rolecall.runs.pair_run import PairRun
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
+from rolecall.runs.telemetry import traced
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.evaluate import DatasetScorer
@@ -72,14 +74,16 @@ class PairScorer:
                     await _store_changed(store, chunk, await self._mark(chunk, find_row))
             card = session.finish(*self._names)
         except (ScoringError, MissingExtraError) as error:
-            await store.wait_until_saved()
+            await store.wait_until_saved(*self._names)
             return [await self._report_unscored(error)]
-        await store.wait_until_saved()
+        await store.wait_until_saved(*self._names)
         verdicts = iter(card.verdicts)  # of a metric that had to see all rows first
         stored = store.results(*self._names) if card.verdicts else iter(())
         while chunk := list(islice(stored, _CHUNK)):
             await _store_changed(store, chunk, [_mark_result(result, next(verdicts)) for result in chunk])
-        alias, rows_note = (str(self._pair.pair.task.entry.get(name) or '') for name in ('alias', 'rows_note'))
+        task = self._pair.pair.task
+        alias, rows_note = (str(task.entry.get(name) or '') for name in ('alias', 'rows_note'))
+        rows_note = '; '.join(filter(None, (rows_note, self._pair.pair.data.note)))
         card = replace(card, alias=alias, rows_note=rows_note, is_baseline=self._pair.is_baseline)
         if self._pair.is_baseline:
             card = replace(card, metric='win_rate')
@@ -113,8 +117,8 @@ class PairScorer:
         """The rows with their marks, which take the judges' replies where they are needed."""
         scorer, metric = self._scorer, self._scorer.metric
         scorable = [self._make_scorable(result, find_row(result.row)) for result in results]
-        judges = self._judges if scorer.needs_judge else ()
-        replies = await asyncio.gather(*(scorer.ask_judge(scorable, judge) for judge in judges))
+        asked = await asyncio.gather(*map(self._ask_judges, scorable)) if scorer.needs_judge else ()
+        replies = [ChainMap(*map(dict, by_row)) for by_row in zip(*asked, strict=True)]
         judge_replies = replies[0] if replies else {}
         if metric is not None and metric.prepare is not None:  # programs have to run first
             verdicts = await asyncio.to_thread(self._session.add, scorable, judge_replies=judge_replies)
@@ -129,6 +133,11 @@ class PairScorer:
             )
             for result, verdict in zip(results, verdicts, strict=True)
         ]
+
+    async def _ask_judges(self, row: Scorable) -> list[JudgeReplies]:
+        """What each judge replies about a row; their requests stand below one span."""
+        with traced(f'judge {self._pair.name}', {'rolecall.pair': self._pair.name, 'rolecall.row': row.row}):
+            return await asyncio.gather(*(self._scorer.ask_judge([row], judge) for judge in self._judges))
 
     def _make_scorable(self, result: Result, values: Row) -> Scorable:
         scorable = scorable_of(result, values)
@@ -314,7 +323,7 @@ def read_given_answers(path: str, dataset: str, base: Path | None) -> dict[int, 
     """
     file = _find_file(path, dataset, base)
     try:
-        text = file.read_text(encoding='utf-8')
+        text = read_plain(file)
         data = json.loads(text) if file.suffix == '.json' else [json.loads(line) for line in text.splitlines() if line]
         by_row = data.items() if isinstance(data, Mapping) else enumerate(data)
         return {int(number): _read_answer(answer) for number, answer in by_row}

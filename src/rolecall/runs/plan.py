@@ -22,7 +22,7 @@ from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model, ModelError, Sampling
 from rolecall.runs.counting_client import CountingClient, KnownReplies, asks_further
 from rolecall.runs.engine import UNANSWERED, conclude_error, run_blocking
-from rolecall.runs.pair_run import PairRun, Prepared
+from rolecall.runs.pair_run import PairRun, PreparedRun
 from rolecall.runs.prepare import prepare
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.run_plan import PlannedPair, RunPlan
@@ -43,7 +43,7 @@ def plan_run(config: Experiment | SourceLike, options: RunOptions | None = None,
     return make_plan(prepare(config, replace(options or RunOptions(), dry_run=True, **changes)))
 
 
-def refuse_unready(prepared: Prepared) -> None:
+def refuse_unready(prepared: PreparedRun) -> None:
     """Raise for models and judges that have requests to send and lack a key, a package or their weights."""
     lacking: list[tuple[PairRun, Problem]] = []
     for pair in prepared.pairs:
@@ -83,12 +83,12 @@ def _open_known(out: str | Path | None) -> Iterator[RunReader | None]:
         yield reader
 
 
-def make_plan(prepared: Prepared, *, seconds: float | None = None) -> RunPlan:
+def make_plan(prepared: PreparedRun, *, seconds: float | None = None) -> RunPlan:
     """The plan. With `seconds`, counting stops after that time and the rest is estimated from what was counted."""
     return RunPlan(tuple(run_blocking(_plan_pairs(prepared, seconds))))
 
 
-async def _plan_pairs(prepared: Prepared, seconds: float | None) -> list[PlannedPair]:
+async def _plan_pairs(prepared: PreparedRun, seconds: float | None) -> list[PlannedPair]:
     options = prepared.options
     asks_vendor = options.count_remotely and seconds is None
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -118,7 +118,7 @@ async def _plan_pairs(prepared: Prepared, seconds: float | None) -> list[Planned
 async def _plan_pair(
     prepared: PairRun,
     client: CountingClient,
-    config: Prepared,
+    config: PreparedRun,
     rows: _SharedRows,
     deadline: float | None,
 ) -> PlannedPair:
@@ -190,7 +190,7 @@ def _estimate(prepared: PairRun, rows: int) -> PlannedPair:
     return PlannedPair(prepared.dataset, prepared.model.name, rows, rows * requests * times, exact=False)
 
 
-def _count_questions(prepared: PairRun, rows: int, config: Prepared) -> int:
+def _count_questions(prepared: PairRun, rows: int, config: PreparedRun) -> int:
     """How many questions a judge is asked at most: one for each answer, or for each order of each comparison.
 
     The questions about two models of the run are the same from either side, unless this side always stands first.

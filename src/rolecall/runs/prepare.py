@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from rolecall.checking import Problems
-from rolecall.core.prompts.pieces import Row
-from rolecall.core.prompts.script import PromptList
+from rolecall.core.prompts.pieces import Row, Text
+from rolecall.core.prompts.script import PromptList, Turn, item_pieces
+from rolecall.core.prompts.values import text_of
 from rolecall.core.render.families import meta_template
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError
 from rolecall.experiment.experiment import Experiment
@@ -19,7 +20,7 @@ from rolecall.experiment.opening.judges import JudgeEntry, describe_scoring, fin
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import check_repeats, check_sampling, check_stops
-from rolecall.experiment.opening.source import SourceOptions
+from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.experiment.opening.tasks import TaskEntry, build_task
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.experiment.pairs.shared_prefix import find_shared_prefix
@@ -35,13 +36,14 @@ from rolecall.runs.pair_checks import (
     find_lint_problems,
     find_misspelt_fields,
 )
-from rolecall.runs.pair_run import ModelContext, PairRun, Prepared
+from rolecall.runs.pair_run import ModelContext, PairRun, PreparedRun
 from rolecall.runs.row_draw import RowDraw, pool_by_groups
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.server_checks import look_up_servers
 from rolecall.runs.stopping import Goal
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.groups import read_groups
+from rolecall.scoring.readers.asked_form import find_asked_forms
 from rolecall.sources.datasets import Dataset
 from rolecall.strings import mask_details
 
@@ -49,7 +51,7 @@ _SAME = 4
 """From this many on, problems of one kind are reported as one, with their number."""
 
 
-def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) -> Prepared:
+def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) -> PreparedRun:
     """Build the models and open the datasets of a config. All problems of all pairs are reported together.
 
     With `keep_going`, datasets and pairs that cannot run are left out, unless nothing is left.
@@ -96,7 +98,9 @@ def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) 
         tasks=tuple(task for task in experiment.tasks if any(pair.pair.task is task for pair in pairs)),
         models=tuple(entry for entry in experiment.models if any(pair.model_entry is entry for pair in pairs)),
     )
-    prepared = Prepared(used, tuple(pairs), options, tuple(problems), context, _draw_rows(experiment, pairs, options))
+    prepared = PreparedRun(
+        used, tuple(pairs), options, tuple(problems), context, _draw_rows(experiment, pairs, options)
+    )
     if problems and not (options.keep_going and pairs):
         raise ConfigError([*problems, *find_lint_problems(prepared)])
     return prepared
@@ -243,7 +247,7 @@ def _prepare_pair(
     task = pair.task
     where = f'{task.where} × {model_entry.where}'
     try:
-        scoring = read_scoring(task, model_entry, experiment.all_models)
+        scoring = read_scoring(task, model_entry, experiment.all_models, data=pair.data)
         inferencer = build_inferencer(
             task.inferencer.name,
             task.inferencer.options,
@@ -290,8 +294,10 @@ class Scoring(NamedTuple):
     is_baseline: bool
 
 
-def read_scoring(task: TaskEntry, model_entry: ModelEntry, model_entries: Sequence[ModelEntry]) -> Scoring:
-    """The scoring that a dataset's `eval_cfg` describes, for one model."""
+def read_scoring(
+    task: TaskEntry, model_entry: ModelEntry, model_entries: Sequence[ModelEntry], *, data: Dataset | None = None
+) -> Scoring:
+    """The scoring that a dataset's `eval_cfg` describes, for one model; `data` has the examples of its prompts."""
     section = task.entry.get('eval_cfg')
     if section is not None and not isinstance(section, Mapping):
         named = f'eval_cfg=dict(evaluator={section!r})' if isinstance(section, str) else "eval_cfg=dict(evaluator='…')"
@@ -322,6 +328,7 @@ def read_scoring(task: TaskEntry, model_entry: ModelEntry, model_entries: Sequen
             by_prompt=judge_entry is not None and judge_entry.by_prompt,
             role_marks=_role_marks(model_entry, evaluation.get('pred_role')),
             word_prompt=partial(_word_prompt, task),
+            forms=_read_asked_forms(task, data),
         )
     except ConfigError as error:
         raise ConfigError(map(_in_eval_cfg, error.problems)) from error
@@ -357,6 +364,28 @@ def _word_prompt(task: TaskEntry, row: Row) -> Any:
     return (
         prompts[0] if labels == (None,) else {str(label): prompt for label, prompt in zip(labels, prompts, strict=True)}
     )
+
+
+def _read_asked_forms(task: TaskEntry, data: Dataset | None) -> tuple[str, ...]:
+    """What stands before the answer in the form that the prompt's own text asks for, or that its examples end in."""
+    if task.mode != 'gen' or task.wording.prompt.labels:
+        return ()
+    script = task.wording.script(None, 'gen')
+    texts = [piece.text if isinstance(piece, Text) else '\n' for piece in script.pieces()]
+    spoken = [item for item in script.items if isinstance(item, Turn) and item.generate is not False]
+    examples = [
+        ''.join(piece.text for piece in item_pieces(item) if isinstance(piece, Text))
+        for item in spoken
+        if item.role.upper() in ('BOT', 'ASSISTANT')
+    ]
+    ids: Sequence[int] = getattr(task.retriever, 'fix_id_list', None) or ()
+    if data is not None and ids and task.wording.output_column:
+        examples += [
+            text_of(data.train[number].get(task.wording.output_column, ''))
+            for number in ids
+            if number < len(data.train)
+        ]
+    return find_asked_forms(''.join(texts), [example for example in examples if example.strip()])
 
 
 def _as_plain_data(prompt: str | PromptList) -> Any:

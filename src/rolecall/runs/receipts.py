@@ -7,7 +7,7 @@ happened to finish before it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -24,20 +24,11 @@ from rolecall.models.token_counter import TokenCounter
 from rolecall.runs.pair_run import PairRun
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
-from rolecall.scoring.receipt import (
-    SMALLEST_WINDOW,
-    CountComparison,
-    Receipt,
-    TokenCount,
-    compare_counts,
-    describe_counts,
-)
+from rolecall.scoring.receipt import CountComparison, Receipt, TokenCount, compare_counts, describe_counts
 from rolecall.strings import count_noun
 
 _TRIED = 6
 """Requests by which an explanation of a difference is tried."""
-_LEVEL = 3
-"""Rows with the largest prompt reported that are a ceiling, where tokens cannot be counted here."""
 _NAMED = 4
 _LOOKED_AT = 200
 """Cut rows that are looked at, for the spans they lost; of further ones, the reason has the amounts."""
@@ -57,21 +48,17 @@ def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
         counts.append(TokenCount(row, expected or 0, reported, calls))
         if outcome == 'truncated_by_server':
             marked.add(row)
-    if counted := [count for count in counts if count.expected]:
-        comparison = compare_counts(counted, window=model.facts.window if model.facts else None)
-    else:
-        comparison = _find_ceiling(pair, counts)
+    comparison, findings = check_requests(model, counts, lambda rows: _read_requests(pair, rows))
     truncated = set(comparison.truncated)
     _mark_truncated(pair, store, {count.row: count for count in counts if count.row in truncated}, marked)
     served = store.count_served(*names)
-    findings = describe_counts(comparison, _explain(pair, comparison, counted))
     if pair.prompt_difference:
         findings.append(pair.prompt_difference)
     if len(served) > 1:
         parts = [f'{who} ({count_noun(rows, "row")} from row {first})' for who, rows, first in served[:_NAMED]]
         findings.append(f'answered by {len(served)} configurations: {", ".join(parts)}. Their answers are mixed here.')
     return Receipt(
-        checked=len(counted),
+        checked=sum(count.expected > 0 for count in counts),
         difference=comparison.base if comparison.kind == 'constant' else None,
         truncated=len(truncated),
         findings=tuple(findings),
@@ -91,23 +78,23 @@ def describe_temperature(pair: PairRun) -> str:
     return SERVER_DEFAULT if usual is None else f'{SERVER_DEFAULT} ({usual:g})'
 
 
-def _find_ceiling(pair: PairRun, counts: Sequence[TokenCount]) -> CountComparison:
-    """Rows whose requests differ in length, and of which the server reports exactly the same, largest prompt.
-
-    Without the model's tokenizer, that is how a ceiling shows; how much was sent is not known. A server that reports
-    the same for every row, or less than any window, does not count.
-    """
-    ceiling = max((count.accepted for count in counts), default=0)
-    level = [count.row for count in counts if count.accepted == ceiling]
-    below = {count.accepted for count in counts if count.accepted < ceiling}
-    counts_tokens = ceiling >= SMALLEST_WINDOW and len(below) >= 2
-    lengths = (
-        {len(str(request)) for _, request in _read_requests(pair, level[:_LOOKED_AT])}
-        if counts_tokens and len(level) >= _LEVEL
-        else set()
-    )
-    is_cut = len(lengths) >= _LEVEL and max(lengths) > 1.05 * min(lengths)
-    return CountComparison('same', 0, round(ceiling), tuple(level) if is_cut else ())
+def check_requests(
+    model: ServedModel[Any],
+    counts: Sequence[TokenCount],
+    read_requests: Callable[[Sequence[int]], Mapping[int, Request]],
+    *,
+    unit: str = 'row',
+) -> tuple[CountComparison, list[str]]:
+    """Compare the counts of some requests, and say what that means. `read_requests` gives those of these rows."""
+    lengths: dict[int, float] = {}
+    if not any(count.expected for count in counts):
+        ceiling = max((count.accepted for count in counts), default=0)
+        level = [count.row for count in counts if count.accepted == ceiling][:_LOOKED_AT]
+        lengths = {row: len(str(request)) for row, request in read_requests(level).items()}
+    window = model.facts.window if model.facts else None
+    comparison = compare_counts(counts, window=window, lengths=lengths)
+    explanation = _explain(model.counter, comparison, counts, read_requests) if comparison.kind == 'constant' else ''
+    return comparison, describe_counts(comparison, explanation, unit=unit)
 
 
 def _mark_truncated(pair: PairRun, store: Store, cut: dict[int, TokenCount], marked: set[int]) -> None:
@@ -138,8 +125,8 @@ def read_previews(pair: PairRun, rows: Sequence[int]) -> Iterable[Preview]:
             continue
 
 
-def _read_requests(pair: PairRun, rows: Sequence[int]) -> Iterable[tuple[int, Request]]:
-    return ((preview.row, preview.request) for preview in read_previews(pair, rows) if preview.request is not None)
+def _read_requests(pair: PairRun, rows: Sequence[int]) -> dict[int, Request]:
+    return {preview.row: preview.request for preview in read_previews(pair, rows) if preview.request is not None}
 
 
 def _describe_loss(pair: PairRun, preview: Preview, count: TokenCount) -> str:
@@ -148,7 +135,7 @@ def _describe_loss(pair: PairRun, preview: Preview, count: TokenCount) -> str:
     counter: TokenCounter = pair.model.counter  # type: ignore[attr-defined]  # of a served model
     tokens = list(tokens_with_origins(preview, counter))
     lost = round(count.difference)
-    if count.calls > 1 or not 0 < lost < len(tokens):
+    if count.calls > 1 or len(tokens) != count.expected or not 0 < lost < len(tokens):
         return amount
     start, end = _name_origins(tokens[:lost]), _name_origins(tokens[-lost:])
     return f'{amount} Lost, if it dropped the beginning: {start}; if the end: {end}.'
@@ -181,20 +168,21 @@ def _name_origins(tokens: Sequence[TokenAt]) -> str:
     return ', '.join([*names, *([f'and {more} more'] if more > 0 else [])])
 
 
-def _explain(pair: PairRun, comparison: CountComparison, counts: Sequence[TokenCount]) -> str:
+def _explain(
+    counter: TokenCounter,
+    comparison: CountComparison,
+    counts: Sequence[TokenCount],
+    read_requests: Callable[[Sequence[int]], Mapping[int, Request]],
+) -> str:
     """What a constant difference is: the first reading of a request that gives the reported count for all tried."""
-    if comparison.kind != 'constant':
-        return ''
     truncated = set(comparison.truncated)
-    tried = [count for count in counts if count.row not in truncated and count.calls == 1][:_TRIED]
-    requests = dict(_read_requests(pair, [count.row for count in tried]))
-    counter: TokenCounter = pair.model.counter  # type: ignore[attr-defined]  # of a served model
-    readings = [
-        {phrase for phrase, tokens in counter.other_readings(requests[count.row]) if tokens == count.reported}
-        for count in tried
-        if count.row in requests
-    ]
-    common = set.intersection(*readings) if readings else set()
-    order = [phrase for phrase, _ in counter.other_readings(next(iter(requests.values())))] if requests else []
-    fitting = [phrase for phrase in dict.fromkeys(order) if phrase in common]
-    return ', or '.join(fitting[:2]) or _UNEXPLAINED
+    whole = (count for count in counts if count.expected and count.calls == 1 and count.row not in truncated)
+    tried = list(islice(whole, _TRIED))
+    requests = read_requests([count.row for count in tried])
+    fitting: list[str] | None = None
+    for count in tried:
+        if count.row in requests:
+            readings = counter.other_readings(requests[count.row])
+            phrases = dict.fromkeys(phrase for phrase, tokens in readings if tokens == count.reported)
+            fitting = [phrase for phrase in (phrases if fitting is None else fitting) if phrase in phrases]
+    return ', or '.join((fitting or [])[:2]) or _UNEXPLAINED

@@ -10,7 +10,7 @@ from itertools import compress
 from rolecall.runs.client.cache import RequestKeys
 from rolecall.runs.digests import digest_asking
 from rolecall.runs.listener import RunListener
-from rolecall.runs.pair_run import PairRun, Prepared
+from rolecall.runs.pair_run import PairRun, PreparedRun
 from rolecall.runs.store.writer import Store
 from rolecall.sources.datasets import Row
 from rolecall.sources.retrievers import Picked
@@ -23,7 +23,7 @@ class RowChooser:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedRun,
         store: Store,
         listener: RunListener,
         *,

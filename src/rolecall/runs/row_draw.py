@@ -38,7 +38,7 @@ class RowDraw:
         self._chosen = rows is not None
         self.begin = 0
         self.end = end
-        self._totals = {dataset: total for pool in pools for dataset, total in pool.items()}
+        self.totals = {dataset: total for pool in pools for dataset, total in pool.items()}
         self._orders = [
             _deal(pool, seed)
             if rows is None
@@ -59,11 +59,11 @@ class RowDraw:
     def describe(self, dataset: str, rows: int) -> str:
         """What the rows of a dataset are."""
         how = 'by number' if self._chosen else f'drawn at random (seed {self.seed})'
-        return f'{rows:,} of {count_noun(self._totals[dataset], "row")}, {how}'
+        return f'{rows:,} of {count_noun(self.totals[dataset], "row")}, {how}'
 
     def share_left(self, dataset: str, rows: int) -> float:
         """The share of a dataset's rows that is not among these."""
-        return 1 - rows / max(self._totals[dataset], 1)
+        return 1 - rows / max(self.totals[dataset], 1)
 
 
 def _deal(pool: Mapping[str, int], seed: int) -> list[tuple[str, int]]:

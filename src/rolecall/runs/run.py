@@ -29,7 +29,7 @@ from rolecall.runs.judge import JudgeClients
 from rolecall.runs.listener import NullListener, RunListener, tell_indexing
 from rolecall.runs.manifest import describe_changes, describe_run, hide_secrets
 from rolecall.runs.pair_checks import describe_keys, lint_prepared, refuse_run, stops_run
-from rolecall.runs.pair_run import PairRun, Prepared
+from rolecall.runs.pair_run import PairRun, PreparedRun
 from rolecall.runs.plan import make_plan, refuse_unready
 from rolecall.runs.prepare import prepare
 from rolecall.runs.row_chooser import RowChooser
@@ -102,7 +102,7 @@ def run_config(
                 listener.on_end()
 
 
-def _check(prepared: Prepared, listener: RunListener) -> tuple[Finding, ...]:
+def _check(prepared: PreparedRun, listener: RunListener) -> tuple[Finding, ...]:
     """Refuse what should not be sent, and tell what the linter and the models' entries say about the rest."""
     options = prepared.options
     if options.batch:
@@ -150,7 +150,7 @@ class Run:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedRun,
         store: Store,
         listener: RunListener,
         *,
@@ -174,7 +174,7 @@ class Run:
         self._stopped = False
         self._brake = Brake(prepared, store.directory, tell=listener.on_message)
         self._watch = self._open_watch()
-        self._told_later: dict[PairRun, ScoredPair] = {}
+        self._held_back: dict[PairRun, ScoredPair] = {}
         """Scores of a run that stops when it knows enough: they are told when it has stopped."""
 
     async def execute(self, plan: RunPlan | None = None, findings: Sequence[Finding] = ()) -> RunSummary:
@@ -220,7 +220,7 @@ class Run:
                 for model in {id(model): model for model in models}.values():
                     await model.close()
         if self._options.share is None:
-            await scorer.average()
+            await scorer.score_groups()
         return RunSummary.of(
             prepared,
             plan or RunPlan(()),
@@ -261,7 +261,9 @@ class Run:
     def _open_watch(self) -> Watch | None:
         """What says that enough rows were asked about; None if all are."""
         draw, goal = self._prepared.draw, self._options.until
-        return None if draw is None or goal is None else Watch(Goal.read(goal), list(self._prepared.models), draw.size)
+        return (
+            None if draw is None or goal is None else Watch(Goal.read(goal), list(self._prepared.models), draw.totals)
+        )
 
     def _rounds(self) -> Iterator[None]:
         """One round for all rows; several, each about further rows, until the scores of a goal say enough."""
@@ -272,10 +274,12 @@ class Run:
         for begin, end in list_rounds(draw.size):
             draw.begin, draw.end = begin, end
             yield
-            for pair in self._prepared.pairs:
-                for number in draw.numbers(pair.dataset):
-                    watch.add(self._store.result(pair.dataset, pair.model.name, number))
-            watch.check([card for scored in self._told_later.values() for card in scored.cards[:1]])
+            watch.add_round(
+                self._store.result(pair.dataset, pair.model.name, number)
+                for pair in self._prepared.pairs
+                for number in draw.numbers(pair.dataset)
+            )
+            watch.check([card for scored in self._held_back.values() for card in scored.cards[:1]])
             if self._stopped or self._brake.reason or self._broken or watch.is_enough():
                 return
 
@@ -284,17 +288,17 @@ class Run:
         if self._watch is None:
             await scorer.report(scored)
         else:
-            self._told_later[scored.pair] = scored
+            self._held_back[scored.pair] = scored
 
     async def _tell_scores(self, scorer: RunScorer) -> None:
         """Store and tell the scores of a run that has stopped by itself, with intervals that hold in spite of it."""
         if self._watch is None or self._stopped:
             return
-        for scored in sorted(self._told_later.values(), key=lambda scored: self._prepared.pairs.index(scored.pair)):
+        for scored in sorted(self._held_back.values(), key=lambda scored: self._prepared.pairs.index(scored.pair)):
             scored = scored._replace(cards=[self._watch.note(card) for card in scored.cards])
             scorer.record(scored)
             await scorer.report(scored)
-        if self._told_later:
+        if self._held_back:
             self._listener.on_message(self._watch.describe())
 
     def _open_cache(self, client: ModelClient, entry: Mapping[str, Any]) -> CachedClient:
@@ -390,8 +394,8 @@ class Run:
         """
         scored = None
         try:
+            await self._store.wait_until_saved(pair.dataset, pair.model.name)
             async with self._scoring_places:
-                await self._store.wait_until_saved()
                 if self._chooser.is_whole:
                     self._store.drop_rows_from(pair.dataset, pair.model.name, self._chooser.count(pair))
                 if pair.comparison is not None and self._options.share is None:

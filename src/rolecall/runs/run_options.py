@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rolecall.checking import on_command_line
 from rolecall.errors import ConfigError, Problem, did_you_mean
 
 if TYPE_CHECKING:
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 
 OUTCOMES = ('failed', 'too_long', 'truncated_by_server', 'filtered', 'thinking_exhausted', 'unparsed')
 """Outcomes whose rows can be asked about again."""
-
-
-def on_command_line(text: str, metavar: str | None = None, **argument: Any) -> dict[str, Any]:
-    """The help of an option, with what argparse cannot tell from its type."""
-    return {'help': text, 'argument': argument if metavar is None else {'metavar': metavar, **argument}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +161,8 @@ class RunOptions:
             if value is not None and (not value > 0 or (value < 1 and name in ('limit', 'sample'))):
                 least = 'at least 1, got' if name in ('limit', 'sample') else 'more than 0, got'
                 raise ConfigError(Problem(name, f'{name} must be {least} {value}.'))
+        if self.seal is not None and not 0 <= self.seal < float('inf'):
+            raise ConfigError(Problem('seal', f'seal must be at least 0 points, got {self.seal:g}.'))
         self._refuse_contradictions()
         rerun = (self.rerun,) if isinstance(self.rerun, str) else tuple(self.rerun)
         object.__setattr__(self, 'rerun', rerun)

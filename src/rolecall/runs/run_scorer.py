@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from rolecall.core.prompts.values import text_of
 from rolecall.runs.judge import Judge, JudgeClients
 from rolecall.runs.listener import RunListener, tell_programs
-from rolecall.runs.pair_run import PairRun, Prepared
+from rolecall.runs.pair_run import PairRun, PreparedRun
 from rolecall.runs.pair_scoring import OpponentFinder, PairScorer
 from rolecall.runs.receipts import check_receipts
 from rolecall.runs.row_chooser import RowChooser
@@ -21,6 +21,7 @@ from rolecall.runs.store.writer import Store
 from rolecall.scoring.code import report_progress
 from rolecall.scoring.group_scores import summarise_groups
 from rolecall.scoring.groups import read_groups
+from rolecall.scoring.receipt import Receipt
 from rolecall.scoring.score_warnings import WarningFilter
 from rolecall.scoring.scorecard import HeadToHead, Judging, NotJudged, Scorecard
 from rolecall.sources.config.files import Config
@@ -53,7 +54,7 @@ class RunScorer:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedRun,
         store: Store,
         listener: RunListener,
         chooser: RowChooser,
@@ -93,14 +94,18 @@ class RunScorer:
         if names not in self._to_score:
             return None
         receipt = check_receipts(pair, store)
-        await store.wait_until_saved()
+        await store.wait_until_saved(*names)
         report_progress.set(tell_programs(pair.name, self._listener))
         _, scoring = store.digests(*names)
         marked = pair.scoring_digest is not None and scoring == pair.scoring_digest
         opponents = self._find_opponents(pair)
         judges = [self._judges.build(entry) for entry in pair.judges]
         cards = await PairScorer(pair, store, judges, find_opponents=opponents).score(marked=marked)
-        await store.wait_until_saved()
+        if sum(judge.refuse_cut() for judge in judges):  # their replies are stored; this time some do not count
+            cards = await PairScorer(pair, store, judges, find_opponents=opponents).score(marked=False)
+        if findings := [line for judge in judges for line in judge.findings]:
+            receipt = replace(receipt or Receipt(), findings=(*(receipt or Receipt()).findings, *findings))
+        await store.wait_until_saved(*names)
         if pending := sum(judge.pending for judge in judges):
             self.unjudged_yet += pending
             self._outcomes[pair] = store.count_outcomes(*names)
@@ -178,7 +183,7 @@ class RunScorer:
         """What was noted of each pair, in the order of the plan: pairs finish in any order."""
         return (by_pair[pair] for pair in self._prepared.pairs if pair in by_pair)
 
-    async def average(self) -> None:
+    async def score_groups(self) -> None:
         """Score the config's groups of datasets, for every model. Datasets that were not run now keep their scores."""
         groups = read_groups(self._prepared.experiment.config)
         self.cards = list(chain.from_iterable(self._in_order(self._cards)))
@@ -282,7 +287,7 @@ def warn_about_replies(results: Sequence[Result], card: Scorecard) -> list[str]:
     golds = {text_of(result.gold) for result in answered}
     if len(answered) >= _FEWEST_ALIKE and len(answers) == 1 and len(golds) > 1:
         return [f'{name}: every row has the same answer, {next(iter(answers))!r:.60}.']
-    return _warn_about_golds(name, answered, card) or _warn_about_containment(name, answered, card)
+    return _warn_about_golds(name, answered, card)
 
 
 def _warn_about_golds(name: str, answered: Sequence[Result], card: Scorecard) -> list[str]:
@@ -302,22 +307,3 @@ def _warn_about_golds(name: str, answered: Sequence[Result], card: Scorecard) ->
 def _is_missing(gold: object) -> bool:
     """Empty, or the NaN that pandas writes for an empty cell."""
     return gold != gold or (isinstance(gold, str) and not gold.strip())
-
-
-def _warn_about_containment(name: str, answered: Sequence[Result], card: Scorecard) -> list[str]:
-    """Replies that hold the gold answer, and are all marked wrong for the words around it."""
-    if card.metric not in _TEXT_METRICS[:2] or card.value != 0:
-        return []
-    holding = sum(_holds(result) for result in answered)
-    if holding < _FEWEST:
-        return []
-    advice = "The metric 'contains' accepts that, or extract the answer first."
-    return [
-        f'{name}: no answer is exact, but {holding:,} of {len(answered):,} replies contain the gold answer. {advice}'
-    ]
-
-
-def _holds(result: Result) -> bool:
-    golds = result.gold if isinstance(result.gold, list | tuple) else [result.gold]
-    reply = text_of(result.prediction).casefold()
-    return any(text.casefold() in reply for text in map(text_of, golds) if len(text) > 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import Problem
 from rolecall.experiment.lint import Finding
-from rolecall.runs.pair_run import Prepared
+from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.run_plan import RunPlan
 from rolecall.scoring.scorecard import Scorecard
 
@@ -56,7 +56,7 @@ class RunSummary:
     """Rows and judgements that wait for a batch."""
 
     @classmethod
-    def of(cls, prepared: Prepared, plan: RunPlan, findings: Iterable[Finding], **facts: Any) -> RunSummary:
+    def of(cls, prepared: PreparedRun, plan: RunPlan, findings: Iterable[Finding], **facts: Any) -> RunSummary:
         """The summary of a run, with what is known of it before anything is sent."""
         by_severity: dict[str, list[Finding]] = {'error': [], 'warning': []}
         for finding in findings:

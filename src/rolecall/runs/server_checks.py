@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 from rolecall.core.prompts.pieces import label_of
 from rolecall.experiment.previews.token_origins import TokenAt
 from rolecall.models.http.connection import MALFORMED
-from rolecall.models.http.server_facts import ServerFacts
 from rolecall.models.openai.probes import MOST_PROBES
-from rolecall.models.protocol import Model, ModelError
+from rolecall.models.protocol import Model, ModelError, Sampling
 from rolecall.runs.engine import run_blocking
 from rolecall.runs.listener import RunListener
-from rolecall.runs.pair_run import PairRun, Prepared
+from rolecall.runs.pair_run import PairRun, PreparedRun
 from rolecall.runs.receipts import read_previews, tokens_with_origins
 from rolecall.runs.run_options import RunOptions
 
@@ -25,17 +24,15 @@ _COMPARED = 4
 
 def look_up_servers(models: Iterable[Model], options: RunOptions, *, scores: bool, secrets: Collection[str]) -> None:
     """Have models ask their servers what they are: servers of one's own, and any that may have to score prompts."""
-    if options.batch:
-        return
-    candidates: list[Any] = [
+    candidates: list[Any] = [] if options.batch else [model for model in models if hasattr(model, 'look_up')]
+    candidates = [
         model
-        for model in models
-        if hasattr(model, 'look_up') and ((_is_open(model, options) and not options.dry_run) or _lacks(model, scores))
+        for model in candidates
+        if (_is_open(model, options) and not options.dry_run) or (scores and not model.capabilities.score)
     ]
     for model in candidates:
         model.add_secrets(secrets)
-    if candidates:
-        run_blocking(_run_all(candidates, [model.look_up() for model in candidates]))
+    _run_all([(model, model.look_up()) for model in candidates])
 
 
 def _is_open(model: Any, options: RunOptions) -> bool:
@@ -43,27 +40,24 @@ def _is_open(model: Any, options: RunOptions) -> bool:
     return bool(model.is_own if options.probe_servers is None else options.probe_servers)
 
 
-def _lacks(model: Any, scores: bool) -> bool:
-    return scores and not model.capabilities.score
-
-
-async def _run_all(models: Iterable[Any], work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
+def _run_all(work: Sequence[tuple[Any, Coroutine[Any, Any, T]]]) -> list[T | BaseException]:
     """Run work on models side by side, and close their connections. What a server cannot do is the result."""
-    try:
-        return await asyncio.gather(*map(_try, work))
-    finally:
-        for model in models:
-            await model.close()
+
+    async def run() -> list[T | BaseException]:
+        try:
+            return await asyncio.gather(*(task for _, task in work), return_exceptions=True)
+        finally:
+            for model in {id(model): model for model, _ in work}.values():
+                await model.close()
+
+    results = run_blocking(run()) if work else []
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, (ModelError, *MALFORMED)):
+            raise result
+    return results
 
 
-async def _try(work: Coroutine[Any, Any, T]) -> T | Exception:
-    try:
-        return await work
-    except (ModelError, *MALFORMED) as error:
-        return error
-
-
-def models_to_probe(prepared: Prepared) -> list[Any]:
+def models_to_probe(prepared: PreparedRun) -> list[Any]:
     """Models whose servers are probed: engines of one's own that were not probed before, or all if asked."""
     models: list[Any] = [model for model in prepared.models.values() if hasattr(model, 'probe')]
     return [
@@ -75,45 +69,40 @@ def models_to_probe(prepared: Prepared) -> list[Any]:
     ]
 
 
-def count_probes(prepared: Prepared) -> int:
+def count_probes(prepared: PreparedRun) -> int:
     """How many requests probes would send, at most."""
     return MOST_PROBES * len(models_to_probe(prepared))
 
 
-def probe_servers(prepared: Prepared, listener: RunListener) -> int:
+def probe_servers(prepared: PreparedRun, listener: RunListener) -> int:
     """Probe servers, compare the first prompts with the ids that engines return, and say what was found.
 
     How many requests were sent for it.
     """
-    models, sent = models_to_probe(prepared), 0
-    outcomes = run_blocking(_run_all(models, [model.probe() for model in models])) if models else []
-    for model, outcome in zip(models, outcomes, strict=True):
+    sent = 0
+    probes = [(model, model.probe()) for model in models_to_probe(prepared)]
+    for (model, _), outcome in zip(probes, _run_all(probes), strict=True):
         if isinstance(outcome, int):
             sent += outcome
         else:
             listener.on_message(f'{model.name}: the probes ended early: {outcome}')
+    compared: list[PairRun] = []
     for model in prepared.models.values():
-        if (facts := getattr(model, 'facts', None)) is not None and (line := facts.describe()):
-            listener.on_message(f'{model.name}: {line}')
+        if (facts := getattr(model, 'facts', None)) is not None:
+            if line := facts.describe():
+                listener.on_message(f'{model.name}: {line}')
+            if facts.engine and _is_open(model, prepared.options):
+                pairs = [pair for pair in prepared.pairs if pair.model is model and not pair.pair.weighs]
+                compared += pairs[:_COMPARED]
     for pair in prepared.pairs:
         pair.pair.refit()
-    return sent + _compare_ids(prepared)
-
-
-def _compare_ids(prepared: Prepared) -> int:
-    """Compare the first prompt of pairs with the ids that the server makes of it. How many were compared."""
-    work = []
-    for model in prepared.models.values():
-        facts: ServerFacts | None = getattr(model, 'facts', None)
-        is_told = facts is not None and facts.engine and _is_open(model, prepared.options)
-        pairs = [pair for pair in prepared.pairs if pair.model is model and is_told and not pair.pair.weighs]
-        work += [(pair, _compare_pair(pair)) for pair in pairs[:_COMPARED]]
-    if not work:
-        return 0
-    differences = run_blocking(_run_all(list(prepared.models.values()), [call for _, call in work]))
-    for (pair, _), difference in zip(work, differences, strict=True):
-        pair.prompt_difference = difference if isinstance(difference, str) else ''
-    return sum(isinstance(difference, str) for difference in differences)
+    for pair, difference in zip(
+        compared, _run_all([(pair.model, _compare_pair(pair)) for pair in compared]), strict=True
+    ):
+        if isinstance(difference, str):
+            pair.prompt_difference = difference
+            sent += 1
+    return sent
 
 
 async def _compare_pair(pair: PairRun) -> str | None:
@@ -123,7 +112,9 @@ async def _compare_pair(pair: PairRun) -> str | None:
     if preview is None or preview.request is None:
         return None
     expected = list(tokens_with_origins(preview, model.counter))
-    ids = await model.read_prompt_ids(preview.request) if expected else None
+    if len(expected) != model.expect_tokens(preview.request, Sampling()):  # with tools, they are not all of the prompt
+        return None
+    ids = await model.read_prompt_ids(preview.request)
     return None if ids is None else describe_first_difference(expected, ids, model.tokenizer.pieces(ids))
 
 

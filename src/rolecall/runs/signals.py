@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that closes: they stop a run cleanly, and concern no process that it forks."""
+"""Ctrl-C, Ctrl-\\, SIGTERM and a closed terminal stop a run cleanly, and concern no process that it forks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 _DEFAULTS: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-if hasattr(signal, 'SIGHUP'):
-    _DEFAULTS[signal.SIGHUP] = signal.SIG_DFL
+_DEFAULTS |= {getattr(signal, name): signal.SIG_DFL for name in ('SIGHUP', 'SIGQUIT') if hasattr(signal, name)}
 _handled: set[signal.Signals] = set()
 """The signals that a run in this process handles."""
 
 
 @contextmanager
 def stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C, SIGTERM or SIGHUP calls `stop`; a second one stops the process."""
+    """The first Ctrl-C, Ctrl-\\, SIGTERM or SIGHUP calls `stop`; a second one stops the process."""
     loop = asyncio.get_running_loop()
     ours = threading.current_thread() is threading.main_thread()
 

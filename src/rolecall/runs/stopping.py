@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -11,13 +12,12 @@ from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.runs.store.results import Result
 from rolecall.scoring.confidence_sequence import DECIDING, MEASURING, ConfidenceSequence
 from rolecall.scoring.scorecard import IntervalBasis, Scorecard
-from rolecall.scoring.statistics import Interval
 from rolecall.strings import count_noun
 
 CONFIDENCE = 0.95
-_FIRST_ROWS, _FEWEST_ROWS = 24, 8
-_GROWTH = 16
-"""Each round asks about a sixteenth more rows, so that a run stops soon after it could."""
+_FIRST_ROWS, _FEWEST_ROWS = 16, 4
+_GROWTH = 32
+"""Each round asks about a thirty-second more rows, so that a run stops soon after it could."""
 _ROUNDED = 0.05
 _LOST_BY_MODEL = ('too_long', 'filtered', 'thinking_exhausted')
 _WIDTH = re.compile(r'(?:±|\+-|\+/-)?\s*(\d+(?:\.\d+)?)\s*(?:points?|%)?')
@@ -56,8 +56,8 @@ class Goal:
 def list_rounds(total: int) -> Iterator[tuple[int, int]]:
     """From which row to which each round asks.
 
-    >>> list(list_rounds(50))
-    [(0, 24), (24, 32), (32, 40), (40, 48), (48, 50)]
+    >>> list(list_rounds(32))
+    [(0, 16), (16, 20), (20, 24), (24, 28), (28, 32)]
     """
     begin = 0
     while begin < total:
@@ -74,70 +74,76 @@ def measured_score(result: Result) -> float | None:
 class Watch:
     """The scores of a run's rows as they come in, over all its datasets together, and whether they are enough."""
 
-    def __init__(self, goal: Goal, models: Sequence[str], total: int) -> None:
+    def __init__(self, goal: Goal, models: Sequence[str], totals: Mapping[str, int]) -> None:
+        """`totals`: the rows of each dataset."""
         self.goal = goal
-        self._total = total
-        self._scores: dict[str, dict[Place, float]] = {model: {} for model in models}
+        self._models = models
+        self._total = sum(totals.values())
+        sizes: dict[str | None, int] = {None: self._total, **{name: rows for name, rows in totals.items() if rows}}
+        self._scores = {(model, name): self._open_sequence(size) for model in models for name, size in sizes.items()}
+        self._differences = {pair: ConfidenceSequence(-1, 1, stakes=DECIDING) for pair in combinations(models, 2)}
 
-    def add(self, result: Result | None) -> None:
-        """A finished row."""
-        if result is not None and (score := measured_score(result)) is not None:
-            self._scores[result.model][result.dataset, result.row] = score
+    def _open_sequence(self, rows: int) -> ConfidenceSequence:
+        """Of what all these rows would score; without a width to reach, of what the model would on any such rows."""
+        if self.goal.width is None:
+            return ConfidenceSequence(0, 1, stakes=MEASURING)
+        width = self.goal.width / 100 * math.sqrt(self._total / rows)  # a dataset has its share of what is asked
+        return ConfidenceSequence(0, 1, population=rows, half_width=width)
+
+    def add_round(self, results: Iterable[Result | None]) -> None:
+        """The rows of a round; all models were asked about the same ones."""
+        scores: dict[str, dict[Place, float]] = {model: {} for model in self._models}
+        for result in results:
+            if result is not None and (score := measured_score(result)) is not None:
+                scores[result.model][result.dataset, result.row] = score
+        for (model, name), sequence in self._scores.items():
+            sequence.add([score for (dataset, _), score in scores[model].items() if name in (None, dataset)])
+        for (left, right), sequence in self._differences.items():
+            theirs = scores[right]
+            sequence.add(score - theirs[place] for place, score in scores[left].items() if place in theirs)
 
     def check(self, cards: Sequence[Scorecard]) -> None:
         """Refuse scores that are no percentages of their rows: their error does not follow from single rows."""
         for card in cards:
-            rows = [value for (dataset, _), value in self._scores[card.model].items() if dataset == card.dataset]
-            is_mean = rows and card.value is not None and abs(100 * sum(rows) / len(rows) - card.value) <= _ROUNDED
-            if len(rows) == card.scored > 0 and not (card.is_percent and is_mean):
+            rows = self._scores[card.model, card.dataset]
+            is_mean = card.value is not None and abs(100 * rows.mean - card.value) <= _ROUNDED
+            if rows.count == card.scored > 0 and not (card.is_percent and is_mean):
                 what = f'{card.dataset} × {card.model}: {card.metric} is no mean of rows between 0 and 100 %'
                 raise RunError(f'{what}, so --until cannot tell when it is known. Leave --until out, or use --sample.')
 
     def is_enough(self) -> bool:
         """Whether every two models are told apart, or every interval is narrow enough."""
-        if self.goal.width is not None:
-            return all(high - low <= self.goal.width / 50 for low, high in map(self.interval, self._scores))
-        return all(self.difference(*pair).excludes(0, confidence=self._shared) for pair in self._pairs())
-
-    def interval(self, model: str, dataset: str | None = None) -> Interval:
-        """The interval of a model's score, from 0 to 1, on all datasets or one of them."""
-        values = [value for place, value in self._scores[model].items() if dataset in (None, place[0])]
-        return ConfidenceSequence(0, 1, values, stakes=MEASURING).interval(confidence=CONFIDENCE)
-
-    def difference(self, left: str, right: str) -> ConfidenceSequence:
-        """The differences of two models on the rows that both have a score for."""
-        ours, theirs = self._scores[left], self._scores[right]
-        values = [value - theirs[place] for place, value in ours.items() if place in theirs]
-        return ConfidenceSequence(-1, 1, values, stakes=DECIDING)
+        if self.goal.width is None:
+            return all(pair.excludes(0, confidence=self._shared) for pair in self._differences.values())
+        intervals = (self._scores[model, None].interval(confidence=CONFIDENCE) for model in self._models)
+        return all(high - low <= self.goal.width / 50 for low, high in intervals)
 
     def describe(self) -> str:
         """What was found, in a sentence for each two models, or for each model."""
-        rows = max(map(len, self._scores.values()), default=0)
+        rows = max((self._scores[model, None].count for model in self._models), default=0)
         of = f'{rows:,} of {count_noun(self._total, "row")}'
-        if self.goal.width is not None:
-            scores = ', '.join(self._describe_score(model) for model in self._scores)
-            known = f'Known to {self.goal} points' if self.is_enough() else f'Not known to {self.goal} points'
-            return f'{known} after {of}: {scores}.'
-        return f'{" ".join(self._describe_pair(*pair) for pair in self._pairs())} After {of}, in random order.'
+        if self.goal.width is None:
+            pairs = ' '.join(self._describe_pair(*pair) for pair in self._differences)
+            return f'{pairs} After {of}, in random order.'
+        scores = ', '.join(map(self._describe_score, self._models))
+        known = 'Known' if self.is_enough() else 'Not known'
+        return f'{known} to {self.goal} points after {of}; all of them would score: {scores}.'
 
     def note(self, card: Scorecard) -> Scorecard:
         """A score with the interval that holds although the run stopped when it said enough."""
         if card.value is None or card.group is not None:
             return card
-        low, high = self.interval(card.model, card.dataset)
+        low, high = self._scores[card.model, card.dataset].interval(confidence=CONFIDENCE)
         basis = replace(card.interval or IntervalBasis(), method='confidence sequence', confidence=CONFIDENCE)
         return replace(card, low=100 * low, high=100 * high, interval=basis, stopped=self.describe())
 
     @property
     def _shared(self) -> float:
         """The confidence of each comparison, so that all hold together."""
-        return 1 - (1 - CONFIDENCE) / max(len(self._pairs()), 1)
-
-    def _pairs(self) -> list[tuple[str, str]]:
-        return list(combinations(self._scores, 2))
+        return 1 - (1 - CONFIDENCE) / max(len(self._differences), 1)
 
     def _describe_pair(self, left: str, right: str) -> str:
-        values = self.difference(left, right)
+        values = self._differences[left, right]
         low, high = values.interval(confidence=self._shared)
         mean = values.mean
         if mean < 0:
@@ -148,7 +154,6 @@ class Watch:
         return f'{left} and {right} are not told apart: they differ by {points}.'
 
     def _describe_score(self, model: str) -> str:
-        low, high = self.interval(model)
-        values: Mapping[Place, float] = self._scores[model]
-        mean = sum(values.values()) / max(len(values), 1)
-        return f'{model} {100 * mean:.1f} ({100 * low:.1f} to {100 * high:.1f})'
+        scores = self._scores[model, None]
+        low, high = scores.interval(confidence=CONFIDENCE)
+        return f'{model} {100 * scores.mean:.1f} ({100 * low:.1f} to {100 * high:.1f})'

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
@@ -71,11 +72,21 @@ def start_span(name: str, attributes: Mapping[str, Any], *, is_call: bool = Fals
     return tracing.get_tracer('rolecall', __version__).start_span(name, kind=kind, attributes=values)
 
 
-def enter_span(span: Any) -> None:
-    """Make a span the current one for the rest of this task."""
+@contextmanager
+def traced(name: str, attributes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A span around a block, above all that its task starts. What the block puts into the mapping is noted at its end.
+
+    An exception decides the status, and one that the block has caught and puts there as `error`.
+    """
+    span, noted = start_span(name, attributes), dict[str, Any]()
     if span is not None:
-        context = import_module('opentelemetry.context')
-        context.attach(sys.modules['opentelemetry.trace'].set_span_in_context(span))
+        import_module('opentelemetry.context').attach(sys.modules['opentelemetry.trace'].set_span_in_context(span))
+    try:
+        yield noted
+    except BaseException as error:
+        end_span(span, error=error)
+        raise
+    end_span(span, noted, error=noted.pop('error', None))
 
 
 def end_span(span: Any, attributes: Mapping[str, Any] | None = None, *, error: BaseException | None = None) -> None:

@@ -220,8 +220,8 @@ def _describe_turns(
 
 def _calls(row: Scorable) -> tuple[Mapping[str, Any], ...]:
     """The tools that were called for the one reply of a row."""
-    by_reply = row.details.get('tool_calls') or ()
-    return tuple(call for calls in by_reply for call in calls)
+    by_reply = row.details.get('tool_calls') if row.details else ()
+    return tuple(call for calls in by_reply for call in calls) if by_reply else ()
 
 
 def _values_of_turn(values: Mapping[str, Any], turn: int, turns: int) -> dict[str, Any]:

@@ -136,6 +136,7 @@ def build_scorer(
     by_prompt: bool = False,
     role_marks: Mapping[str, Any] | None = None,
     word_prompt: Callable[[Mapping[str, Any]], Any] | None = None,
+    forms: Sequence[str] = (),
     read_as: str | None = None,
 ) -> DatasetScorer:
     """Build the scorer that a dataset's `eval_cfg` describes; all problems are reported in one ConfigError.
@@ -145,7 +146,8 @@ def build_scorer(
     `whole_dialogue` the turns of one that is judged as a whole; otherwise it holds samples. With `by_prompt`, each row
     has a list of judge's templates. `role_marks` is the meta template's entry for `pred_role`; its `begin` and `end`
     are removed from replies.
-    `word_prompt` gives evaluators of other systems the prompt of a row.
+    `word_prompt` gives evaluators of other systems the prompt of a row, and `forms` tells our readers in which form it
+    asks for the answer.
     `pred_postprocessor` may be a dict of names: each extractor gets a score of its own, the first makes the verdicts.
 
     Names of another system mean what they mean there, and our own reading stands beside; `read_as` in `eval_cfg`
@@ -168,6 +170,7 @@ def build_scorer(
             by_prompt=by_prompt,
             role_marks=role_marks,
             word_prompt=word_prompt,
+            forms=forms,
         )
         return _read_both_ways(config, build)
     problems = [
@@ -190,7 +193,8 @@ def build_scorer(
     for key, entry in parts.items():
         try:
             read_part: Any = read_evaluator if key == 'evaluator' else read_postprocessor
-            parsed[key] = read_part(entry, where=key, read_as=read_as)
+            part = read_part(entry, where=key, read_as=read_as)
+            parsed[key] = _with_forms(part, forms) if key != 'dataset_postprocessor' else part
         except ConfigError as error:
             problems += error.problems
     metric: Metric | None = parsed.get('evaluator')
@@ -269,6 +273,13 @@ def _read_both_ways(config: Mapping[str, Any], build: Callable[..., DatasetScore
         return scorer
     names = {metric.name.partition(',')[0] for metric in (scorer.metric, other.metric) if metric is not None}
     return replace(scorer, beside=other) if len(names) == 1 else scorer  # F1 is not compared with accuracy
+
+
+def _with_forms(part: Any, forms: Sequence[str]) -> Any:
+    """An extractor that knows the form which the prompt asks for, if it takes one."""
+    if not isinstance(part, Extractor) or not forms or 'forms' not in part.takes or 'forms' in part.options:
+        return part
+    return replace(part, options={**part.options, 'forms': tuple(forms)})
 
 
 def _named_extractors(entry: Any) -> dict[str, Any]:

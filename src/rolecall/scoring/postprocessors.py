@@ -33,7 +33,8 @@ class Extractor:
     function: Callable[..., Any]
     name: str
     options: Mapping[str, Any]
-    takes_row: bool = False
+    takes: tuple[str, ...] = ()
+    """What else a reader of ours takes: the `row`, and the `forms` that the prompt asks for."""
 
     def __call__(self, reply: Any) -> Any:
         """The answer in a reply; None or an empty string if there is none."""
@@ -42,9 +43,12 @@ class Extractor:
 
     def read(self, reply: Any, row: Mapping[str, Any] | None = None) -> Any:
         """The answer in a reply to a row, as a `Reading` where the postprocessor gives one."""
-        options = {**self.options, 'row': row} if self.takes_row else self.options
-        with blame_errors_on(f'the postprocessor {self.name}'):
+        options = {**self.options, 'row': row} if 'row' in self.takes else self.options
+        try:
             return self.function(reply if isinstance(reply, str) else text_of(reply), **options)
+        except Exception:
+            with blame_errors_on(f'the postprocessor {self.name}'):
+                raise
 
 
 def read_postprocessor(entry: Any, *, where: str = '', read_as: str | None = None) -> Extractor:
@@ -66,8 +70,8 @@ def read_postprocessor(entry: Any, *, where: str = '', read_as: str | None = Non
         raise ConfigError(Problem(where, f'{part.name} is not a function.', 'A postprocessor takes a reply.'))
     if problems := [*part.option_problems(skip=1), *_bad_patterns(part)]:
         raise ConfigError(problems)
-    takes_row = part.builtin and 'row' in signature(function).parameters
-    return Extractor(function, part.name, dict(part.options), takes_row)
+    taken = signature(function).parameters if part.builtin else ()
+    return Extractor(function, part.name, dict(part.options), tuple(name for name in ('row', 'forms') if name in taken))
 
 
 def is_empty(extracted: Any) -> bool:

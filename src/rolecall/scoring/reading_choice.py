@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from rolecall.registry import Part, load_object
@@ -99,11 +100,19 @@ def system_of(kind: object) -> str:
 def read_meaning(part: Part[Any], kind: object, read_as: str | None, *, skip: int = 0) -> Part[Any]:
     """A built-in part with the meaning that its name has in a system: the one it belongs to, or `read_as`.
 
-    With options that only ours has, it is ours. The first `skip` arguments of its function are no options.
+    With options that only ours has, it is ours; options that only theirs has do not matter to ours. The first `skip`
+    arguments of its function are no options.
     """
-    path = _meaning(part.name, read_as or system_of(kind)) if part.builtin else None
+    if not part.builtin:
+        return part
+    system = read_as or system_of(kind)
+    path = _meaning(part.name, 'opencompass' if system == OWN else system)
     theirs = part if path is None else replace(part, value=load_object(path))
-    return part if theirs.option_problems(skip=skip) else theirs
+    if path is None or theirs.option_problems(skip=skip):
+        return part
+    taken = signature(part.value).parameters
+    ours = {name: value for name, value in part.options.items() if name in taken}
+    return replace(part, options=ours) if system == OWN else theirs
 
 
 def named_system(eval_cfg: Mapping[str, Any], names: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ difference is a template or a BOS token, a ceiling is a silent truncation, and a
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,12 @@ _FEWEST = 3
 """Rows that must agree before others are judged by them."""
 _LOOSE = 0.05
 """How far, as a share, counts may differ where the tokenizers do not agree exactly."""
-_LEVEL = 0.005
-"""How far, as a share, counts at one ceiling lie apart."""
+_LEVEL = 0.02
+"""How far, as a share, prompts at one ceiling differ in length at least."""
+_WINDOWS = 256
+"""Context limits are multiples of it."""
+_NEAR = 0.75
+"""Prompts that a server cuts to its limit are at least this share of it, by a tokenizer and template not its own."""
 _BOS_LIKE = 2
 """A difference so small is plausible in itself; a larger one must be that of rows of several lengths."""
 _EXACT_SHARE = 0.9
@@ -31,6 +36,7 @@ class TokenCount(NamedTuple):
 
     row: int
     expected: int
+    """0 where the tokens of the row cannot be counted here."""
     reported: int
     calls: int = 1
 
@@ -66,8 +72,12 @@ class CountComparison:
     """By frequency: a difference, in how many rows, and the first of them."""
 
 
-def compare_counts(counts: Sequence[TokenCount], *, window: int | None = None) -> CountComparison:
+def compare_counts(
+    counts: Sequence[TokenCount], *, window: int | None = None, lengths: Mapping[int, float] | None = None
+) -> CountComparison:
     """Find out what the server did. `window` is its context limit, where it is known.
+
+    `lengths`: those of the prompts in characters, where tokens cannot be counted.
 
     >>> short = [TokenCount(row, 90 + row, 91 + row) for row in range(10)]
     >>> compare_counts(short).kind, compare_counts(short).base
@@ -75,10 +85,23 @@ def compare_counts(counts: Sequence[TokenCount], *, window: int | None = None) -
     >>> compare_counts([*short, TokenCount(10, 160_689, 16_387), TokenCount(11, 30_000, 16_387)]).truncated
     (10, 11)
     """
-    base = _find_base(counts)
-    ceiling = max(count.accepted for count in counts)
-    truncated = _find_truncated(counts, base, ceiling, window)
-    rest = [count for count in counts if count.row not in truncated]
+    counted = [count for count in counts if count.expected]
+    base = _find_base(counted)
+    ceiling = max((count.accepted for count in counts), default=0)
+    window = window if window is not None and window >= ceiling else None  # otherwise it is no longer true
+    longer = _find_longer(counted, base, ceiling)
+    if longer is None:
+        far = {count.row: count for count in counted if count.sent - base > ceiling * (1 + _LOOSE)}
+        shares = [count.accepted / count.sent for count in counted if count.row not in far]
+        least = min(shares, default=math.inf)  # by another tokenizer, long prompts shrink as short ones do
+        is_cut = window is not None and all(
+            count.sent > window and count.accepted < least * count.sent for count in far.values()
+        )
+        longer = set(far) if is_cut else set()
+    truncated = longer | _find_level(counts, lengths or {count.row: count.sent for count in counted}, window)
+    if truncated:
+        truncated |= {count.row for count in counts if not count.expected and count.accepted == ceiling}
+    rest = [count for count in counted if count.row not in truncated]
     frequent = Counter(count.difference for count in rest).most_common()
     firsts = {count.difference: count.row for count in reversed(rest)}
     return CountComparison(
@@ -86,7 +109,7 @@ def compare_counts(counts: Sequence[TokenCount], *, window: int | None = None) -
         base,
         round(ceiling),
         tuple(sorted(truncated)),
-        round(max(count.sent for count in counts)),
+        round(max((count.sent for count in counted), default=0)),
         tuple((difference, rows, firsts[difference]) for difference, rows in frequent),
     )
 
@@ -94,29 +117,44 @@ def compare_counts(counts: Sequence[TokenCount], *, window: int | None = None) -
 def _find_base(counts: Sequence[TokenCount]) -> float:
     """The difference that most rows have; of several, the smallest. 0 if no two rows have the same."""
     common = Counter(count.difference for count in counts)
-    most = max(common.values())
+    most = max(common.values(), default=1)
     if most == 1 < len(counts):
         return 0.0
-    return min((difference for difference, rows in common.items() if rows == most), key=abs)
+    return min((difference for difference, rows in common.items() if rows == most), key=abs, default=0.0)
 
 
-def _find_truncated(counts: Sequence[TokenCount], base: float, ceiling: float, window: int | None) -> set[int]:
-    """Rows that are longer than anything the server reports to have read, where shorter rows arrive whole."""
-    if ceiling < SMALLEST_WINDOW:
+def _find_level(counts: Sequence[TokenCount], lengths: Mapping[int, float], window: int | None) -> set[int]:
+    """Rows at one ceiling: of prompts that differ in length the server reports the same, largest number of tokens.
+
+    A prompt that fills a known window leaves no room for a reply, so it was cut.
+    """
+    ceiling = max((count.accepted for count in counts), default=0)
+    level = {count.row for count in counts if count.accepted == ceiling}
+    if ceiling < SMALLEST_WINDOW or all(count.sent == ceiling for count in counts if count.row in level):
         return set()
+    if ceiling == window:
+        return level
+    counted = [count for count in counts if count.expected]
+    is_near = all(count.sent >= _NEAR * ceiling for count in counted if count.row in level)
+    varies = counted or len({count.accepted for count in counts}) > 2  # or it does not count at all
+    sizes = {lengths[row] for row in level if row in lengths}
+    if len(sizes) < 2 or not (is_near and varies):
+        return set()
+    spread, least = max(sizes) - min(sizes), (_LEVEL if counted else _LOOSE) * max(sizes)
+    is_far = counted and min(sizes) > ceiling * (1 + _LOOSE) and spread > _LOOSE * ceiling
+    is_wide = len(sizes) >= _FEWEST and len(level) >= 0.1 * len(counts) and spread > max(8, least)
+    is_round = ceiling % _WINDOWS == 0 and len(level) > max(2, len(counts) / 2) and (counted or spread > least)
+    return level if is_far or is_wide or is_round else set()
+
+
+def _find_longer(counts: Sequence[TokenCount], base: float, ceiling: float) -> set[int] | None:
+    """Rows that are longer than anything the server reports to have read; None if shorter rows do not arrive whole."""
     whole = [count for count in counts if count.sent - base <= ceiling]
     steady = [count.accepted for count in whole if count.difference == base]
     plausible = abs(base) <= _BOS_LIKE or len(set(steady)) >= _FEWEST
-    exact = plausible and len(steady) >= max(_FEWEST, _EXACT_SHARE * len(whole))
-    slack = 0.0 if exact else _LOOSE * ceiling
-    longer = [count for count in counts if count.sent - base > ceiling + slack]
-    if exact:
-        return {count.row for count in longer}
-    level = [count for count in longer if count.accepted >= ceiling * (1 - _LEVEL)]
-    lengths = [count.sent for count in level]
-    is_level = len(level) == len(longer) > 1 and max(lengths) - min(lengths) > _LOOSE * ceiling
-    at_window = window is not None and all(count.sent > window >= count.accepted for count in longer)
-    return {count.row for count in longer} if is_level or at_window else set()
+    if not plausible or len(steady) < max(_FEWEST, _EXACT_SHARE * len(whole)):
+        return None
+    return {count.row for count in counts if count.sent - base > ceiling} if ceiling >= SMALLEST_WINDOW else set()
 
 
 def _name_kind(frequent: Sequence[tuple[float, int]], rows: int) -> Literal['same', 'constant', 'jump', 'varies']:
@@ -170,15 +208,16 @@ def describe_difference(difference: float) -> str:
     return f'{amount} prompt token{"" if amount == "1" else "s"} {"fewer" if difference > 0 else "more"} than expected'
 
 
-def describe_counts(comparison: CountComparison, explanation: str) -> list[str]:
-    """The sentences about token counts. `explanation` says what a constant difference is."""
+def describe_counts(comparison: CountComparison, explanation: str, *, unit: str = 'row') -> list[str]:
+    """The sentences about token counts. `explanation` says what a constant difference is; `unit`: what was sent."""
     messages = []
     if comparison.truncated:
-        rows = count_noun(len(comparison.truncated), 'row')
+        rows = count_noun(len(comparison.truncated), unit)
         sent = f' of up to {comparison.longest:,}' if comparison.longest else ''
+        result = 'the outcome is truncated_by_server, not an answer' if unit == 'row' else 'the verdicts do not count'
         messages.append(
-            f'the server silently cut {rows} to {comparison.ceiling:,} tokens{sent}; the outcome is '
-            f'truncated_by_server, not an answer. Raise its context length, or set max_seq_len={comparison.ceiling}.'
+            f'the server silently cut {rows} to {comparison.ceiling:,} tokens{sent}; {result}. '
+            f'Raise its context length, or set max_seq_len={comparison.ceiling}.'
         )
     if comparison.kind == 'constant':
         messages.append(f'{describe_difference(comparison.base)} in every request: {explanation}.')
@@ -188,12 +227,13 @@ def describe_counts(comparison: CountComparison, explanation: str) -> list[str]:
         change = f'{describe_difference(usual)}, but ' if usual else ''
         other = describe_difference(level) if level else 'as many as expected'
         messages.append(
-            f'{change}{other} in {differing:,} rows, first in row {row}: another server or template answered.'
+            f'{change}{other} in {count_noun(differing, unit)}{f", first in row {row}" if unit == "row" else ""}: '
+            'another server or template answered.'
         )
     elif comparison.kind == 'varies':
         levels = [difference for difference, _, _ in comparison.differences]
         messages.append(
             f'prompt tokens differ from those expected by {-max(levels):+,.0f} to {-min(levels):+,.0f}: the server '
-            'uses another tokenizer or chat template.'
+            'uses another tokenizer or chat template, or cuts every prompt.'
         )
     return messages

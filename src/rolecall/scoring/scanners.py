@@ -25,9 +25,11 @@ _LETTERS, _FOREIGN_SHARE, _STOP_WORDS = 20, 0.2, 6
 _REASONING_WORDS = 30
 _LONG = 200
 _LAST_BLOCK = 1_500
+_ITEM = re.compile(r'\s*(?:[-*•+|>]|\d+\s*[.):])')
+"""How the items of lists begin, which often have no full stop."""
 _NUMBERED = re.compile(r'^\W*(?:step\s+)?\d+\s*[.):]\s*', re.IGNORECASE)
 _CONTINUES = re.compile(
-    r'(?:[,;(\[{]|\s[=+*/&\\-]|\b(?:the|a|an|of|and|or|to|is|are|was|in|for|with|that|by|as|we|at|from)) *\Z'
+    r'(?:[,(\[{]|\s[=+*/&\\-]|\b(?:the|a|an|of|and|or|to|is|are|was|in|for|with|that|by|as|we|at|from)) *\Z'
 )
 _THOUGHT = re.compile(r'<think(?:ing)?>')
 _THOUGHT_END = re.compile(r'</think(?:ing)?>')
@@ -103,9 +105,8 @@ def find_loop(reply: ScannedReply) -> Evidence | None:
     if tail.count(tail[-_HOOK:]) > _REPEATS and (length := _periodic_end(tail)) >= _SHORTEST_LOOP:
         return Evidence(len(text) - length, len(text))
     lines = [_NUMBERED.sub('', line).strip() for line in text.split('\n')]
-    line, count = (
-        Counter(line for line in lines if len(line) >= _LINE).most_common(1)[0] if len(lines) >= _LINES else ('', 0)
-    )
+    counts = Counter(line for line in lines if len(line) >= _LINE)
+    line, count = max(counts.items(), key=lambda entry: entry[1], default=('', 0))
     if count < _LINES or count * len(line) < _LINES_SHARE * len(text) or not re.search(r'[^\W\d_]{3}', line):
         return None
     return Evidence(text.find(line), text.rfind(line) + len(line), f'a line {count} times')
@@ -220,6 +221,7 @@ def find_cut(reply: ScannedReply) -> Evidence | None:
     is_open = _CONTINUES.search(end) or re.search(r'\\f?boxed\s*\{[^{}]*\Z', end)
     line = text[last:]
     is_prose = text.count('. ') >= 3 and len(line.split()) >= 8 and text[-1].islower() and ':' not in line[-40:]
+    is_prose = is_prose and not _ITEM.match(text[text.rfind('\n') + 1 :]) and '#' not in line
     return Evidence(last, len(text)) if is_open or is_prose else None
 
 

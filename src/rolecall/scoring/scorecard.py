@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
@@ -27,6 +28,8 @@ _WARN_ORDER = 0.25
 _WARN_ADDS = 1.0
 """Warn where answers that were merely inferred would add at least this much."""
 _NAMED = 3
+_FEWEST_CONTAINED = 2
+"""Warn where at least this many replies without credit contain the gold answer."""
 
 
 @dataclass(slots=True)
@@ -209,6 +212,8 @@ class Scorecard:
     empty: ReplyCount | None = None
     """Replies without a word."""
     inferred: Inferred | None = None
+    contained: ReplyCount | None = None
+    """Replies without credit that contain the gold answer."""
     beside: OtherReading | None = None
     extractors: Mapping[str, ExtractorScore] | None = None
     judging: Judging | None = field(default=None, metadata={'inline': True})
@@ -357,6 +362,11 @@ class Scorecard:
                 f'{name}: {count_noun(self.inferred.rows, "answer")} merely inferred, without credit; they would add '
                 f'{self.inferred.adds:,.1f}. See them: rolecall score RUN --inferred.'
             )
+        if self.contained and self._loses_contained(self.contained):
+            messages.append(
+                f'{name}: {self.contained} replies contain the gold answer but are not it, and get no credit. '
+                "To give it, repeat the command with --metric contains (config: evaluator 'contains'); nothing is sent."
+            )
         for opponent, comparisons in (self.compared or {}).items():
             changed, both = comparisons.order_changed or 0, comparisons.both_orders or 0
             if changed > _WARN_ORDER * both:
@@ -367,6 +377,11 @@ class Scorecard:
         for rate, short in (self.short_of_samples or {}).items():
             messages.append(f'{name}: no {rate}; too few samples in {count_noun(short, "row")}.')
         return tuple(messages)
+
+    def _loses_contained(self, count: ReplyCount) -> bool:
+        """Whether texts are compared whole; if `yes` or a letter may be gold, only where no row is right."""
+        share = _WARN_FROM if self.metric == 'exact_match' else 1.0 if self.metric == 'accuracy' else math.inf
+        return count.rows >= _FEWEST_CONTAINED and (count.share > share or (not self.value and share <= 1))
 
     def notes(self) -> tuple[str, ...]:
         """What is special about the rows of the dataset: that they are a sample, or not the published ones.

@@ -15,6 +15,7 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric
 from rolecall.scoring.reading_choice import OWN, OtherReading, compare_readings
 from rolecall.scoring.scorecard import ExtractorScore, Inferred, Judging, ReplyCount, Scorecard, Verdict
 from rolecall.scoring.summary import summarise_whole
+from rolecall.scoring.texts import alternatives, strip_text
 
 Policy = Literal['exclude', 'wrong']
 JudgeReplies = Mapping[int, Sequence[str | None]]
@@ -151,6 +152,7 @@ class ScoringSession:
             cut=self._count_replies('cut', finished),
             empty=self._count_replies('empty'),
             inferred=self._describe_inferred(card),
+            contained=self._count_replies('contained'),
             beside=self._describe_beside(),
             extractors={name: self._score_column(column) for name, column in self._columns.items()}
             if several
@@ -199,6 +201,8 @@ class ScoringSession:
         if row.outcome == 'unparsed':
             self._first.unparsed += 1
             self._note_inferred(row)
+        if _is_contained(marked, row):
+            self._notices['contained'] += 1
 
     def _mark_first(self, row: ReadRow, judge_replies: Sequence[str | None]) -> tuple[MarkedRow, ReadRow, str]:
         marked, reason, failed = self._mark_row(row, judge_replies)
@@ -378,7 +382,9 @@ def _says_all(marked: MarkedRow, row: ReadRow, reason: str) -> bool:
     if row.outcome != 'ok' or len(marked.marks) != 1 or reason or marked.cut or marked.cluster is not None:
         return False
     mark = marked.marks[0]
-    return not (mark.parts or mark.tally or mark.note or _is_empty_reply(row.row.prediction))
+    return not (
+        mark.parts or mark.tally or mark.note or _is_empty_reply(row.row.prediction) or _is_contained(marked, row)
+    )
 
 
 def _make_verdict(row: ReadRow, marks: tuple[Mark, ...], reason: str, *, settled: bool = False) -> Verdict:
@@ -395,3 +401,12 @@ def _make_verdict(row: ReadRow, marks: tuple[Mark, ...], reason: str, *, settled
         note = next((mark.note for mark in marks if mark.note and not mark.correct), '')
     why = reason or note
     return Verdict(row.row.row, row.extracted, score, correct, row.outcome, row.gold, why, settled, row.places)
+
+
+def _is_contained(marked: MarkedRow, row: ReadRow) -> bool:
+    """Whether a reply gets no credit and has a gold answer of more than one character in it."""
+    reply = row.row.prediction
+    if not marked.marks or marked.score or not isinstance(reply, str):
+        return False
+    golds = (strip_text(gold).casefold() for gold in alternatives(row.gold))
+    return any(gold in reply.casefold() for gold in golds if len(gold) > 1)

@@ -16,6 +16,7 @@ from rolecall.apps.chat.module_errors import CostLimitError as CostLimitError
 from rolecall.apps.chat.module_errors import ModuleError as ModuleError
 from rolecall.apps.chat.module_errors import NoAnswerError as NoAnswerError
 from rolecall.apps.chat.module_errors import NotStartedError as NotStartedError
+from rolecall.apps.chat.module_errors import StoppedError as StoppedError
 from rolecall.apps.chat.module_errors import ToolCallsError as ToolCallsError
 from rolecall.apps.chat.module_errors import ToolRoundsError as ToolRoundsError
 from rolecall.apps.chat.module_errors import UnfinishedCallError as UnfinishedCallError

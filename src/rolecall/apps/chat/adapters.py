@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from rolecall.apps.chat.chat_reply import Message
 from rolecall.apps.chat.module_errors import ModuleError
@@ -16,7 +16,7 @@ from rolecall.core.program.compiled import Trace
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.model_binder import ModelBinder, PromptArguments
 from rolecall.core.prompters.tracing import encode_trace, has_special_token
-from rolecall.core.prompters.vendors import restore_blocks, restore_fields
+from rolecall.core.prompters.vendors import restore_fields
 from rolecall.core.prompts.pieces import Origin
 from rolecall.core.prompts.values import text_of
 from rolecall.core.render.chat_template import ChatTemplate
@@ -47,51 +47,37 @@ class AdaptedRequest(NamedTuple):
     reads: Request
 
 
-class Adapter(Protocol):
-    """Builds requests for one kind of model and reads its replies."""
-
-    @property
-    def writes_calls(self) -> bool:
-        """Whether the model writes tool calls into its text."""
-
-    @property
-    def thinking(self) -> ThinkingPolicy:
-        """How the model's reasoning is kept and sent back."""
-
-    def word(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> AdaptedRequest:
-        """The request for a call. `said` holds the messages that follow the prompt."""
-
-    def trace(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:
-        """The same request, readable, with the origin of each character."""
-
-    def check_tool_support(self, prompter: Prompter) -> None:
-        """Raise ModuleError if tool results cannot be sent with this prompter."""
-
-    def read_reply(self, reply: Reply, prompter: Prompter, call: ModuleCall) -> Reply:
-        """The reply, with reasoning and tool calls moved out of its text."""
-
-
 class OpenAIAdapter:
-    """Messages in OpenAI's shape."""
+    """Messages in OpenAI's shape. An adapter builds the requests for one kind of model, and reads its replies."""
 
     writes_calls = False
+    """Whether the model writes tool calls into its text."""
 
     def __init__(self, thinking: ThinkingPolicy) -> None:
         self.thinking = thinking
 
     def trace(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:
-        return _trace_messages(prompter, call, turns)
+        """The same request, readable, with the origin of each character: messages in OpenAI's shape."""
+        traced = prompter.trace(call.input, call.history, call.tools, format='openai')
+        messages = [*traced.body['messages'], *turns]
+        spans = list(traced.spans)
+        for number, message in enumerate(turns, len(messages) - len(turns)):
+            origin = Origin('reply' if message['role'] == 'assistant' else 'field', str(message.get('name', '')))
+            spans.append(Span(text_of(message.get('content') or ''), origin, number))
+        return Trace(messages, tuple(spans), traced.notes)
 
     def check_tool_support(self, prompter: Prompter) -> None:
         """Messages can carry tool results, so every prompter is fine."""
 
     def word(self, prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> AdaptedRequest:
+        """The request for a call; `turns` are the messages that follow the prompt."""
         call, turns = _filter_thinking(call, turns, self.thinking)
         body = prompter.generate_prompt(call.input, call.history, call.tools, format='openai')
         messages = [*body['messages'], *map(restore_fields, turns)]
         return AdaptedRequest(messages, _tools_of(body), messages)
 
     def read_reply(self, reply: Reply, prompter: Prompter, call: ModuleCall) -> Reply:
+        """The reply, with reasoning and tool calls moved out of its text."""
         return reply
 
 
@@ -102,25 +88,8 @@ class AnthropicAdapter(OpenAIAdapter):
         call, turns = _filter_thinking(call, turns, self.thinking)
         body = prompter.generate_prompt(call.input, call.history, call.tools, format='anthropic')
         system = [{'role': 'system', 'content': body['system']}] if body.get('system') else []
-        messages = [*system, *body['messages'], *map(_restore_anthropic, turns)]
+        messages = [*system, *body['messages'], *turns]
         return AdaptedRequest(messages, _tools_of(body), messages)
-
-
-def _trace_messages(prompter: Prompter, call: ModuleCall, turns: Sequence[Message]) -> Trace:
-    """Messages with their origins, in OpenAI's shape, then those of the tool rounds so far."""
-    traced = prompter.trace(call.input, call.history, call.tools, format='openai')
-    messages = [*traced.body['messages'], *turns]
-    first = len(messages) - len(turns)
-    spans = []
-    for number, message in enumerate(turns, first):
-        origin = Origin('reply' if message['role'] == 'assistant' else 'field', str(message.get('name', '')))
-        spans.append(Span(text_of(message.get('content') or ''), origin, number))
-    return Trace(messages, (*traced.spans, *spans), traced.notes)
-
-
-def _restore_anthropic(message: Message) -> Message:
-    blocks = restore_blocks(message)
-    return message if blocks is None else {'role': message['role'], 'content': blocks}
 
 
 def _filter_thinking(
@@ -230,6 +199,9 @@ class TextAdapter:
             raise ModuleError(
                 'this model has no chat template, so tool results cannot be written. Use a model that has one.'
             )
+
+
+Adapter = OpenAIAdapter | TextAdapter
 
 
 def holds(value: Any, tokens: Iterable[str]) -> bool:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from rolecall.apps.chat.adapters import Adapter
+from rolecall.apps.chat.background import finish
 from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.chat_reply import Message
-from rolecall.apps.chat.module_errors import BadAnswerError, ModuleError
+from rolecall.apps.chat.module_errors import BadAnswerError, ModuleError, StoppedError
 from rolecall.apps.chat.streaming import OnPiece, StreamedCall, StreamPiece
 from rolecall.checking import is_number, is_whole
 from rolecall.core.render.spans import Request
@@ -70,7 +71,7 @@ class Connection:
         self._recent += [request[:1], request]
 
     async def hold(self, conversation: Awaitable[T]) -> T:
-        """Await a conversation. It fails with ModuleError if the connection is closed meanwhile."""
+        """Await a conversation. It fails with StoppedError if the connection is closed meanwhile."""
         task = asyncio.current_task()
         if task is None:
             return await conversation
@@ -80,7 +81,7 @@ class Connection:
         except asyncio.CancelledError:
             if task not in self._dropped:
                 raise
-            raise ModuleError('the module was stopped before the answer was complete.') from None
+            raise StoppedError from None
         finally:
             self._under_way.discard(task)
             self._dropped.discard(task)
@@ -94,6 +95,11 @@ class Connection:
         if tasks:
             await asyncio.wait(tasks)
         await self.model.close()
+
+
+def close_model(model: Model) -> None:
+    """Close a model whose module is gone."""
+    finish(model.close())
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +180,7 @@ async def _start_in_time(sending: Coroutine[Any, Any, T], started: asyncio.Event
 class FailoverPolicy:
     """What counts as a failure of a model, and how often a request is repeated before the next model gets it."""
 
-    when: frozenset[FailoverCondition] = frozenset(ON_ERROR)
+    when: Collection[FailoverCondition] = ON_ERROR
     retries: int | None = 1
     first_token: float | None = None
     """Seconds within which a model must begin to answer."""
@@ -184,24 +190,18 @@ class FailoverPolicy:
             raise ModuleError(f'retries must be a whole number of at least 0, or None, got {self.retries!r:.60}.')
         if self.first_token is not None and not (is_number(self.first_token) and self.first_token > 0):
             raise ModuleError(f'first_token must be a number of seconds above 0, got {self.first_token!r:.60}.')
-
-    @classmethod
-    def of(
-        cls, when: Collection[FailoverCondition], *, retries: int | None, first_token: float | None
-    ) -> FailoverPolicy:
-        """The policy, with its conditions checked."""
+        if not isinstance(self.when, (list, tuple, set, frozenset)):
+            what = f'when must be a list of conditions, got {self.when!r:.60}. Write when=[{self.when!r:.60}].'
+            raise ModuleError(what)
         names = get_args(FailoverCondition)
-        if not isinstance(when, (list, tuple, set, frozenset)):
-            raise ModuleError(f'when must be a list of conditions, got {when!r:.60}. Write when=[{when!r:.60}].')
-        for name in when:
+        for name in self.when:
             if name not in names:
                 raise ModuleError(f'when: {name!r:.60} is not a condition. {did_you_mean(str(name), names)}')
-        return cls(frozenset(when), retries, first_token)
 
     def applies_to(self, outcome: Reply | Exception) -> bool:
         """Whether the next model is asked after this reply or error.
 
-        >>> policy = FailoverPolicy(frozenset({'refusal'}))
+        >>> policy = FailoverPolicy(['refusal'])
         >>> policy.applies_to(Reply('', outcome='filtered')), policy.applies_to(Reply('Yes.'))
         (True, False)
         """

@@ -122,14 +122,26 @@ def _attempt(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 
 async def _attempt_async(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    try:
-        return await work(), None
-    except (asyncio.CancelledError, GeneratorExit):
-        raise
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+    """In a task of its own, so that code which cancels itself is not taken for a cancellation of the call."""
+
+    async def attempt() -> tuple[Any, BaseException | None]:
+        try:
+            return await work(), None
+        except asyncio.CancelledError:
             raise
-        return None, error
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
+            return None, error
+
+    task = asyncio.ensure_future(attempt())
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task])
+        raise
+    return (None, asyncio.CancelledError('it cancelled itself')) if task.cancelled() else task.result()
 
 
 def finish(work: Coroutine[Any, Any, None]) -> None:

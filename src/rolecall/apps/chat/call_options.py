@@ -22,57 +22,83 @@ Tools = Sequence[Mapping[str, Any] | Callable[..., Any] | Tool] | None
 Json = Mapping[str, Any]
 
 
-class SamplingOptions(TypedDict, total=False):
-    """How an answer is drawn, for every call of a module or for one. Models refuse what they do not have."""
+class SharedSampling(TypedDict, total=False):
+    """How an answer is drawn, for every call of a module or for one: what all models have."""
 
     max_tokens: int | None
     max_out_len: int | None
     max_completion_tokens: int | None
     max_new_tokens: int | None
-    min_out_len: int | None
     temperature: float | None
     top_p: float | None
-    top_k: int | None
-    seed: int | None
     stop: str | Sequence[str] | None
+
+
+class AnthropicSampling(SharedSampling, total=False):
+    """What Anthropic's API has besides."""
+
+    top_k: int | None
+    tool_choice: str | Json | None
+    thinking: Json | None
+    metadata: Json | None
+    user: str | None
+    service_tier: str | None
+
+
+class MistralSampling(SharedSampling, total=False):
+    """What Mistral's API has besides."""
+
+    seed: int | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    tool_choice: str | Json | None
+    parallel_tool_calls: bool | None
+    response_format: Json | None
+    reasoning_effort: str | None
+    prediction: Json | None
+    metadata: Json | None
+
+
+class LocalSampling(SharedSampling, total=False):
+    """What engines on this machine have besides."""
+
+    min_out_len: int | None
     min_tokens: int | None
     min_new_tokens: int | None
+    top_k: int | None
     min_p: float | None
+    seed: int | None
     do_sample: bool | None
     ignore_eos: bool | None
     repetition_penalty: float | None
     presence_penalty: float | None
     frequency_penalty: float | None
-    logit_bias: Mapping[str, float] | None
-    logprobs: bool | int | None
-    top_logprobs: int | None
-    tool_choice: str | Json | None
-    parallel_tool_calls: bool | None
-    response_format: Json | None
-    reasoning_effort: str | None
-    reasoning: Json | None
-    thinking: Json | None
-    enable_thinking: bool | None
-    verbosity: str | None
-    service_tier: str | None
-    user: str | None
-    metadata: Json | None
-    store: bool | None
-    prediction: Json | None
-    modalities: Sequence[str] | None
-    web_search_options: Json | None
-    chat_template_kwargs: Json | None
     num_beams: int | None
     typical_p: float | None
+    mirostat: int | None
+    generation_config: Json | None
     guided_json: Json | str | None
     guided_regex: str | None
     guided_choice: Sequence[str] | None
-    generation_config: Json | None
-    mirostat: int | None
 
 
-class CallOptions(SamplingOptions, total=False):
-    """The options of one call."""
+class SamplingOptions(AnthropicSampling, MistralSampling, LocalSampling, total=False):
+    """Every parameter: servers that speak OpenAI's language may have any of them."""
+
+    logit_bias: Mapping[str, float] | None
+    logprobs: bool | int | None
+    top_logprobs: int | None
+    reasoning: Json | None
+    enable_thinking: bool | None
+    verbosity: str | None
+    store: bool | None
+    modalities: Sequence[str] | None
+    web_search_options: Json | None
+    chat_template_kwargs: Json | None
+
+
+class CallFields(TypedDict, total=False):
+    """What one call may say besides."""
 
     history: History
     tools: Tools
@@ -83,12 +109,17 @@ class CallOptions(SamplingOptions, total=False):
     """US dollars after which no further request is sent."""
     deps: object
     """What tools get as `context.deps`."""
+
+
+class ServedFields(CallFields, total=False):
+    """The same for a model behind a server."""
+
     headers: Mapping[str, str] | None
     extra_body: Json | None
 
 
-class BatchOptions(CallOptions, total=False):
-    """The options of a batch."""
+class BatchFields(TypedDict, total=False):
+    """What a batch may say besides."""
 
     concurrency: int
     histories: Sequence[History] | None
@@ -98,27 +129,27 @@ class BatchOptions(CallOptions, total=False):
     return_errors: bool
 
 
+class CallOptions(SamplingOptions, ServedFields, total=False):
+    """The options of one call."""
+
+
+class BatchOptions(CallOptions, BatchFields, total=False):
+    """The options of a batch."""
+
+
 _LENGTHS = ('max_out_len', 'max_tokens', 'max_completion_tokens', 'max_new_tokens')
 _OWN = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
 _PENALTIES = ('presence_penalty', 'frequency_penalty', 'repetition_penalty', 'min_p')
-SERVED_ONLY = (
-    *('logit_bias', 'logprobs', 'top_logprobs', 'tool_choice', 'parallel_tool_calls', 'response_format'),
-    *('reasoning_effort', 'reasoning', 'thinking', 'enable_thinking', 'verbosity', 'service_tier', 'user', 'metadata'),
-    *('store', 'prediction', 'modalities', 'web_search_options', 'chat_template_kwargs'),
-)
-"""Parameters of servers that no local engine has."""
-_NO_PENALTIES = dict.fromkeys(('presence_penalty', 'frequency_penalty', 'repetition_penalty', 'min_p'), '')
-_VENDOR_LACKS: Mapping[str, Mapping[str, str]] = {
-    'anthropic': {
-        **_NO_PENALTIES,
-        **dict.fromkeys(('seed', 'logprobs', 'top_logprobs', 'logit_bias', 'min_out_len', 'store', 'prediction'), ''),
-        'reasoning_effort': "Write thinking={'type': 'enabled', 'budget_tokens': 4096}.",
-        'response_format': 'Write returns=….',
-        'parallel_tool_calls': "Write tool_choice={'type': 'auto', 'disable_parallel_tool_use': True}.",
-    },
-    'mistral': dict.fromkeys(('logit_bias', 'logprobs', 'top_logprobs', 'user', 'store', 'service_tier', 'top_k'), ''),
+_VENDORS: Mapping[str, Mapping[str, Any]] = {
+    'anthropic': AnthropicSampling.__annotations__,
+    'mistral': MistralSampling.__annotations__,
 }
-"""Parameters that a vendor's API refuses, with what to write instead."""
+"""The parameters of APIs that refuse all others."""
+_INSTEAD = {
+    ('anthropic', 'reasoning_effort'): "Write thinking={'type': 'enabled', 'budget_tokens': 4096}.",
+    ('anthropic', 'response_format'): 'Write returns=….',
+    ('anthropic', 'parallel_tool_calls'): "Write tool_choice={'type': 'auto', 'disable_parallel_tool_use': True}.",
+}
 _ELSEWHERE = {
     'key': 'Give it to OnlineChatModule(…, api_key=…).',
     'api_key': 'Give it to OnlineChatModule(…, api_key=…).',
@@ -266,7 +297,9 @@ def _refuse_unknown(rest: Mapping[str, Any]) -> None:
         if name in _ELSEWHERE:
             raise ModuleError(f'{name!r} is not an option of a call. {_ELSEWHERE[name]}')
         if name not in SamplingOptions.__annotations__:
-            hint = did_you_mean(name, BatchOptions.__annotations__)
+            if name in BatchOptions.__annotations__:
+                raise ModuleError(f'{name!r} belongs to a call: module(input, {name}=…).')
+            hint = did_you_mean(name, [*BatchOptions.__annotations__, *_ELSEWHERE])
             hint = f'{hint} ' if hint.startswith('Did') else ''
             own = 'A parameter that only this server knows goes into extra_body={…}.'
             raise ModuleError(f'unknown option {name!r:.60}. {hint}{own}')
@@ -279,10 +312,10 @@ def adapt_to_vendor(options: CallSettings, vendor: str, refused: Collection[str]
     {'random_seed': 1}
     """
     sampling = options.sampling
-    lacks = {**dict.fromkeys(refused, ''), **_VENDOR_LACKS.get(vendor, {})}
     for name in sampling.as_dict():
-        if name in lacks:
-            remedy = lacks[name] or 'Leave it out, or give it to the modules that have it.'
+        if name in refused or (name in SamplingOptions.__annotations__ and name not in _VENDORS.get(vendor, (name,))):
+            remedy = _INSTEAD.get((vendor, name), 'Leave it out, or give it to the modules that have it.')
+            remedy += f' Where a proxy documents it: extra_body={{{name!r}: …}}.'
             raise ModuleError(f'the API of {vendor} has no {name}. {remedy}')
     extra = sampling.extra
     if vendor == 'mistral' and sampling.seed is not None:

@@ -8,22 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rolecall.apps.chat.background import result_of, submit
 from rolecall.apps.chat.chat_reply import ChatReply
 from rolecall.apps.chat.module_errors import BatchError, ModuleError, NoAnswerError, ToolCallsError
 from rolecall.apps.chat.streaming import AsyncStream, OnPiece, Stream
 from rolecall.apps.chat.structured import AnswerType
-from rolecall.checking import is_whole
+from rolecall.checking import explain_arguments, is_whole
 from rolecall.errors import RolecallError
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import TypeVar, Unpack
 
     from rolecall.apps.chat.call_options import BatchOptions, CallOptions, History, Tools
 
-T = TypeVar('T')
+    T = TypeVar('T', default=str)
+    V = TypeVar('V', default=None)
+
 StartStream = Callable[[OnPiece, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply[Any]]]
 
 
@@ -54,6 +56,7 @@ class Question:
         return reply.text if self.returns is None else reply.value
 
 
+@explain_arguments(ModuleError)
 class ModuleCalls:
     """What can be called. A module says how a question is asked."""
 
@@ -70,9 +73,7 @@ class ModuleCalls:
         return await asyncio.wrap_future(submit(work))
 
     @overload
-    def __call__(self, user: Any, /, *, returns: type[T], **options: Unpack[CallOptions]) -> T: ...
-    @overload
-    def __call__(self, user: Any, /, *, returns: None = ..., **options: Unpack[CallOptions]) -> str: ...
+    def __call__(self, user: Any, /, *, returns: type[T] | None = ..., **options: Unpack[CallOptions]) -> T: ...
     @overload
     def __call__(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> Any: ...
     def __call__(self, user: Any, /, *, returns: Any = None, **options: Any) -> Any:
@@ -87,9 +88,7 @@ class ModuleCalls:
         return question.take_answer(result_of(self._ask(question)))
 
     @overload
-    async def acall(self, user: Any, /, *, returns: type[T], **options: Unpack[CallOptions]) -> T: ...
-    @overload
-    async def acall(self, user: Any, /, *, returns: None = ..., **options: Unpack[CallOptions]) -> str: ...
+    async def acall(self, user: Any, /, *, returns: type[T] | None = ..., **options: Unpack[CallOptions]) -> T: ...
     @overload
     async def acall(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> Any: ...
     async def acall(self, user: Any, /, *, returns: Any = None, **options: Any) -> Any:
@@ -98,9 +97,7 @@ class ModuleCalls:
         return question.take_answer(await self._ask_from_loop(question))
 
     @overload
-    def reply(self, user: Any, /, *, returns: type[T], **options: Unpack[CallOptions]) -> ChatReply[T]: ...
-    @overload
-    def reply(self, user: Any, /, *, returns: None = ..., **options: Unpack[CallOptions]) -> ChatReply[None]: ...
+    def reply(self, user: Any, /, *, returns: type[V] | None = ..., **options: Unpack[CallOptions]) -> ChatReply[V]: ...
     @overload
     def reply(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> ChatReply[Any]: ...
     def reply(self, user: Any, /, *, returns: Any = None, **options: Any) -> ChatReply[Any]:
@@ -108,9 +105,9 @@ class ModuleCalls:
         return result_of(self._ask(Question.of(user, returns, options)))
 
     @overload
-    async def areply(self, user: Any, /, *, returns: type[T], **options: Unpack[CallOptions]) -> ChatReply[T]: ...
-    @overload
-    async def areply(self, user: Any, /, *, returns: None = ..., **options: Unpack[CallOptions]) -> ChatReply[None]: ...
+    async def areply(
+        self, user: Any, /, *, returns: type[V] | None = ..., **options: Unpack[CallOptions]
+    ) -> ChatReply[V]: ...
     @overload
     async def areply(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> ChatReply[Any]: ...
     async def areply(self, user: Any, /, *, returns: Any = None, **options: Any) -> ChatReply[Any]:
@@ -135,28 +132,24 @@ class ModuleCalls:
         return lambda on_piece, home: self._ask(replace(question, on_piece=on_piece, home=home)), answer
 
     @overload
-    def batch(self, inputs: Iterable[Any], /, *, returns: type[T], **options: Unpack[BatchOptions]) -> list[T]: ...
-    @overload
-    def batch(self, inputs: Iterable[Any], /, *, returns: None = ..., **options: Unpack[BatchOptions]) -> list[str]: ...
+    def batch(
+        self, inputs: Iterable[Any], /, *, returns: type[T] | None = ..., **options: Unpack[BatchOptions]
+    ) -> list[T]: ...
     @overload
     def batch(self, inputs: Iterable[Any], /, *, returns: Any, **options: Unpack[BatchOptions]) -> list[Any]: ...
     def batch(self, inputs: Iterable[Any], /, *, returns: Any = None, **options: Any) -> list[Any]:
         """The answers to many inputs, in their order, `concurrency` at a time; options are those of a single call.
 
-        `histories` has a history for each input. `on_progress` is called with the number of answers and of inputs. The
-        first error ends the batch with a `BatchError`, which has the answers so far and the errors; with
-        `return_errors=True` errors stand in the places of their answers.
+        `histories` has a history for each input. `on_progress` is called with the number of answers and of inputs.
+        After an error no further call is begun; those under way are finished, and a `BatchError` has the answers and
+        the errors. With `return_errors=True` errors stand in the places of their answers.
         """
         return result_of(_take_answers(self._reply_to_all(inputs, returns, options, None), returns))
 
     @overload
     async def abatch(
-        self, inputs: Iterable[Any], /, *, returns: type[T], **options: Unpack[BatchOptions]
+        self, inputs: Iterable[Any], /, *, returns: type[T] | None = ..., **options: Unpack[BatchOptions]
     ) -> list[T]: ...
-    @overload
-    async def abatch(
-        self, inputs: Iterable[Any], /, *, returns: None = ..., **options: Unpack[BatchOptions]
-    ) -> list[str]: ...
     @overload
     async def abatch(self, inputs: Iterable[Any], /, *, returns: Any, **options: Unpack[BatchOptions]) -> list[Any]: ...
     async def abatch(self, inputs: Iterable[Any], /, *, returns: Any = None, **options: Any) -> list[Any]:
@@ -166,11 +159,11 @@ class ModuleCalls:
 
     @overload
     def batch_replies(
-        self, inputs: Iterable[Any], /, *, returns: type[T], **options: Unpack[BatchOptions]
-    ) -> list[ChatReply[T]]: ...
+        self, inputs: Iterable[Any], /, *, returns: type[V] | None = ..., **options: Unpack[BatchOptions]
+    ) -> list[ChatReply[V]]: ...
     @overload
     def batch_replies(
-        self, inputs: Iterable[Any], /, *, returns: Any = ..., **options: Unpack[BatchOptions]
+        self, inputs: Iterable[Any], /, *, returns: Any, **options: Unpack[BatchOptions]
     ) -> list[ChatReply[Any]]: ...
     def batch_replies(self, inputs: Iterable[Any], /, *, returns: Any = None, **options: Any) -> list[Any]:
         """Like `batch`, with the full replies."""
@@ -237,26 +230,32 @@ class _Batch:
         return cls(inputs, histories, rest, concurrency, on_progress, bool(return_errors))
 
     async def run(self, ask: Callable[[int], Coroutine[Any, Any, ChatReply[Any]]]) -> list[Any]:
-        """What `ask` gives for the number of each input."""
+        """What `ask` gives for the number of each input. Calls under way are finished even after an error."""
         places, results = asyncio.Semaphore(self.concurrency), dict[int, Any]()
+        failures: list[Exception] = []
 
         async def answer(number: int) -> None:
             async with places:
+                if failures:
+                    return
                 try:
                     results[number] = await ask(number)
                 except RolecallError as error:
                     results[number] = error
                     if not self.return_errors:
-                        raise
-            if self.on_progress is not None:
-                self.on_progress(len(results), len(self.inputs))
+                        failures.append(error)
+                try:
+                    if self.on_progress is not None:
+                        self.on_progress(len(results), len(self.inputs))
+                except Exception as error:
+                    failures.append(error)
 
         tasks = [asyncio.ensure_future(answer(number)) for number in range(len(self.inputs))]
         try:
             await asyncio.gather(*tasks)
-        except RolecallError as error:
-            raise BatchError([results.get(number) for number in range(len(self.inputs))], error) from error
         finally:
             for task in tasks:
                 task.cancel()
+        if failures:
+            raise BatchError([results.get(number) for number in range(len(self.inputs))], failures[0]) from failures[0]
         return [results[number] for number in range(len(self.inputs))]

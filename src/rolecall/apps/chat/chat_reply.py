@@ -69,35 +69,6 @@ class ChatReply(Reply, Generic[T]):
         """
         return [copy_data(turn) for turn in (*self.before, *self.said)]
 
-    @classmethod
-    def of(
-        cls,
-        reply: Reply,
-        *,
-        prompt: Request,
-        said: Sequence[Message],
-        answer: Message,
-        before: Sequence[Any],
-        usage: Usage,
-        cost: float | None = None,
-        dropped: Sequence[Any] = (),
-        value: Any = None,
-        attempts: Sequence[Attempt] = (),
-    ) -> ChatReply[Any]:
-        """A model's reply with its prompt and messages; `answer` is the last of them."""
-        of_model = {field.name: getattr(reply, field.name) for field in fields(Reply)}
-        messages = (*said, answer)
-        return cls(
-            **{**of_model, 'usage': usage},
-            prompt=prompt,
-            said=messages,
-            before=tuple(before),
-            value=value,
-            cost=cost,
-            dropped=tuple(dropped),
-            attempts=tuple(attempts),
-        )
-
 
 def read_user_messages(prompter: Prompter, user: Any) -> list[Message]:
     """The user's message in the input of a call, as the prompter reads it. For slots alone, their values.

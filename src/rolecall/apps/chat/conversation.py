@@ -7,7 +7,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -30,6 +30,7 @@ from rolecall.apps.chat.module_errors import (
     BadAnswerError,
     CostLimitError,
     ModuleError,
+    StoppedError,
     ToolRoundsError,
     UnfinishedCallError,
 )
@@ -45,7 +46,7 @@ from rolecall.core.prompters.history import check_history
 from rolecall.core.prompts.frozen import copy_data
 from rolecall.core.render.spans import Request
 from rolecall.models.protocol import THINK, ModelError, Reply, Usage
-from rolecall.runs.telemetry import end_span, enter_span, start_span
+from rolecall.runs.telemetry import traced
 
 _UNSUPPORTED = (400, 415, 422)
 _LONGEST_RETRY_AFTER = 60.0
@@ -102,14 +103,9 @@ class Conversation:
     async def answer_in_time(self, prompter: Prompter, call: ModuleCall) -> ChatReply:
         """The reply to a call, within its timeout."""
         about = {'gen_ai.operation.name': 'invoke_agent', 'rolecall.call.id': self.id}
-        span = start_span('invoke_agent', about)
-        enter_span(span)
-        try:
+        with traced('invoke_agent', about) as noted:
             reply = await self._answer_in_time(prompter, call)
-        except BaseException as error:
-            end_span(span, error=error)
-            raise
-        end_span(span, {'gen_ai.response.model': reply.model, 'rolecall.cost': reply.cost})
+            noted |= {'gen_ai.response.model': reply.model, 'rolecall.cost': reply.cost}
         return reply
 
     async def _answer_in_time(self, prompter: Prompter, call: ModuleCall) -> ChatReply:
@@ -121,6 +117,9 @@ class Conversation:
             status = self.failures[-1].status if self.failures else None
             what = f'no answer within {timeout or 0:g} s (timeout), retries included.{last}'
             error = ModelError(what, transient=True, status=status)
+        except StoppedError as stopped:
+            stopped.history = [*self.before, *self.said]
+            raise
         except ModelError as failure:
             error = failure
         if self.rounds and not isinstance(error, UnfinishedCallError):
@@ -210,17 +209,16 @@ class Conversation:
         usage = sum_usage([attempt.usage for attempt in self.attempts])
         spent = Spent(usage, sum_cost(self.attempts))
         self._report('usage', spent)
-        return ChatReply.of(
-            reply,
+        answer = self.line.adapter.thinking.write_message(reply)
+        return ChatReply(
+            **{**_fields_of(reply), 'usage': usage},
             prompt=self.first if self.first is not None else '',
-            said=self.said,
-            answer=self.line.adapter.thinking.write_message(reply),
+            said=(*self.said, answer),
             before=self.before,
-            usage=usage,
             cost=spent.cost,
-            dropped=self.dropped,
+            dropped=tuple(self.dropped),
             value=value,
-            attempts=self.attempts,
+            attempts=tuple(self.attempts),
         )
 
     def _check_cost(self) -> None:
@@ -342,6 +340,10 @@ class Conversation:
         self._report('retry', Retry(error, pause))
 
 
+def _fields_of(reply: Reply) -> dict[str, Any]:
+    return {field.name: getattr(reply, field.name) for field in fields(Reply)}
+
+
 def _without_forced_choice(extra: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parameters without a `tool_choice` that forces a call: forced in every round, no model could answer."""
     forced = extra.get('tool_choice') not in (None, 'auto', 'none', {'type': 'auto'}, {'type': 'none'})
@@ -372,8 +374,12 @@ def _shorten_ids(messages: Sequence[Message], start: int) -> list[Message]:
 def _number_calls(reply: Reply, start: int) -> Reply:
     """The reply with a unique id for each tool call, so that results can refer to it."""
     # The strictest chat templates require nine letters and digits.
-    calls = [{**call, 'id': call.get('id') or f'call{start:03}{i:02}'} for i, call in enumerate(reply.tool_calls)]
-    return replace(reply, tool_calls=tuple(calls))
+    calls: dict[Any, Mapping[str, Any]] = {}
+    for i, call in enumerate(reply.tool_calls):
+        own = call.get('id')
+        name = own if own and own not in calls else f'call{start:03}{i:02}'
+        calls[name] = {**call, 'id': name}
+    return replace(reply, tool_calls=tuple(calls.values()))
 
 
 def find_media(call: ModuleCall) -> list[str]:

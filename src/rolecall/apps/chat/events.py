@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.checking import explain_arguments
 from rolecall.core.program.compiled import Trace
+from rolecall.core.prompters.vendors import calls_of
 from rolecall.core.render.spans import Span
 from rolecall.errors import describe_error
 from rolecall.models.protocol import ModelError, Reply, Usage
@@ -129,6 +132,7 @@ def _describe_spent(spent: Spent) -> str:
     return f'{", ".join(parts) or "not reported"} tokens, {price}'
 
 
+@explain_arguments(ModuleError, '__init__')
 class CallLog:
     """Writes every event of a module's calls to a file, one JSON object a line. Keys are hidden.
 
@@ -136,6 +140,8 @@ class CallLog:
     """
 
     def __init__(self, path: str | Path) -> None:
+        if not isinstance(path, (str, Path)) or Path(path).is_dir():
+            raise ModuleError(f"CallLog needs a file such as 'calls.jsonl', got {path!r:.60}.")
         self._path = Path(path)
         self._writing = threading.Lock()
 
@@ -151,10 +157,8 @@ def _describe_event(event: Event) -> dict[str, Any]:
     data = event.data
     if event.trace is not None:
         trace = event.trace()
-        return {
-            'model': event.model,
-            'spans': [_describe_span(span, trace.request) for span in trace.spans if span.text],
-        }
+        spans = [_describe_span(span, trace.request) for span in trace.spans if span.text]
+        return {'model': event.model, 'spans': spans, 'calls': _list_calls(trace.request)}
     if isinstance(data, Reply):
         calls = [call['function'] for call in data.tool_calls]
         return {'text': data.text, 'thinking': data.reasoning, 'outcome': data.outcome, 'calls': calls}
@@ -169,6 +173,15 @@ def _describe_event(event: Event) -> dict[str, Any]:
     if event.kind == 'tool_result':
         return {'name': data['name'], 'text': data['content']}
     return {'text': str(data)}
+
+
+def _list_calls(request: Any) -> list[dict[str, Any]]:
+    """The tool calls in the messages of a request: they are no text, so no span has them."""
+    return [
+        {'message': number, 'role': message['role'], 'name': name, 'arguments': arguments}
+        for number, message in enumerate(() if isinstance(request, str) else request)
+        for name, arguments in calls_of(message)
+    ]
 
 
 def _describe_span(span: Span, request: Any) -> dict[str, Any]:

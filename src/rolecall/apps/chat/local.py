@@ -10,28 +10,31 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolecall.apps.chat.adapters import TextAdapter
-from rolecall.apps.chat.answerer import Connection
-from rolecall.apps.chat.background import finish, result_of
-from rolecall.apps.chat.call_options import SERVED_ONLY, CallSettings, SamplingOptions
+from rolecall.apps.chat.answerer import Connection, close_model
+from rolecall.apps.chat.background import result_of
+from rolecall.apps.chat.call_options import CallSettings, LocalSampling
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError, NotStartedError
 from rolecall.apps.chat.thinking import ThinkingPolicy, name_author
-from rolecall.checking import OptionReader
+from rolecall.checking import OptionReader, explain_arguments
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.errors import DataError
+from rolecall.errors import DataError, close_match
 from rolecall.models.backends import build_model
 from rolecall.models.llama.model import SAMPLING_PARAMETERS
-from rolecall.models.model_names import find_service
 from rolecall.models.prices import Price
 from rolecall.models.protocol import Model, Sampling
 from rolecall.models.pull import PACKAGED, model_path
+from rolecall.models.services import ALIASES, SOURCES, find_service
 from rolecall.models.tokenizers.tokenizer import find_chat_template, find_tokenizer
 from rolecall.runs.client.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from rolecall.apps.chat.vendor_types import LocalModule
     from rolecall.apps.tuning.tune import TuneListener
+else:
+    LocalModule = ChatModule
 
 Engine = Literal['llama', 'vllm', 'transformers']
 
@@ -43,7 +46,7 @@ _TYPES: Mapping[str, tuple[str, str]] = {
 """The type of model entry for each engine: without a chat template, and with one."""
 
 
-class LocalOptions(SamplingOptions, total=False):
+class LocalOptions(LocalSampling, total=False):
     """The options of a module: those of its model entry (docs/models-local.md), and parameters for every call."""
 
     max_seq_len: int | None
@@ -60,7 +63,7 @@ class LocalOptions(SamplingOptions, total=False):
     trust_remote_code: bool
 
 
-_ENTRY_OPTIONS = LocalOptions.__annotations__.keys() - SamplingOptions.__annotations__.keys()
+_ENTRY_OPTIONS = LocalOptions.__annotations__.keys() - LocalSampling.__annotations__.keys()
 _NAME = 'TrainableModule'
 _FREE = Price(0.0, 0.0)
 _NO_RETRIES = RetryPolicy(seconds=None, retries=0, when_busy=0)
@@ -71,7 +74,8 @@ _ORPHANS: list[Connection] = []
 """Engines of a parent process, kept so that they are never destroyed in a forked child."""
 
 
-class TrainableModule(ChatModule):
+@explain_arguments(ModuleError)
+class TrainableModule(LocalModule):
     """A local model: a `.gguf` file, `'smollm2'`, or the folder or name of a Hugging Face model.
 
     with TrainableModule('smollm2').prompt('You answer in one word.') as module:
@@ -99,7 +103,7 @@ class TrainableModule(ChatModule):
         entry = {name: value for name, value in options.items() if name in _ENTRY_OPTIONS}
         self.model = str(model).removeprefix('hf:')
         self._local = _LocalModel(self.model, engine or _engine_for(self.model), entry)
-        super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
+        self._set_up({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
 
     @property
     def engine(self) -> Engine:
@@ -163,8 +167,9 @@ class TrainableModule(ChatModule):
         call = super()._read_options(options)
         llama = self.engine == 'llama'
         hint = f' Known: {", ".join(SAMPLING_PARAMETERS)}.' if llama else ''
+        parameters = SAMPLING_PARAMETERS if llama else LocalSampling.__annotations__
         for name in call.sampling.extra:
-            if name not in SAMPLING_PARAMETERS if llama else name in SERVED_ONLY:
+            if name not in parameters:
                 raise ModuleError(f'{self.model} has no sampling parameter {name!r}.{hint}')
         return call
 
@@ -226,9 +231,10 @@ class _LocalModel:
                 template = _template_in_gguf(model_path(self._path))
                 self._begin(template)
                 return
-            if '/' not in self._path and find_service(self._path) in _SERVED_ONLY and not os.path.exists(self._path):
-                address = f'{find_service(self._path)}/{self._path}'
-                raise ModuleError(f'{self._path} is a model of a service: use OnlineChatModule({address!r}).')
+            if (address := _address_online(self._path)) is not None and not os.path.exists(self._path):
+                raise ModuleError(f'{self._path} is behind a server: use OnlineChatModule({address!r}).')
+            if (meant := close_match(self._path, PACKAGED, cutoff=0.8)) and not os.path.exists(self._path):
+                raise ModuleError(f"no model {self._path!r}. Did you mean '{meant}'?")
             if self._path.startswith(('/', '.', '~')) and not os.path.exists(os.path.expanduser(self._path)):
                 raise DataError(f'folder not found: {self._path}.')
             template = _template_in_folder(self._folder())
@@ -268,7 +274,7 @@ class _LocalModel:
             result_of(model.close())
             raise
         self.line = Connection(model, _adapter(model, template), _NO_RETRIES, _FREE)
-        self._on_exit = weakref.finalize(self, _close, model)
+        self._on_exit = weakref.finalize(self, close_model, model)
         return model
 
     def _folder(self) -> Path | None:
@@ -285,10 +291,6 @@ def _adapter(model: Model, template: ChatTemplate | None) -> TextAdapter:
     return TextAdapter(template, thinking=thinking, tokenizer=lambda: getattr(model, 'tokenizer', None))
 
 
-def _close(model: Model) -> None:
-    finish(model.close())
-
-
 def _engine_for(model: str) -> Engine:
     """Choose the engine by the model's name. vLLM is experimental, so it is used only where it is asked for.
 
@@ -296,6 +298,20 @@ def _engine_for(model: str) -> Engine:
     ('llama', 'llama', 'transformers')
     """
     return 'llama' if model in PACKAGED or model.endswith('.gguf') else 'transformers'
+
+
+def _address_online(name: str) -> str | None:
+    """What names a model that runs behind a server only; None for one that may have weights to load.
+
+    >>> _address_online('gpt-4o'), _address_online('openai/gpt-4o'), _address_online('openai/gpt-oss-20b')
+    ('openai/gpt-4o', 'openai/gpt-4o', None)
+    """
+    if '://' in name or name in SOURCES:
+        return name
+    source, _, model = name.rpartition('/')
+    service = find_service(model)
+    has_weights = service not in _SERVED_ONLY or model.startswith('gpt-oss')
+    return None if has_weights or ALIASES.get(source, source) not in ('', service) else f'{service}/{model}'
 
 
 def _template_in_gguf(path: Path) -> ChatTemplate | None:

@@ -18,12 +18,14 @@ from typing import Any, TypeVar
 from rolecall.apps.chat.background import submit
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.tools import Tool
+from rolecall.checking import explain_arguments
 from rolecall.errors import describe_error, did_you_mean, import_extra
 
 S = TypeVar('S', bound='McpTools')
 _MOST_PAGES = 100
 
 
+@explain_arguments(ModuleError, '__init__')
 class McpTools:
     """The tools of an MCP server.
 

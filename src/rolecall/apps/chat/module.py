@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import CodeType, TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.apps.chat.adapters import ModuleCall
 from rolecall.apps.chat.answerer import ON_ERROR, Answerer, Connection, FailoverCondition, FailoverPolicy
@@ -23,24 +23,28 @@ from rolecall.apps.chat.calls import ModuleCalls, Question
 from rolecall.apps.chat.chat_reply import ChatReply
 from rolecall.apps.chat.conversation import Conversation, apply_hooks
 from rolecall.apps.chat.events import OnEvent
-from rolecall.apps.chat.module_errors import ModuleError
+from rolecall.apps.chat.module_errors import ModuleError, NoSuchMethodError
 from rolecall.apps.chat.structured import AnswerType
 from rolecall.apps.chat.toolbox import TOOL_SECONDS, Toolbox
 from rolecall.apps.chat.tools import Approve, Tool, tool_schema
 from rolecall.apps.chat.trimming import HistoryBudget, count_exactly
+from rolecall.checking import explain_arguments
 from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.builtin import ChatPrompter, EmptyPrompter
+from rolecall.errors import close_match
 
 M = TypeVar('M', bound='ChatModule')
 
 
+@explain_arguments(ModuleError)
 class ChatModule(ModuleCalls):
     """The base of `OnlineChatModule` and `TrainableModule`."""
 
     _served = True
     """Whether the model is behind a server, which takes headers and further fields of a body."""
 
-    def __init__(self, defaults: Mapping[str, Any]) -> None:
+    def _set_up(self, defaults: Mapping[str, Any]) -> None:
+        """Set up what all modules have. `defaults` are options of every call."""
         self._defaults = dict(defaults)
         self._read_options({})  # fail now rather than at the first call
         self._fallbacks: tuple[ChatModule, ...] = ()
@@ -131,7 +135,7 @@ class ChatModule(ModuleCalls):
         wrong = [module for module in modules if not isinstance(module, ChatModule)]
         if wrong:
             raise ModuleError(f'a fallback must be a module, got {wrong[0]!r:.60}.')
-        policy = FailoverPolicy.of(when, retries=retries, first_token=first_token)
+        policy = FailoverPolicy(when, retries, first_token)
         warn_if_dropped('with_fallbacks')
         flat = [each for module in modules for each in (module, *module._fallbacks)]
         return self._with(_fallbacks=(*self._fallbacks, *flat), _failover=policy)
@@ -240,6 +244,17 @@ class ChatModule(ModuleCalls):
         changed.__dict__.update(changes)
         return changed
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith('_'):
+                raise AttributeError(name)
+            meant = close_match(name, [method for method in dir(type(self)) if method[0] != '_'])
+            hint = f" Did you mean '{meant}'?" if meant else ''
+            if name == 'tune':
+                hint = " Models on this machine are tuned: TrainableModule('owner/model').tune(rows, output)."
+            raise NoSuchMethodError(f'{type(self).__name__} has no {name!r}.{hint}')
+
     def __copy__(self: M) -> M:
         """A copy that shares the model, as those of `prompt` and `with_tools` do."""
         copied = type(self).__new__(type(self))
@@ -254,10 +269,10 @@ def _leave_out_addressed(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def warn_if_dropped(method: str) -> None:
     """Warn if the caller's caller drops the result of `method`. Knows CPython's bytecode only."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(3)
     if sys.implementation.name == 'cpython' and _pops_result(frame.f_code, frame.f_lasti):
         what = f'{method}() returns a new module, which is dropped here: write module = module.{method}(…).'
-        warnings.warn(what, UserWarning, stacklevel=3)
+        warnings.warn(what, UserWarning, stacklevel=4)
 
 
 @lru_cache(maxsize=256)

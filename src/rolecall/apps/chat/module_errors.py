@@ -1,7 +1,9 @@
 """Errors of chat modules. (Models and prompters raise their own.)
 
 ModuleError
+├── NoSuchMethodError  a module has no such method or attribute; also an AttributeError
 ├── NotStartedError    a local model was called before `start`
+├── StoppedError       the module was stopped during the call; carries the conversation
 ├── NoAnswerError      the model gave no answer (filtered, too long, …); carries the reply
 │   └── ToolCallsError it wants tools to be called
 ├── ToolRoundsError    the model kept calling tools; carries the conversation
@@ -26,8 +28,20 @@ class ModuleError(RolecallError):
     """A chat module was configured or called wrongly."""
 
 
+class NoSuchMethodError(ModuleError, AttributeError):
+    """A module has no method or attribute of that name."""
+
+
 class NotStartedError(ModuleError):
     """A local model was called before start() or after stop()."""
+
+
+class StoppedError(ModuleError):
+    """The module was stopped during the call. `history` is the conversation so far, with the results of tools."""
+
+    def __init__(self) -> None:
+        super().__init__('the module was stopped before the answer was complete.')
+        self.history: list[Any] = []
 
 
 class NoAnswerError(ModuleError):
@@ -91,16 +105,18 @@ class BadAnswerError(ModuleError):
 class BatchError(ModuleError):
     """An input of a batch failed. `replies` has the replies so far, by input; None where there is none.
 
+    Calls under way were finished, further ones were not begun: what has no reply and no error was never sent.
     `errors` has what failed, by the number of the input. The first is also the error's cause.
     """
 
-    def __init__(self, results: Sequence[Any], first: RolecallError) -> None:
+    def __init__(self, results: Sequence[Any], first: Exception) -> None:
         self.replies = [None if isinstance(result, RolecallError) else result for result in results]
         self.errors = {number: error for number, error in enumerate(results) if isinstance(error, RolecallError)}
-        number = next((number for number, error in self.errors.items() if error is first), 0)
+        number = next((number for number, error in self.errors.items() if error is first), None)
+        what = 'on_progress failed' if number is None else f'input {number} failed'
         done = sum(reply is not None for reply in self.replies)
         more = f'{done} of {len(results)} inputs were answered: error.replies has them.'
-        super().__init__(f'input {number} failed: {str(first).rstrip(".")}. {more}')
+        super().__init__(f'{what}: {str(first).rstrip(".")}. {more}')
 
 
 class UnfinishedCallError(ModelError):

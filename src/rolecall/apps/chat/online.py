@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from rolecall.apps.chat.adapters import AnthropicAdapter, OpenAIAdapter
-from rolecall.apps.chat.answerer import Connection
-from rolecall.apps.chat.background import finish, result_of
+from rolecall.apps.chat.answerer import Connection, close_model
+from rolecall.apps.chat.background import result_of
 from rolecall.apps.chat.call_options import CallSettings, SamplingOptions, adapt_to_vendor
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.thinking import RESEND, Resend, ThinkingPolicy, name_author
-from rolecall.checking import OptionReader
+from rolecall.checking import OptionReader, explain_arguments, is_whole
 from rolecall.errors import did_you_mean
 from rolecall.models.anthropic import model as anthropic
 from rolecall.models.openai import model as openai
 from rolecall.models.prices import find_price
-from rolecall.models.protocol import Model
 from rolecall.models.pull import PACKAGED
-from rolecall.models.services import ALIASES, MODEL_FAMILIES, SOURCES, ChatSource, azure_url
+from rolecall.models.services import ALIASES, SOURCES, ChatSource, azure_url, find_service
 from rolecall.redaction import drop_url_secrets, find_secrets, is_secret_name
 from rolecall.runs.client.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from rolecall.apps.chat.vendor_types import AnthropicModule, AnthropicOptions, MistralModule, MistralOptions
     from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 
-class OnlineOptions(SamplingOptions, total=False):
-    """The options of a module: those of its model entry (docs/models.md), and parameters for every request."""
+class OnlineFields(TypedDict, total=False):
+    """The options of a module that its model entry has (docs/models.md), and its own."""
 
     timeout: float | None
     headers: Mapping[str, str] | None
@@ -58,22 +58,22 @@ class OnlineOptions(SamplingOptions, total=False):
     tokenizer_path: str | None
     chat_template: str | None
     price: Mapping[str, float] | None
-
-
-class OnlineModuleOptions(OnlineOptions, total=False):
-    """Those, and what belongs to the module itself."""
-
     retries: int
     max_cost: float | None
     resend_thinking: Resend | None
 
 
-_ENTRY_OPTIONS = OnlineOptions.__annotations__.keys() - SamplingOptions.__annotations__.keys()
+class OnlineOptions(SamplingOptions, OnlineFields, total=False):
+    """Those, and parameters for every request."""
+
+
+_ENTRY_OPTIONS = OnlineFields.__annotations__.keys() - {'retries', 'max_cost', 'resend_thinking'}
 _OWN_OPTIONS = ('source', 'model', 'base_url', 'api_key', 'stream')
 _RETRIES = 4
 _NAME = 'OnlineChatModule'
 
 
+@explain_arguments(ModuleError, '__init__')
 class OnlineChatModule(ChatModule):
     """A model behind an API.
 
@@ -88,14 +88,48 @@ class OnlineChatModule(ChatModule):
     configure it; others are sent with every request.
     """
 
-    def __init__(
+    if TYPE_CHECKING:  # a vendor by name decides which options calls have
+
+        @overload
+        def __new__(
+            cls,
+            source: Literal['anthropic', 'claude'],
+            model: str | None = ...,
+            base_url: str | None = ...,
+            api_key: str | Sequence[str] | None = ...,
+            stream: bool = ...,
+            **module_options: Unpack[AnthropicOptions],
+        ) -> AnthropicModule: ...
+        @overload
+        def __new__(
+            cls,
+            source: Literal['mistral'],
+            model: str | None = ...,
+            base_url: str | None = ...,
+            api_key: str | Sequence[str] | None = ...,
+            stream: bool = ...,
+            **module_options: Unpack[MistralOptions],
+        ) -> MistralModule: ...
+        @overload
+        def __new__(
+            cls,
+            source: str | None = ...,
+            model: str | None = ...,
+            base_url: str | None = ...,
+            api_key: str | Sequence[str] | None = ...,
+            stream: bool = ...,
+            **module_options: Unpack[OnlineOptions],
+        ) -> OnlineChatModule: ...
+        def __new__(cls, *args: Any, **options: Any) -> Any: ...
+
+    def _open(
         self,
         source: str | None = None,
         model: str | None = None,
         base_url: str | None = None,
         api_key: str | Sequence[str] | None = None,
         stream: bool = False,
-        **module_options: Unpack[OnlineModuleOptions],
+        **module_options: Unpack[OnlineOptions],
     ) -> None:
         options: dict[str, Any] = {**module_options}
         self._made_with = {
@@ -107,17 +141,22 @@ class OnlineChatModule(ChatModule):
             'stream': stream,
         }
         retries = options.pop('retries', _RETRIES)
-        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+        if not is_whole(retries, least=0):
             raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
-        _refuse_misspelt(options)
+        reader = OptionReader(options, _NAME)
+        reader.refuse_misspelt((*_OWN_OPTIONS, *OnlineOptions.__annotations__))
+        reader.raise_problems()
         resend = _read_resend(options.pop('resend_thinking', None))
         if source is not None and not isinstance(source, str):
             raise ModuleError(f'source must be a name or a URL, got {source!r:.60}.')
         if source is not None and '://' in source:
-            base_url = _one_url(source, base_url)
-            source = None
+            if base_url is not None:
+                raise ModuleError('the server is given twice, as source and as base_url.')
+            source, base_url = None, source
         elif source is not None and '/' in source:
-            source, model = _split_name(source, model)
+            if model is not None:
+                raise ModuleError(f'the model is given twice, as {source!r} and as model={model!r}.')
+            source, _, model = source.partition('/')
         if not isinstance(stream, bool):
             raise ModuleError(f'stream must be True or False, got {stream!r:.60}.')
         if not isinstance(options.get('price'), (Mapping, type(None))):
@@ -146,8 +185,11 @@ class OnlineChatModule(ChatModule):
         price = find_price({'model': self.model, 'price': options.get('price')})
         self._vendor = 'mistral' if '//api.mistral.ai/' in f'{built.identity["server"]}/' else self.source
         self._shared = Connection(built, adapter, retry_policy, price)
-        weakref.finalize(self._shared, _close, built)
-        super().__init__({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
+        weakref.finalize(self._shared, close_model, built)
+        self._set_up({name: value for name, value in options.items() if name not in _ENTRY_OPTIONS})
+
+    if not TYPE_CHECKING:
+        __init__ = _open
 
     @property
     def base_url(self) -> str:
@@ -160,7 +202,7 @@ class OnlineChatModule(ChatModule):
         return {**state, '_made_with': _leave_secrets_out(self._made_with)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        OnlineChatModule.__init__(self, **state['_made_with'])
+        self._open(**state['_made_with'])
         self.__dict__.update(state)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnlineChatModule:
@@ -215,8 +257,7 @@ def _suggest_source(name: str, word: str) -> str:
     """What to write in place of a source that does not exist."""
     if word in PACKAGED or word.endswith('.gguf'):
         return f"It is a model on this machine: use TrainableModule('{name}')."
-    vendor = next((vendor for start, vendor in MODEL_FAMILIES.items() if word.startswith(start)), None)
-    if vendor is not None:
+    if (vendor := find_service(word)) is not None:
         return f"It is a model: write OnlineChatModule('{vendor}/{name}')."
     hint = did_you_mean(word, [*SOURCES, *ALIASES])
     return hint if hint.startswith('Did') else f"{hint} For a model name, write model='{name}'."
@@ -266,10 +307,6 @@ def _read_resend(value: Any) -> Resend | None:
     return choice
 
 
-def _close(model: Model) -> None:
-    finish(model.close())
-
-
 def _address(
     source: ChatSource, model: str | None, base_url: str | None, api_key: str | Sequence[str] | None
 ) -> dict[str, Any]:
@@ -286,23 +323,3 @@ def _address(
         entry['stream_options'] = False
     key = api_key if api_key is not None else source.key
     return entry if key is None else entry | {'key': key}
-
-
-def _split_name(name: str, model: str | None) -> tuple[str, str]:
-    """'deepseek/deepseek-chat' as a source and a model."""
-    source, _, named = name.partition('/')
-    if model is not None:
-        raise ModuleError(f'the model is given twice, as {name!r} and as model={model!r}.')
-    return source, named
-
-
-def _one_url(source: str, base_url: str | None) -> str:
-    if base_url is not None:
-        raise ModuleError('the server is given twice, as source and as base_url.')
-    return source
-
-
-def _refuse_misspelt(options: Mapping[str, Any]) -> None:
-    reader = OptionReader(options, _NAME)
-    reader.refuse_misspelt((*_OWN_OPTIONS, *OnlineModuleOptions.__annotations__))
-    reader.raise_problems()

@@ -14,7 +14,7 @@ from rolecall.apps.chat.tools import Approve, Tool, ToolContext, check_approve, 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError, describe_error, did_you_mean
 from rolecall.models.http.body import check_depth, parse_json
-from rolecall.runs.telemetry import end_span, enter_span, start_span
+from rolecall.runs.telemetry import traced
 
 TOOL_SECONDS = 120.0
 """Seconds that one call of a tool may take, unless `with_tools` is given others."""
@@ -105,15 +105,10 @@ class Toolbox:
             if error is not None:
                 return _fail(error)
             named = {'gen_ai.tool.name': name, 'gen_ai.tool.call.id': context.call_id, 'gen_ai.tool.type': 'function'}
-            span = start_span(f'execute_tool {name}', {'gen_ai.operation.name': 'execute_tool', **named})
-            enter_span(span)
-            try:
+            with traced(f'execute_tool {name}', {'gen_ai.operation.name': 'execute_tool', **named}) as noted:
                 result = await self._run_in_time(tool, context, home)
-            except BaseException as error:
-                end_span(span, error=error)
-                raise
-            end_span(span, error=result.error)
-            return result
+                noted['error'] = result.error
+                return result
 
     async def _find_objection(
         self, tool: Tool, context: ToolContext[Any], home: asyncio.AbstractEventLoop | None

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 from rolecall.apps.chat.hints import BadValueError, hints_of, hoist_definitions, schema_of, value_of
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.structured import check_value
-from rolecall.checking import is_number, is_whole
+from rolecall.checking import explain_arguments, is_number, is_whole
 
 _NAME = re.compile(r'[A-Za-z_][\w-]{0,63}', re.ASCII)
 _SECTION = re.compile(r'(?:Args|Arguments|Parameters|Params)\s*:?\s*', re.IGNORECASE)
@@ -64,7 +64,8 @@ Approve = Callable[[ToolContext[Any]], bool | str | Awaitable[bool | str]]
 """Whether a call may run. A string is a refusal with its reason, which the model reads."""
 
 
-@dataclass(frozen=True)
+@explain_arguments(ModuleError, '__init__')
+@dataclass(init=False, unsafe_hash=True)
 class Tool:
     """One function as a tool. Its schema is read from the function, or given.
 
@@ -74,10 +75,10 @@ class Tool:
     """
 
     function: Callable[..., Any]
-    own_schema: Mapping[str, Any] | None = None
-    approve: Approve | None = None
-    retries: int = 0
-    timeout: float | None = None
+    own_schema: Mapping[str, Any] | None
+    approve: Approve | None
+    retries: int
+    timeout: float | None
 
     def __init__(
         self,
@@ -97,14 +98,11 @@ class Tool:
         if not is_whole(retries, least=0):
             raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
         check_approve(approve)
-        fields = {'function': function, 'own_schema': None if schema is None else _read_schema(schema)}
-        for name, value in {**fields, 'approve': approve, 'retries': retries, 'timeout': timeout}.items():
-            object.__setattr__(self, name, value)
-        self._check()
-
-    def _check(self) -> None:
-        if not callable(self.function):
-            raise ModuleError(f'a tool must be a Python function, got {self.function!r:.60}.')
+        if not callable(function):
+            raise ModuleError(f'a tool must be a Python function, got {function!r:.60}.')
+        self.function = function
+        self.own_schema = None if schema is None else _read_schema(schema)
+        self.approve, self.retries, self.timeout = approve, retries, timeout
         if not _NAME.fullmatch(self.name):
             raise ModuleError(f'{self.name!r} is not a valid tool name. Give the function a proper name.')
         kinds = () if self.own_schema is not None else [parameter.kind for parameter in self._parameters.values()]
@@ -119,16 +117,14 @@ class Tool:
     def name(self) -> str:
         if self.own_schema is not None:
             return str(self.own_schema['name'])
-        inner = self.function
-        while isinstance(inner, partial):
-            inner = inner.func
+        inner, _ = self._unwrapped
         return getattr(inner, '__name__', None) or type(inner).__name__
 
     @cached_property
     def schema(self) -> dict[str, Any]:
         if self.own_schema is not None:
             return {'type': 'function', 'function': dict(self.own_schema)}
-        about, described = _read_docstring(self.function)
+        about, described = _read_docstring(self._unwrapped[0])
         named = {name: parameter for name, parameter in self._parameters.items() if parameter.kind not in _VAR}
         properties = {name: self._property(parameter, described.get(name)) for name, parameter in named.items()}
         needed = [name for name, parameter in named.items() if parameter.default is parameter.empty]
@@ -175,14 +171,18 @@ class Tool:
         return self.context_parameter is not None and bool(get_args(self._hints[self.context_parameter]))
 
     @cached_property
+    def _unwrapped(self) -> tuple[Callable[..., Any], frozenset[str]]:
+        """The function inside of `functools.partial`, and the arguments bound there."""
+        inner: Any = self.function
+        names = frozenset[str]()
+        while isinstance(inner, partial):
+            inner, names = inner.func, names | inner.keywords.keys()
+        return inner, names
+
+    @property
     def _bound(self) -> frozenset[str]:
         """Arguments bound by `functools.partial`, and the context. The model never sees them."""
-        names = {self.context_parameter} if self.context_parameter else set[str]()
-        inner = self.function
-        while isinstance(inner, partial):
-            names |= inner.keywords.keys()
-            inner = inner.func
-        return frozenset(names)
+        return self._unwrapped[1] | ({self.context_parameter} if self.context_parameter else set())
 
     @cached_property
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -194,10 +194,7 @@ class Tool:
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
-        inner = self.function
-        while isinstance(inner, partial):
-            inner = inner.func
-        return hints_of(inner, self.name)
+        return hints_of(self._unwrapped[0], self.name)
 
     def _property(self, parameter: inspect.Parameter, described: str | None) -> dict[str, Any]:
         schema = schema_of(self._hints.get(parameter.name, Any))
@@ -245,8 +242,6 @@ def _is_json(value: Any) -> bool:
 def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     """The description of a function and its parameters (`Args:` with indented names, or `:param name:`)."""
     inner: Any = function
-    while isinstance(inner, partial):
-        inner = inner.func
     if not inspect.isroutine(inner) and not isinstance(inner, type):
         inner = inner if type(inner).__doc__ and inner.__doc__ else type(inner).__call__
     about: list[str] = []

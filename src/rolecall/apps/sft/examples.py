@@ -88,9 +88,10 @@ def text_example(
     first, last = spoken[-1]
     if not text[first:last].strip():
         raise UntrainableError('the answer is missing', 'nothing follows the request')
-    closing_text, ending = _closing(whole.spans, last, eos)
-    lead = _lead(whole.spans, first, last)
-    earlier_stretches = _earlier_answers(whole.spans, spoken, earlier, lead) if earlier else []
+    spans = [span for span in whole.spans if span.text]
+    closing_text, ending = _closing(spans, last, eos)
+    lead = _lead(spans, first, last)
+    earlier_stretches = _earlier_answers(spans, spoken, earlier, lead) if earlier else []
     for _, stop in (*earlier_stretches, *spoken):
         if not text.startswith(ending, stop):
             raise UntrainableError('the model side ends earlier answers differently from the last')
@@ -181,13 +182,12 @@ def _check_messages(request: list[Message], answered: list[Message], *, prefille
     raise UntrainableError('the messages before the answer are not what inference sends')
 
 
-def _shift_spans(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
-    """The non-empty spans, each with its start offset."""
+def with_offsets(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
+    """Each span with its start offset."""
     at = 0
     for span in spans:
-        if span.text:
-            yield at, span
-            at += len(span.text)
+        yield at, span
+        at += len(span.text)
 
 
 def _closing(spans: Sequence[Span], at: int, eos: str) -> tuple[str, str]:
@@ -197,7 +197,7 @@ def _closing(spans: Sequence[Span], at: int, eos: str) -> tuple[str, str]:
     """
     after = [
         (span.origin.kind, span.origin.name, span.text[max(0, at - start) :])
-        for start, span in _shift_spans(spans)
+        for start, span in with_offsets(spans)
         if start + len(span.text) > at
     ]
     closing_text = ''
@@ -212,7 +212,7 @@ def _closing(spans: Sequence[Span], at: int, eos: str) -> tuple[str, str]:
 def _lead(spans: Sequence[Span], start: int, stop: int) -> str:
     """The text between the request and the answer."""
     lead = ''
-    for at, span in _shift_spans(spans):
+    for at, span in with_offsets(spans):
         if at + len(span.text) <= start or at >= stop:
             continue
         if span.origin.kind not in _NOT_SAID:
@@ -229,7 +229,7 @@ def _earlier_answers(
         raise UntrainableError('the answers cannot be located in the text of the chat template')
     text = ''.join(span.text for span in spans)
     stretches: list[Stretch] = []
-    for answers, group in groupby(_shift_spans(spans), key=lambda placed: is_answer(placed[1])):
+    for answers, group in groupby(with_offsets(spans), key=lambda placed: is_answer(placed[1])):
         if not answers:
             continue
         run = list(group)

@@ -5,8 +5,7 @@ A `PrompterSide` is the prompter as one model words it: bound by the code that b
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +34,7 @@ from rolecall.core.render.spans import Message, Span
 from rolecall.errors import ConfigError, Problem, PrompterError, did_you_mean
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.models.local_engine import PromptEncoder
+from rolecall.models.openai.wire import write_messages
 from rolecall.models.pull import cached_path
 from rolecall.models.tokenizers.tokenizer import Tokenizer, find_chat_template, model_folder
 from rolecall.sources.datasets import Row, first
@@ -125,8 +125,9 @@ class PrompterSide:
             tools = offered.openai if offered and bound.model.template.supports_tools else ()
         else:
             body = bound.generate_prompt(*arguments, return_dict=True)
-            request, tools = _with_json_arguments(body['messages']), body.get('tools') or ()
-            answered = _with_json_arguments(bound.generate_prompt(*arguments, answer, return_dict=True)['messages'])
+            answered_body = bound.generate_prompt(*arguments, answer, return_dict=True)
+            request, answered = (write_messages(each['messages'], media=None) for each in (body, answered_body))
+            tools = body.get('tools') or ()
         return messages_example([(request, answered)], all_answers=aim.all_answers, tools=tools)
 
 
@@ -212,23 +213,6 @@ def _check_input_is_empty(prompter: Prompter, row: Row, columns: Columns) -> Non
 def _bind_messages(bound: Prompter) -> Prompter:
     renderer: Any = bound.model
     return bound.bind(MessagesRenderer(renderer))
-
-
-def _with_json_arguments(messages: Iterable[Message]) -> list[Message]:
-    """Messages with the arguments of tool calls as JSON strings, as OpenAI takes them."""
-    return [
-        {**message, 'tool_calls': [_with_json(call) for call in message['tool_calls']]}
-        if message.get('tool_calls')
-        else message
-        for message in messages
-    ]
-
-
-def _with_json(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    arguments = call['function'].get('arguments')
-    if isinstance(arguments, str):
-        return call
-    return {**call, 'function': {**call['function'], 'arguments': json.dumps(arguments or {}, ensure_ascii=False)}}
 
 
 def _text(prompter: Prompter, arguments: PromptArguments, answer: Label, aim: Aim) -> TextExample:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rolecall.apps.sft.examples import (
@@ -14,6 +14,7 @@ from rolecall.apps.sft.examples import (
     as_text,
     messages_example,
     text_example,
+    with_offsets,
 )
 from rolecall.core.program.answer_turn import MessagesRenderer, roles_of, show_answer
 from rolecall.core.program.compiled import Program, Trace, compile, compile_labels, render_with
@@ -169,7 +170,7 @@ class LabelTrainingProgram:
 
     def _answer_in(self, spans: Sequence[Span], prompts: Sequence[str]) -> Stretch:
         """The range of the answer in a scored prompt."""
-        spoken = [(at, span) for at, span in _with_offsets(spans) if span.origin.kind not in _NOT_SAID and span.text]
+        spoken = [(at, span) for at, span in with_offsets(spans) if span.origin.kind not in _NOT_SAID and span.text]
         if not spoken:
             raise UntrainableError('the answer cannot be located in the text of the chat template')
         stop = spoken[-1][0] + len(spoken[-1][1].text)
@@ -180,7 +181,7 @@ class LabelTrainingProgram:
                 first -= 1
             return spoken[first][0], stop
         for kind in ('sep', 'label'):
-            places = [at for at, span in _with_offsets(spans) if span.origin.kind == kind and span.origin.shot is None]
+            places = [at for at, span in with_offsets(spans) if span.origin.kind == kind and span.origin.shot is None]
             if places:
                 return places[0], stop
         shared = prompts[0][: _shared_length(prompts)]
@@ -295,14 +296,6 @@ def _is_text(item: Item) -> bool:
 def _has_media(message: Message) -> bool:
     content = message.get('content')
     return isinstance(content, (list, tuple)) and any(part.get('type') != 'text' for part in content)
-
-
-def _with_offsets(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
-    """Each span with its start offset."""
-    at = 0
-    for span in spans:
-        yield at, span
-        at += len(span.text)
 
 
 def _are_adjacent(first: tuple[int, Span], second: tuple[int, Span]) -> bool:

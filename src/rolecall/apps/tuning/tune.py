@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rolecall.apps.sft.prompter_examples import Columns, PrompterSide
 from rolecall.apps.sft.training_programs import Aim
@@ -51,8 +51,8 @@ class TuneResult:
     seconds: float
 
 
-class TuneListener(Protocol):
-    """Hears how a tuning goes."""
+class TuneListener:
+    """Hears how a tuning goes; this one does nothing."""
 
     def on_message(self, message: str) -> None:
         """Something that a person should know."""
@@ -68,16 +68,6 @@ class TuneListener(Protocol):
 
     def on_end(self) -> None:
         """Training is over, or was interrupted."""
-
-
-class SilentListener:
-    """Hears nothing."""
-
-    def on_message(self, message: str) -> None: ...
-    def on_start(self, steps: int, done: int) -> None: ...
-    def on_step(self, done: int, loss: float, tokens: int) -> None: ...
-    def on_held_out(self, done: int, loss: float) -> None: ...
-    def on_end(self) -> None: ...
 
 
 def tune(
@@ -98,7 +88,7 @@ def tune(
 
     The same call after an interruption resumes at the last checkpoint, and ends with the same weights.
     """
-    settings, listener = settings or TuneSettings(), listener or SilentListener()
+    settings, listener = settings or TuneSettings(), listener or TuneListener()
     output = Path(output).expanduser()
     _check_type(entry)
     OutputFolder.check(output, overwrite=overwrite)

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import import_extra
 from rolecall.patterns import find_all, search_groups
+from rolecall.plain_files import read_table
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, row_comparison
 from rolecall.scoring.texts import names_whole
@@ -255,41 +256,7 @@ def _lacks_commas_of_any_script(reply: str) -> bool:
     return re.search('[,，،、]', reply) is None
 
 
-INSTRUCTIONS: Mapping[str, Check] = {
-    'keywords:existence': _has_keywords,
-    'keywords:frequency': _keyword_frequency,
-    'keywords:forbidden_words': _lacks_words,
-    'keywords:letter_frequency': _letter_frequency,
-    'language:response_language': _is_in_language,
-    'length_constraints:number_sentences': _count_sentences,
-    'length_constraints:number_paragraphs': _count_paragraphs,
-    'length_constraints:number_words': _count_words,
-    'length_constraints:nth_paragraph_first_word': _nth_paragraph_begins,
-    'detectable_content:number_placeholders': _count_placeholders,
-    'detectable_content:postscript': _has_postscript,
-    'detectable_format:number_bullet_lists': _count_bullets,
-    'detectable_format:constrained_response': _is_constrained,
-    'detectable_format:number_highlighted_sections': _count_highlights,
-    'detectable_format:multiple_sections': _count_sections,
-    'detectable_format:json_format': _is_json,
-    'detectable_format:title': _has_title,
-    'combination:two_responses': _are_two_responses,
-    'combination:repeat_prompt': _repeats_prompt,
-    'startend:end_checker': _ends_with,
-    'startend:quotation': _is_quoted,
-    'change_case:capital_word_frequency': _capital_words,
-    'change_case:english_capital': _is_english_upper,
-    'change_case:english_lowercase': _is_english_lower,
-    'punctuation:no_comma': _lacks_commas,
-}
+_KINDS = read_table(__file__)
+INSTRUCTIONS: Mapping[str, Check] = {kind: globals()[check] for kind, check, *_ in _KINDS}
 """The 25 kinds of instructions, by their names in the dataset."""
-
-_MULTILINGUAL: Mapping[str, Check] = {
-    **INSTRUCTIONS,
-    'keywords:forbidden_words': _lacks_words_of_any_script,
-    'length_constraints:number_sentences': _count_sentences_of_any_script,
-    'length_constraints:number_words': _count_words_of_any_script,
-    'length_constraints:nth_paragraph_first_word': _nth_paragraph_begins_in_any_script,
-    'startend:quotation': _is_quoted_in_any_script,
-    'punctuation:no_comma': _lacks_commas_of_any_script,
-}
+_MULTILINGUAL: Mapping[str, Check] = {kind: globals()[checks[-1]] for kind, *checks in _KINDS}

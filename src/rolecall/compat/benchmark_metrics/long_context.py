@@ -9,20 +9,11 @@ from typing import Any
 from rolecall.scoring.metrics.metric import comparison
 from rolecall.scoring.texts import alternatives, first_answer, names_whole, parse_gold, strip_text
 
-_MARKS = re.compile(r'[\n:"\'.,?!{}()*`“”]')
-
 
 @comparison('accuracy')
-def speakers(prediction: str, gold: Any) -> bool:
-    """The share of rows that name the speaker (the first gold answer) as a word, in any case."""
-    return first_answer(gold).upper() in _MARKS.sub(' ', prediction).upper().split()
-
-
-@comparison('accuracy')
-def key_values(prediction: str, gold: Any) -> bool:
-    """The share of rows that name a gold value as a word."""
-    words = _MARKS.sub(' ', prediction).split()
-    return any(strip_text(value) in words for value in alternatives(gold))
+def named_answer(prediction: str, gold: Any) -> bool:
+    """The share of rows that name a gold answer as a word, in any case."""
+    return any(names_whole(prediction.lower(), strip_text(answer).lower()) for answer in alternatives(gold))
 
 
 @comparison('correct_beginning')
@@ -53,13 +44,3 @@ def recall_turn(prediction: str, gold: Any) -> float:
     if not prediction.startswith(prefix):
         return 0.0
     return SequenceMatcher(None, prediction.removeprefix(prefix), answer.removeprefix(prefix)).ratio()
-
-
-def bare_number(text: str) -> str:
-    """The first number of the reply, without its sign.
-
-    >>> bare_number('It is -12.50, not 7')
-    '12.50'
-    """
-    number = re.search(r'\d+(?:\.\d+)?', text)
-    return number[0] if number else ''

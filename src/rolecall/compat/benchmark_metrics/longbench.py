@@ -88,15 +88,6 @@ def v2_accuracy(answer: Answer) -> Mark:
     return Mark(float(right), correct=right, parts={f'accuracy_{level}': float(right) for level in levels})
 
 
-def first_line(text: str) -> str:
-    """The first line of the reply, line breaks before it removed.
-
-    >>> first_line('\\n\\nLocation\\nQuestion: next')
-    'Location'
-    """
-    return text.lstrip('\n').partition('\n')[0]
-
-
 def words_of(text: str, language: Language) -> list[str]:
     """The words that F1 counts: normalised as in SQuAD, or found by `jieba`, without punctuation."""
     if language == 'en':
@@ -114,7 +105,7 @@ def rouge_l_of(ours: str, right: str) -> float:
 
 
 def _sentences(text: str) -> list[list[str]]:
-    return [sentence.split() for sentence in text.split('.')]
+    return [words for sentence in text.split('.') if (words := sentence.split())]
 
 
 def _best(gold: Any, score: Callable[[str], float]) -> float:

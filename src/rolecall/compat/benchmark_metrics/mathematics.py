@@ -96,28 +96,6 @@ def rule_answers(answer: Answer) -> bool:
     return any(_bare(ours) == _bare(answer) or equal_expressions(ours, answer) for answer in wanted)
 
 
-def read_number_after_statement(text: str, name: str = '') -> str:
-    """The first number after `The answer is` (or `答案是`), or else the last number; without any, the reply.
-
-    >>> read_number_after_statement('It is 3. The answer is 1,200 of 5'), read_number_after_statement('?')
-    ('1200', '?')
-    """
-    parts = re.split('答案是' if '_cn' in name else 'The answer is', text, maxsplit=1)
-    rest = re.sub(r'(?<=\d),(?=\d)', '', parts[-1]).strip()
-    numbers = re.findall(r'(?:(?<![\d)])-)?(?:\d+(?:\.\d+)?(?:/\d+)?|\.\d+)', rest)
-    return (numbers[0] if len(parts) > 1 else numbers[-1]) if numbers else rest
-
-
-def read_after_statement(text: str) -> str:
-    """The word after the first `answer is`, without punctuation; the reply itself without such a statement.
-
-    >>> read_after_statement('So the answer is 3.5.'), read_after_statement(' 7 ')
-    ('3.5', '7')
-    """
-    statement = re.search(r'answer is (\S+)', text)
-    return statement[1].strip('.,?!"\';:') if statement else text.strip()
-
-
 def read_theorem_answer(text: str) -> str:
     """The answer after the last `The answer is`: a truth value, an option, or an expression; else the last number.
 
@@ -151,15 +129,6 @@ def read_final_statement(text: str, is_chinese: bool = False, is_deepseek: bool 
     )
     statements = re.findall(f'{re.escape(chinese if is_chinese else english)}(.*)', text)
     return statements[-1].strip() if statements else text
-
-
-def read_minerva(text: str) -> str:
-    """The expression after `Answer:` or in the last box, as MATH's authors normalise it.
-
-    >>> read_minerva('Answer: $42$')
-    '42'
-    """
-    return expression_in(text)
 
 
 def read_boxed_tail(text: str) -> str:

@@ -13,12 +13,12 @@ from typing import Any
 from rolecall.errors import import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Whole, comparison
+from rolecall.scoring.readers.native import number_in
 from rolecall.scoring.readers.numbers import first_amount
 from rolecall.scoring.texts import (
     after_reasoning,
     alternatives,
     contents_between,
-    cut_next_problem,
     last_boxed,
     strip_text,
 )
@@ -26,7 +26,6 @@ from rolecall.scoring.texts import (
 _TAGGED_NUMBER = re.compile(r'<NUMBER>([^<]{1,200})</NUMBER>')
 _TAG = re.compile(r'<(?:SMILES|MOLFORMULA|IUPAC|BOOLEAN|NUMBER)>|\\boxed\{')
 _TAG_END = re.compile(r'</\w+>|\}')
-_STATED = re.compile(r'\banswer\s*(?:is|:|=)|答案(?:是|为|：|:)', re.IGNORECASE)
 _LONGEST = 2000
 _BRACKETS = re.compile(r'\(((?:[A-Z][a-z]?\d*)+)\)(\d{0,2})')
 _ELEMENT = re.compile(r'([A-Z][a-z]?)(\d*)')
@@ -84,16 +83,15 @@ def read_boolean(text: str) -> str:
 
 
 def _number_in(text: str) -> float:
-    """The tagged number; else the first after the last `answer is`, or of the reply; else 0."""
+    """The tagged number; else the one that the reply states or comes to, or its first; else 0."""
     own = after_reasoning(text)
-    stated = _STATED.split(cut_next_problem(own))[-1]
-    values = (_read_number(text) for text in (_tagged_number(own), stated, own))
+    values = (first_amount(part) for part in (_tagged_number(own), number_in(own), own))
     return next((value for value in values if value is not None), 0.0)
 
 
 def _gold_number(gold: Any) -> float:
     text = strip_text(gold)
-    value = _read_number(_tagged_number(text) or text)
+    value = first_amount(_tagged_number(text) or text)
     if value is None:
         raise ScoringError(f'the gold answer {text!r:.60} has no number.')
     return value
@@ -102,10 +100,6 @@ def _gold_number(gold: Any) -> float:
 def _tagged_number(text: str) -> str:
     tagged = _TAGGED_NUMBER.search(text)
     return tagged[1] if tagged else last_boxed(text)
-
-
-def _read_number(text: str) -> float | None:
-    return first_amount(text)
 
 
 def _last_tagged(text: str) -> str:

@@ -18,21 +18,6 @@ from rolecall.scoring.texts import alternatives, first_answer, strip_text
 
 _MOST_LINES = 20
 _UNSPACED = re.compile('[\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\u0e00-\u0e7f]')
-_STATED = (
-    'La réponse est',
-    'The answer is',
-    'Câu trả lời là',
-    'الجواب هو',
-    'คำตอบคือ',
-    '答案是',
-    '답변은',
-    'A resposta é',
-    '答えは',
-    'Jawaban adalah',
-    'La respuesta es',
-)
-_JSON = re.compile(r'["\']answer["\']\s*:\s*(?:["\']\s*)?([A-Da-d])(?![A-Za-z])')
-_AFTER = re.compile(rf'(?:{"|".join(map(re.escape, _STATED))})\W{{0,8}}([A-Da-d])(?![A-Za-z])', re.IGNORECASE)
 _NUMBER_LABELS = re.compile(
     r'(?:Answer|Réponse|Antwort|Respuesta|Ответ|回答|答案|答え|คำตอบ|Jibu|ఉత్తరం|সমাধান|উত্তর|Câu trả lời|Jawaban|'
     r'Resposta|답변|الجواب)\s*[:：]',
@@ -127,8 +112,7 @@ def read_choice(text: str, lang_code: str = '') -> str:
     >>> read_choice('{"answer": "B"}'), read_choice('La réponse est C', lang_code='fr'), read_choice('(D)')
     ('B', 'C', 'D')
     """
-    letters = _JSON.findall(text) or _AFTER.findall(text)
-    return letters[-1].upper() if letters else option_in(text, 'ABCD')
+    return option_in(text, 'ABCD')
 
 
 def read_final_number(text: str, lang: str = '') -> str:

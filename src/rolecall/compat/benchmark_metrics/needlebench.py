@@ -38,11 +38,6 @@ def ancestor(prediction: str, gold: Any) -> bool:
     return prediction.strip() == strip_text(gold)
 
 
-def keep_reply(text: str) -> str:
-    """The reply as it is."""
-    return text
-
-
 def read_ancestor(text: str) -> str:
     r"""The name in the last `\boxed{…}`, without LaTeX commands, quotes and braces.
 

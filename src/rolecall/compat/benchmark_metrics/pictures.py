@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Mark, comparison
-from rolecall.scoring.readers.native import option_in
+from rolecall.scoring.readers.native import option_in, read_choice
 from rolecall.scoring.texts import alternatives, bare_words, names_whole, parse_gold, strip_text
 from rolecall.strings import edit_distance
 
@@ -125,10 +125,10 @@ def _mark_choice(reply: str, gold: Any) -> Mark:
 
 
 def _choose(reply: str, choices: Mapping[str, Any]) -> str:
-    """The letter a reply chooses, or the one option whose text it contains."""
-    letter = option_in(reply, list(choices))
-    if letter:
-        return letter
+    """The letter a reply chooses, or the one option whose text it states or contains."""
+    chosen = read_choice(reply, list(choices), {'options': list(map(strip_text, choices.values()))})
+    if chosen is not None and chosen.counts:
+        return chosen.value or ''
     named = [name for name, text in choices.items() if names_whole(reply.lower(), strip_text(text).lower())]
     return named[0] if len(named) == 1 else ''
 

@@ -10,7 +10,7 @@ from typing import Any
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, comparison, row_comparison
 from rolecall.scoring.postprocess.freeform import general_postprocess
-from rolecall.scoring.readers.native import option_in
+from rolecall.scoring.readers.native import read_choice
 from rolecall.scoring.texts import (
     after_reasoning,
     alternatives,
@@ -73,45 +73,27 @@ def contain_answer(prediction: str, gold: Any) -> bool:
 def labelled_number(prediction: str, gold: Any, answer_index_modifier: int = 1, self_consistency_n: int = 1) -> bool:
     """The share of rows whose number on the line with `ANSWER:` is the gold one."""
     numbers = _labelled_numbers(prediction, 0)[:1] or _labelled_numbers(prediction, re.IGNORECASE)[-1:]
-    return bool(numbers) and int(numbers[0]) == int(strip_text(gold))
+    return bool(numbers) and numbers[0].lstrip('0') == strip_text(gold).lstrip('0')
 
 
 def _labelled_numbers(text: str, flags: int) -> list[str]:
     """The first number after each `ANSWER:`, on the same line."""
-    numbers, labelled = [], False
-    for piece in re.finditer(r'ANSWER:|(?P<number>\d+)|\n', text, flags):
-        if labelled and piece['number']:
-            numbers.append(piece['number'])
-        labelled = piece[0].endswith(':')
-    return numbers
+    return list(filter(None, re.findall(r'ANSWER:[^\d\n]*(\d*)', text, flags)))
 
 
 @comparison('accuracy')
 def choice_set(prediction: str, gold: Any) -> bool:
     """The share of rows with exactly the gold letters from A to J, after the last `answer` if there is one."""
-    wanted = set(re.findall('[A-J]', ''.join(map(strip_text, alternatives(gold))).upper()))
-    prediction = cut_next_problem(prediction)
-    if re.fullmatch(r'[\W_]*[a-j][\W_]*', prediction):
-        prediction = prediction.upper()
-    label = list(re.finditer(r'(?:answer|答案)\s*(?:is|是|为)?\s*[:：]?', prediction, re.IGNORECASE))
-    rest = prediction[label[-1].end() :] if label else prediction
-    rest = re.split(r'[.。](?=\s)', rest.strip(), maxsplit=1)[0] if label else rest
-    runs = re.findall(r'(?<![A-Za-z])(?![AI]\s+(?!(?:and|or|is|are)\b)[a-z])[A-J]{1,10}(?![A-Za-z])', rest)
-    chosen = {letter for run in runs for letter in run}
-    return bool(wanted) and chosen == wanted
+    wanted = ''.join(sorted(set(re.findall('[A-J]', ''.join(map(strip_text, alternatives(gold))).upper()))))
+    chosen = read_choice(prediction, _LETTERS, several=True)
+    return bool(wanted) and chosen is not None and chosen.counts and chosen.value == wanted
 
 
 @row_comparison('accuracy')
 def option_or_its_text(answer: Answer) -> Mark:
     """The share of rows that choose the gold letter, or state that option's text; also by discipline and difficulty."""
-    reply = cut_next_problem(strip_text(answer.prediction))
-    letter = option_in(reply, _LETTERS)
-    options = answer.values.get('options')
-    if not letter and isinstance(options, Sequence):
-        last = reply.rpartition('\n')[2]
-        named = [place for place, text in enumerate(map(strip_text, options)) if text and text in last]
-        letter = _LETTERS[named[0]] if len(named) == 1 else ''
-    right = bool(letter) and letter == strip_text(answer.gold)
+    chosen = read_choice(strip_text(answer.prediction), _LETTERS, answer.values)
+    right = chosen is not None and chosen.counts and chosen.value == strip_text(answer.gold)
     columns = ('discipline', 'difficulty')
     parts = {f'category/{answer.values[column]}': float(right) for column in columns if answer.values.get(column)}
     return Mark(float(right), correct=right, parts=parts)
@@ -177,42 +159,6 @@ def _cell(grid: Sequence[Sequence[int]], row: int, column: int) -> int:
     return grid[row][column] if row < len(grid) and column < len(grid[row]) else -1
 
 
-def read_after_answer(text: str) -> str:
-    """What follows `答案是`, or else the whole reply.
-
-    >>> read_after_answer('我想，答案是巴黎')
-    '巴黎'
-    """
-    return text.partition('答案是')[2] or text
-
-
-def read_first_line(text: str) -> str:
-    """The first line of the reply that says something.
-
-    >>> read_first_line('\\n A house. \\nNext')
-    'A house.'
-    """
-    return text.strip().partition('\n')[0].strip()
-
-
-def read_headline(text: str) -> str:
-    """The first line, without list marks and surrounding Chinese punctuation.
-
-    >>> read_headline('1. “新闻标题。”')
-    '新闻标题'
-    """
-    return re.sub(r'\A(?:1\. |- )', '', read_first_line(text)).strip('“，。！”')
-
-
-def read_span(text: str) -> str:
-    """The first line, without `Answer: `.
-
-    >>> read_span('Answer: Paris\\nBecause')
-    'Paris'
-    """
-    return read_first_line(text).replace('Answer: ', '').strip()
-
-
 def read_yes_or_no(text: str) -> str:
     """`yes` or `no` after the last `answer is` of the first paragraph, or of the whole reply if only that has one.
 
@@ -234,24 +180,3 @@ def read_truth(text: str) -> str:
     ('yes', 'no')
     """
     return 'yes' if text == 'True' else 'no'
-
-
-def read_bracketed_letter(text: str) -> str:
-    """The letter in parentheses after `answer is`, or else the clearest one; the reply itself without a letter.
-
-    >>> read_bracketed_letter('So the answer is (B).'), read_bracketed_letter('unclear')
-    ('B', 'unclear')
-    """
-    rest = text.partition('answer is ')[2] or text
-    letter = re.search(r'\(([A-Z])\)', rest)
-    return letter[1] if letter else option_in(rest, _LETTERS) or rest.strip()
-
-
-def read_labelled_letter(text: str) -> str:
-    """The letter from A to D after `Answer:`.
-
-    >>> [read_labelled_letter(text) for text in ('Because.\\nanswer: C', '**Answer:** $C$', 'C')]
-    ['C', 'C', '']
-    """
-    letter = re.search(r'answer\W{0,4}?:(?:\\(?:boxed|text)|[^\w\\]){0,8}([A-D])', text, re.IGNORECASE)
-    return letter[1].upper() if letter else ''

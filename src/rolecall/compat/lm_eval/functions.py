@@ -16,7 +16,7 @@ from typing import Any
 from rolecall.compat.lm_eval.stand_ins import importable
 from rolecall.compat.lm_eval.task_file import Function
 from rolecall.errors import ConfigError, Problem
-from rolecall.usercode import neighbours_of, short_path, user_code
+from rolecall.usercode import check_importable, neighbours_of, short_path, user_code
 
 _GENERATORS: dict[str, list[tuple[random.Random, Any]]] = {}
 """The generators at the top of each file that was run, with the state they had then."""
@@ -34,6 +34,7 @@ def seed_generators() -> None:
 
 def load_function(function: Function) -> Callable[..., Any]:
     """The function: in a file beside the one that names it, or else in an installed module."""
+    check_importable(function.name, function.place)
     return _load(function.name, str(function.folder), function.place)
 
 

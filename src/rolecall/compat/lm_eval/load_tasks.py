@@ -282,7 +282,7 @@ def _index(root: Path) -> _Catalogue:
     """The names in a folder, found by searching line starts; nothing is parsed."""
     by_name: dict[str, list[Path]] = {}
     tags: dict[str, list[Path]] = {}
-    for path in sorted(file for suffix in SUFFIXES for file in root.rglob(f'*{suffix}')):
+    for path in sorted(file for suffix in SUFFIXES for file in root.rglob(f'*{suffix}') if file.is_file()):
         text = path.read_text(encoding='utf-8', errors='replace')
         declared = dict(_NAME.findall(text))
         name = declared.get('group') or declared.get('task')

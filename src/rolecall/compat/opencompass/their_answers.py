@@ -26,16 +26,6 @@ def read_phrase(text: str) -> str:
     return ' '.join(_ARTICLE.sub('', phrase).split())
 
 
-def read_last_figures(text: str) -> str:
-    """The last number before `Question:`; a comma ends a number.
-
-    >>> read_last_figures('So $1,234.50.\\nQuestion: 7'), read_last_figures('1,000')
-    ('234.50', '000')
-    """
-    numbers = _NUMBER.findall(text.partition('Question:')[0])
-    return numbers[-1] if numbers else ''
-
-
 def read_first_figures(text: str) -> float | None:
     """The first number; a comma ends it.
 

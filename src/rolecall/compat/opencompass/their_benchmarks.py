@@ -35,15 +35,6 @@ _MGSM = {
 """The word before the answer, by language."""
 
 
-def read_top_line(text: str) -> str:
-    """The first line; line breaks before it do not count.
-
-    >>> read_top_line('\\n a \\nb')
-    ' a '
-    """
-    return text.strip('\n').partition('\n')[0]
-
-
 def read_yes_or_no(text: str) -> str:
     """The first `yes` or `no` behind the last `answer is ` of the first paragraph, also inside a word.
 
@@ -53,16 +44,6 @@ def read_yes_or_no(text: str) -> str:
     paragraph = text.partition('\n\n')[0]
     match = _YES_OR_NO.search(paragraph.rpartition('answer is ')[2].lower())
     return match[0] if match else ''
-
-
-def read_labelled(text: str) -> str:
-    """The letter from A to D right behind the first `Answer:`, as it is written.
-
-    >>> read_labelled('ANSWER: b'), read_labelled('**Answer:** B')
-    ('b', '')
-    """
-    match = _LABELLED.search(text)
-    return match[1] if match else ''
 
 
 def read_amount(text: str, name: str = '') -> str:

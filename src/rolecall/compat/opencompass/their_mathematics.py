@@ -8,55 +8,18 @@ from importlib import import_module
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
+from rolecall.plain_files import read_table
 from rolecall.scoring.metrics.symbolic import limit_work, math_library
 
-_REPLACED = (
-    ('an ', ''),
-    ('a ', ''),
-    ('.$', '$'),
-    ('\\$', ''),
-    ('\\ ', ''),
-    (' ', ''),
-    ('mbox', 'text'),
-    (',\\text{and}', ','),
-    ('\\text{and}', ','),
-    ('\\text{m}', '\\text{}'),
-    ('\\le', '<'),
-)
+_STEPS: dict[str, list[tuple[str, str]]] = {}
+"""What is replaced by what, in order; `their_mathematics.tsv` writes line breaks as `<LF>`, `<CR>` and `<FF>`."""
+for _step, *_texts in read_table(__file__):
+    _old, _new = (text.replace('<LF>', '\n').replace('<CR>', '\r').replace('<FF>', '\f') for text in _texts)
+    _STEPS.setdefault(_step, []).append((_old, _new))
 _LONGEST = 20_000
 """Characters at the end of a reply in which a box is looked for."""
-_REMOVED = (
-    *(
-        'square',
-        'ways',
-        'integers',
-        'dollars',
-        'mph',
-        'inches',
-        'ft',
-        'hours',
-        'km',
-        'units',
-        '\\ldots',
-        'sue',
-        'points',
-    ),
-    *('feet', 'minutes', 'digits', 'cents', 'degrees', 'cm', 'gm', 'pounds', 'meters', 'meals', 'edges', 'students'),
-    *(
-        'childrentickets',
-        'multiples',
-        '\\text{s}',
-        '\\text{.}',
-        '\\text{\ns}',
-        '\\text{}^2',
-        '\\text{}^3',
-        '\\text{\n}',
-    ),
-    *('\\text{}', '\\mathrm{th}', '^\\circ', '^{\\circ}', '\\;', ',\\!', '{,}', '"', '\\dots', '\n', '\r', '\f'),
-)
-"""Units and signs that Minerva leaves out of an answer."""
-
-
+_DEEP = re.compile(r'(?:\{\s*){40}')
+"""Braces in braces, which take the library seconds."""
 _FRACTION = re.compile(r'frac([^{])(.)')
 _ROOT = re.compile(r'sqrt([^{])')
 _FINAL = re.compile('final answer', re.IGNORECASE)
@@ -104,10 +67,7 @@ def _last_box(text: str) -> str:
 
 
 def _normalise(sentence: str) -> str:
-    for old, new in _REPLACED:
-        sentence = sentence.replace(old, new)
-    for word in _REMOVED:
-        sentence = sentence.replace(word, '')
+    sentence = _replace(sentence, _STEPS['minerva'])
     for opening, closing in (('\\text{(', ')}'), ('\\text{', '}'), ('\\textbf{', '}'), ('\\overline{', '}')):
         sentence = ''.join(_split_at(sentence, opening, closing))
     head, box, rest = sentence.partition('\\boxed{')
@@ -159,15 +119,6 @@ def equal_answers(ours: Any, gold: Any, *, lenient: bool = False) -> bool:
     return _normalise(texts[0]) == _normalise(texts[1])
 
 
-_SPELLINGS = (('tfrac', 'frac'), ('dfrac', 'frac'), ('\\left', ''), ('\\right', ''))
-_DEGREES = (('^{\\circ}', ''), ('^\\circ', ''), ('\\$', ''))
-_POINTS = (('\\%', ''), (' .', ' 0.'), ('{.', '{0.'))
-_STRICT = (('\n', ''), ('\\!', ''), ('\\\\', '\\'), *_SPELLINGS, *_DEGREES)
-_LENIENT = (('\\!', ''), ('\\ ', ''), ('\\\\', '\\'), ('\\\\', '\\'), *_SPELLINGS)
-_WORDS = (
-    *(('$', ''), ('\\text', ''), ('x\\in', ''), ('\\%', ''), ('%', ''), (' .', ' 0.'), ('{.', '{0.')),
-    *(('\\cdot', ''), ('infinity', '\\infty')),
-)
 _ZEROS = re.compile(r'(\d)\.0+(?=\D|\Z)')
 _ROOT_OF_WORD = re.compile(r'\\sqrt(\w+)')
 
@@ -180,13 +131,13 @@ def _replace(text: str, table: Iterable[tuple[str, str]]) -> str:
 
 def _strip(text: str) -> str:
     """An answer as MATH's authors normalise it. ValueError for what they do not expect."""
-    text = _replace(text, _STRICT)
+    text = _replace(text, _STEPS['strict'])
     number, unit, rest = text.partition('\\text{ ')
     if unit:
         if unit in rest:
             raise ValueError(text)
         text = number
-    text = _drop_name(_replace(text, _POINTS))
+    text = _drop_name(_replace(text, _STEPS['points']))
     pieces = text.split('\\sqrt')
     roots = [piece if piece[:1] == '{' else f'{{{piece[0]}}}{piece[1:]}' for piece in pieces[1:] if piece]
     if len(roots) < len(pieces) - 1:
@@ -196,9 +147,9 @@ def _strip(text: str) -> str:
 
 
 def _strip_leniently(text: str) -> str:
-    text = _replace(text.strip().replace('\n', '').rstrip('.'), _LENIENT)
+    text = _replace(text.strip().replace('\n', '').rstrip('.'), _STEPS['lenient'])
     text = (text.partition('\\text{')[0].strip() if text.endswith('}') else '') or text
-    text = _replace(_replace(text, _DEGREES[:2]).strip().replace('\\$', ''), _WORDS)
+    text = _replace(_replace(text, _STEPS['strict'][-3:-1]).strip().replace('\\$', ''), _STEPS['words'])
     text = text if '\\infty' in text else text.replace('inf', '\\infty')
     text = ''.join(_split_at(_replace(text, (('and', ''), ('\\mathbf', ''))), '\\mbox{', '}')[::2])
     text = text.replace('j', 'i') if 'i' not in text else text
@@ -241,6 +192,8 @@ def equal_in_box(reply: str, gold: str) -> bool:
     >>> [equal_in_box(reply, '0.5') for reply in (r'So \boxed{\frac{1}{2}}.', 'The answer is 0.5.')]
     [True, False]
     """
+    if _DEEP.search(tail := reply[-_LONGEST:]):
+        return False
     library = math_library()
     boxes = library.LatexExtractionConfig(
         normalization_config=import_module('latex2sympy2_extended').NormalizationConfig(
@@ -252,6 +205,6 @@ def equal_in_box(reply: str, gold: str) -> bool:
     settings = {'extraction_mode': 'first_match', 'parsing_timeout': None}
     with limit_work():
         right = library.parse(f'${gold}$', **settings)
-        ours = library.parse(reply[-_LONGEST:], extraction_config=[boxes], **settings)
+        ours = library.parse(tail, extraction_config=[boxes], **settings)
         return bool(right) and bool(library.verify(ours, right, timeout_seconds=None))
     return False

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from string import ascii_uppercase
 from typing import Any
 
 from rolecall.compat.opencompass.their_answers import read_phrase, read_plain_statement, read_statement
-from rolecall.compat.opencompass.their_mathematics import equal_answers, equal_in_box
+from rolecall.compat.opencompass.their_options import read_first_option
 from rolecall.core.prompts.values import text_of
-from rolecall.scoring.metrics.metric import Metric, mark_by
-from rolecall.scoring.metrics.symbolic import math_library
+from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
 from rolecall.scoring.texts import alternatives
 
 _CLOSE = 1e-6
+_NEAR = 1e-3
 
 
 def same_text() -> Metric:
@@ -82,13 +83,50 @@ def contain_trivia() -> Metric:
 
 def same_formula(version: str = 'v1') -> Metric:
     """The share of rows whose formula is the gold one after MATH's normalisation of both."""
+    from rolecall.compat.opencompass.their_mathematics import equal_answers
+
     return compare_by('accuracy', partial(equal_answers, lenient=version == 'v2'))
 
 
 def same_boxed_value() -> Metric:
     """The share of rows whose last box, or formula behind `final answer`, has the gold value by `math-verify`."""
+    from rolecall.compat.opencompass.their_mathematics import equal_in_box
+    from rolecall.scoring.metrics.symbolic import math_library
+
     math_library()
     return compare_by('accuracy', lambda ours, gold: equal_in_box(text_of(ours), text_of(gold)))
+
+
+def same_line() -> Metric:
+    """The share of rows whose first line is the gold letter or its text, and nothing else; the gold is `B. text`."""
+
+    def same(ours: Any, gold: Any) -> bool:
+        line, parts = text_of(ours).split('\n')[0].strip(), text_of(gold).split('. ')
+        return len(parts) == 2 and line in (parts[0], parts[1].strip())
+
+    return compare_by('accuracy', same)
+
+
+def near_value() -> Metric:
+    """The share of rows whose reply is a number, and nothing else, within a thousandth of the gold one."""
+
+    def same(ours: Any, gold: Any) -> bool:
+        try:
+            return abs(float(text_of(ours)) - float(text_of(gold))) < _NEAR
+        except ValueError:
+            return False
+
+    return compare_by('accuracy', same)
+
+
+def first_of_options() -> Metric:
+    """The share of rows whose first stated letter, among those of the row's options, is the gold one."""
+
+    def mark(answer: Answer) -> Mark:
+        letters = ascii_uppercase[: len(answer.values['options'])]
+        return make_mark(read_first_option(text_of(answer.prediction), letters) == text_of(answer.gold))
+
+    return Metric('accuracy', mark)
 
 
 def compare_by(name: str, same: Callable[[Any, Any], bool]) -> Metric:

@@ -9,58 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 
-_PHRASES = """
-答案[是]_C
-答案[是]_：_C
-答案[是]_:_C
-答案选项[应][该]是_C
-答案选项[应][该]为_C
-答案应[该]是_C
-答案应[该]选_C
-答案选项[为]_：_C
-答案选项[为] [(][*][*]C
-答案选项[是]_:_C
-答案为_C
-答案选_C
-选[择]_C
-故[选]_C只有[选][项]~C~[是]对
-只有[选][项]~C~[是]错
-只有[选][项]~C~[不]正确
-只有[选][项]~C~错误
-说法[不]对[选][项][的]是~C
-说法[不]正确[选][项][的]是~C
-说法错误[选][项][的]是~C
-C~是正确的
-C~是正确答案
-选项~C~正确
-所以答~C
-所以~C[<.。$>]$
-所有~C[<.。$>]$
-<\\s，：:,>C[<。，,.>]$
-<\\s，,：:><故即>C[<。.>]$
-<\\s，,：:>因此C[<。.>]$
-<是为。>~C[<。.>]$
-因此~C[<。.>]$
-显然~C[<。.>]$
-答案是…
-答案应该是…
-答案为…
-<Aa><Nn><Ss><Ww><Ee><Rr>_:_C
-<Tt>he answer is[:] [(]C
-<Tt>he answer is[:] [(][*][*]C
-<Tt>he answer is option[:] [(]C
-<Tt>he correct answer is[:] [(]C
-<Tt>he correct answer is option[:] [(]C
-<Tt>he correct answer is[:]→boxed{C}
-<Tt>he correct option is[:]→boxed{C}
-<Tt>he correct answer option is[:]→boxed{C}
-<Tt>he answer to the question is[:] [(]C
-^选项~C
-^C~[选]项
-^C<\\s。，,：:.$>
-1→
-"""
+_PHRASES = Path(__file__).with_suffix('.txt').read_text('utf-8').splitlines()
 """In the order in which they are tried. `…` is the rest of the word, up to a full stop; `→` is whatever follows."""
 _SIGNS = {
     '[': '(?:',
@@ -139,7 +90,7 @@ _WORD = re.compile(r'\S+')
 def _compile(options: str, cushion: bool) -> tuple[tuple[str, re.Pattern[str], re.Pattern[str] | None], ...]:
     letter = f'([{options}])'
     rules: list[tuple[str, re.Pattern[str], re.Pattern[str] | None]] = []
-    for phrase in _PHRASES.strip().splitlines():
+    for phrase in _PHRASES:
         lead, arrow, rest = phrase.partition('→')
         if phrase.endswith('…'):
             rules.append(('word', _pattern(phrase[:-1] + '~', letter), None))

@@ -21,6 +21,7 @@ from rolecall.checking import Problems
 from rolecall.compat.promptfoo.providers import read_provider, refuse_program
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem, RenderError
+from rolecall.plain_files import read_plain
 from rolecall.scoring.metrics.assertions import COLUMN, CRITERION, Assertion, read_short
 from rolecall.sources.config.plain_configs import parse_plain
 from rolecall.strings import number_repeats
@@ -111,7 +112,7 @@ class _Reader:
             return parse_plain(path)
         if path.suffix not in ('.txt', '.md', '.csv', '.jsonl', '.html', '.xml', ''):
             raise ConfigError(Problem('', f'{value}: files of this kind are not read.'))
-        return path.read_bytes().decode('utf-8-sig')
+        return read_plain(path)
 
     def _list_prompts(self, declared: Any) -> Iterator[tuple[str, Any]]:
         """The prompts, each with its name: a text, or the messages of a chat."""

@@ -11,6 +11,7 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.models.model_names import resolve_model
 from rolecall.models.protocol import ModelError
 from rolecall.models.services import ALIASES, SOURCES
+from rolecall.plain_files import read_plain
 from rolecall.usercode import neighbours_of, printing_to_stderr
 
 _KINDS = ('chat', 'messages', 'completion', 'responses')
@@ -103,7 +104,7 @@ class PythonProvider:
         with neighbours_of(self._path), printing_to_stderr:
             if self._call is None:
                 names: dict[str, Any] = {'__name__': self._path.stem, '__file__': str(self._path)}
-                exec(compile(self._path.read_text(encoding='utf-8'), str(self._path), 'exec'), names)
+                exec(compile(read_plain(self._path), str(self._path), 'exec'), names)
                 self._call = names[self._function]
             result = self._call(prompt, {'config': {}}, {'vars': {}})
         if isinstance(result, Mapping) and result.get('error'):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from rolecall.core.program.compiled import (
     Program,
@@ -32,6 +32,7 @@ _COLUMN = '\0shots'
 _FIELD = Field(_COLUMN, '', Origin('field', 'shots'))
 _SPEECHES = Script((BareText((_FIELD,), 'shots'),))
 _PLACE = BareText((SHOTS,))
+_Worded = TypeVar('_Worded')
 
 
 class Indexed(Protocol):
@@ -121,6 +122,18 @@ class VaryingProgram:
         return self._fixed(shots=[self._train[i] for i in shots])
 
 
+class _Once(dict[int, _Worded]):
+    """What is made of each training row when it is first needed, by its number."""
+
+    def __init__(self, make: Callable[[int], _Worded]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, i: int) -> _Worded:
+        self[i] = worded = self._make(i)
+        return worded
+
+
 class _TextShots:
     """Examples that end up as text and fill a field of their own. Examples without any text go through `with_shots`."""
 
@@ -130,25 +143,18 @@ class _TextShots:
         train: Indexed,
         placed: Script,
         words: Callable[[Row], str],
-        join: Callable[[list[str]], str],
+        join: Callable[[Iterable[str]], str],
     ) -> None:
         self._program = Program(placed, render)
-        self._train = train
-        self._words = words
+        self._word = _Once(lambda i: words(train[i])).__getitem__
         self._join = join
-        self._worded: dict[int, str] = {}
 
     def __call__(self, row: Row, shots: Sequence[int]) -> Request | None:
-        worded = self._worded
-        text = self._join([worded[i] if i in worded else self._word(i) for i in shots])
+        text = self._join(map(self._word, shots))
         return self._program({**row, _COLUMN: text}) if text else None
 
-    def _word(self, i: int) -> str:
-        self._worded[i] = self._words(self._train[i])
-        return self._worded[i]
 
-
-def _join_lines(texts: list[str]) -> str:
+def _join_lines(texts: Iterable[str]) -> str:
     return '\n'.join(filter(None, texts))
 
 
@@ -172,20 +178,10 @@ class _MessageShots:
         at = script.items.index(_PLACE)
         self._before = layout(replace(script, items=script.items[:at]), 'ppl')
         self._after = layout(replace(script, items=script.items[at + 1 :]), mode)
-        self._wording = wording
-        self._layout = layout
-        self._train = train
-        self._worded: dict[int, list[Message]] = {}
+        self._word = _Once(lambda i: layout(Script(wording.shot(train[i], 0).items), 'ppl').fill({})).__getitem__
 
     def __call__(self, row: Row, shots: Sequence[int]) -> list[Message]:
-        worded = self._worded
-        groups = [worded[i] if i in worded else self._word(i) for i in shots]
-        return _join_groups([self._before.fill(row), *groups, self._after.fill(row)])
-
-    def _word(self, i: int) -> list[Message]:
-        shot = self._wording.shot(self._train[i], 0)
-        self._worded[i] = self._layout(Script(shot.items), 'ppl').fill({})
-        return self._worded[i]
+        return _join_groups([self._before.fill(row), *map(self._word, shots), self._after.fill(row)])
 
 
 def _shot_wordings(wording: Wording) -> tuple[Script, ...]:

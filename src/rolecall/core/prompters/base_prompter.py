@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
+from rolecall.checking import explain_arguments
 from rolecall.core.prompters.call_inputs import Hook, InputReader, PromptCall, read_label, run_hooks
 from rolecall.core.prompters.frame import Frame, fields_of
 from rolecall.core.prompters.history import HistoryReader, check_history
@@ -65,6 +66,7 @@ Prompt = Request | Body
 Self = TypeVar('Self', bound='Prompter')
 
 
+@explain_arguments(PrompterError, '__init__', 'generate_prompt', 'trace', 'pre_hook')
 @dataclass(frozen=True, eq=False)
 class Prompter:
     """The base of all prompters. A subclass sets a template, and an instruction template if it takes an instruction:
@@ -259,10 +261,10 @@ class Prompter:
             return PromptTrace(text, tuple(spans), notes, text)
         if _check_format(format) == 'openai':
             body = openai_body(self._frame.plain, self._history, call)
-            spans = openai_spans(self._frame.plain, self._history, call)
+            spans = openai_spans(self._frame.plain, call)
         else:
             body = anthropic_body(self._frame, self._history, call)
-            spans = anthropic_spans(self._frame, self._history, call)
+            spans = anthropic_spans(self._frame, call)
         return PromptTrace(body['messages'], tuple(spans), (), body)
 
     def get_response(self, output: str, input: Any = None) -> str:  # noqa: A002  # the documents' name

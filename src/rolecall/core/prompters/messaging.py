@@ -1,48 +1,102 @@
-"""Prompts as messages in OpenAI's and Anthropic's formats, with their spans."""
+"""Prompts as messages in OpenAI's and Anthropic's formats, with their spans.
+
+A trace runs the same conversion as a prompt, on texts that carry their spans.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rolecall.core.prompters.call_inputs import PromptCall, is_silent
 from rolecall.core.prompters.frame import Frame, Levels
 from rolecall.core.prompters.history import HistoryReader, numbered_messages, origin_of
+from rolecall.core.prompters.tool_specs import Tools
 from rolecall.core.prompters.vendors import Message, anthropic_messages, holds_thinking, restore_fields
+from rolecall.core.prompts.multimodal import part_text
 from rolecall.core.prompts.pieces import Origin
-from rolecall.core.render.spans import Place, Span, texts_of
+from rolecall.core.render.spans import Span
 
 Body = dict[str, Any]
 _INPUT = Origin('field', 'input')
+_LABEL = Origin('label', role='assistant')
 _JOINT = Span('\n', Origin('joint', 'speeches'))
+_ORIGIN = '\0origin'
+"""The key of a traced message for the origin of texts that its conversion writes anew."""
+
+
+class TracedText(str):
+    """A text that carries its spans."""
+
+    spans: tuple[Span, ...]
+
+    def __new__(cls, spans: Sequence[Span]) -> TracedText:
+        text = super().__new__(cls, ''.join(str(span.text) for span in spans))
+        text.spans = tuple(spans)
+        return text
+
+    def __add__(self, other: str) -> TracedText:
+        return TracedText((*self.spans, *(other.spans if isinstance(other, TracedText) else ())))
 
 
 def openai_body(levels: Levels, reader: HistoryReader, call: PromptCall) -> Body:
     """The request body: messages and tools."""
-    body = _common_body(levels, reader, call)
-    if any(map(holds_thinking, body['messages'])):
-        body['messages'] = [restore_fields(message) for message in body['messages']]
-    return body
+    messages, tools = _restore_thinking(_write_messages(levels, reader, call)), call[3]
+    return {'messages': messages, 'tools': tools.openai} if tools else {'messages': messages}
 
 
-def _common_body(levels: Levels, reader: HistoryReader, call: PromptCall) -> Body:
-    """The request body in OpenAI's form, with reasoning as it was kept."""
-    row, new, history, tools, label = call
-    earlier = reader.messages(history) if history else ()
+def openai_spans(levels: Levels, call: PromptCall) -> list[Span]:
+    messages = _restore_thinking(_trace_messages(levels, call))
+    return [span for i, message in enumerate(messages) for span in _spans_of(message, message[_ORIGIN], i)]
+
+
+def _restore_thinking(messages: list[Message]) -> list[Message]:
+    return [restore_fields(message) for message in messages] if any(map(holds_thinking, messages)) else messages
+
+
+def _write_messages(levels: Levels, reader: HistoryReader, call: PromptCall) -> list[Message]:
+    """The messages in OpenAI's form, with reasoning as it was kept."""
+    row, new, history, _, label = call
     opening = levels.opening or levels.write_system(row)
+    earlier = reader.messages(history) if history else ()
     if new is None:
         messages = [*opening, *earlier, {'role': 'user', 'content': levels.fill_user(row)}]
     else:
         messages = [*opening, *earlier, *_with_prefix(new, levels.prefix_layout.fill(row))]
     if label is not None:
         messages.append({'role': 'assistant', 'content': label} if isinstance(label, str) else dict(label))
-    return {'messages': messages, 'tools': tools.openai} if tools else {'messages': messages}
+    return messages
 
 
-def openai_spans(levels: Levels, reader: HistoryReader, call: PromptCall) -> list[Span]:
-    spans = _sources(levels, call, openai_body(levels, reader, call)['messages'])
-    return [replace(span, message=i) for i, own in enumerate(spans) for span in own]
+def _trace_messages(levels: Levels, call: PromptCall) -> list[Message]:
+    """The same messages, with texts that carry their spans."""
+    row, new, history, _, label = call
+    messages = []
+    if levels.system:
+        messages.append({'role': 'system', 'content': TracedText(levels.system_layout.trace(row))})
+    messages += [_trace(message, origin_of(message, number)) for number, message in numbered_messages(history)]
+    if new is None:
+        messages.append({'role': 'user', 'content': TracedText(levels.user_layout.trace(row))})
+    else:
+        prefix = TracedText(levels.prefix_layout.trace(row))
+        messages += _with_prefix([_trace(message, _INPUT) for message in new], prefix)
+    if label is not None:
+        answer = {'role': 'assistant', 'content': label} if isinstance(label, str) else label
+        messages.append(_trace(answer, _LABEL))
+    return [{_ORIGIN: _INPUT, **message} for message in messages]
+
+
+def _trace(message: Mapping[str, Any], origin: Origin) -> Message:
+    content = message.get('content')
+    if isinstance(content, str):
+        content = TracedText([Span(content, origin)])
+    elif isinstance(content, (list, tuple)):
+        content = [
+            {**part, 'text': TracedText([Span(part['text'], origin)])} if isinstance(part.get('text'), str) else part
+            for part in content
+        ]
+    return {**message, 'content': content, _ORIGIN: origin}
 
 
 def _with_prefix(messages: Sequence[Message], prefix: str) -> list[Message]:
@@ -57,112 +111,50 @@ def _with_prefix(messages: Sequence[Message], prefix: str) -> list[Message]:
     return [*messages[:last], {**messages[last], 'content': prefixed}, *messages[last + 1 :]]
 
 
-def _sources(levels: Levels, call: PromptCall, messages: Sequence[Message]) -> list[list[Span]]:
-    """The spans of each message, not yet numbered."""
-    row, new, history, _, label = call
-    spans: list[list[Span]] = []
-    if levels.system:
-        spans.append(levels.system_layout.trace(row))
-    for number, message in numbered_messages(history):
-        spans.append(list(_whole(message, origin_of(message, number))))
-    if new is None:
-        spans.append(levels.user_layout.trace(row))
-    else:
-        now = messages[len(spans) : len(messages) - (label is not None)]
-        spans += _input_spans(now, new, levels.prefix_layout.trace(row))
-    if label is not None:
-        spans.append(list(_whole(messages[-1], Origin('label', role='assistant'))))
-    return spans
+def _spans_of(message: Mapping[str, Any], origin: Origin, number: int) -> Iterator[Span]:
+    """The spans of a message; texts that carry none have this origin."""
+    for part, text in _texts_of(message):
+        spans = text.spans if isinstance(text, TracedText) else (Span(text, origin),)
+        yield from (replace(span, message=number, part=part) for span in spans)
 
 
-def _input_spans(now: Sequence[Message], new: Sequence[Message], prefix: Sequence[Span]) -> Iterator[list[Span]]:
-    """The spans of input messages, including the instruction put in front."""
-    added = len(now) - len(new)
-    for i, message in enumerate(now):
-        whole = list(_whole(message, _INPUT))
-        if added and i == 0:
-            yield list(prefix)
-        elif message == new[i - added]:
-            yield whole
-        elif whole[0].part is None:
-            text = str(new[i - added]['content'])
-            yield [*prefix, replace(whole[0], text=text)]
-        else:
-            yield [*(replace(span, part=0) for span in prefix), *whole[1:]]
+def _texts_of(message: Mapping[str, Any]) -> list[tuple[int | None, str]]:
+    """The texts of a message, each with the number of its part."""
+    content = message.get('content')
+    if isinstance(content, str):
+        return [(None, content)] if content else []
+    return [(part, text) for part, block in enumerate(content or ()) if (text := part_text(block))]
 
 
-def _texts(message: Mapping[str, Any]) -> dict[Place, str]:
-    return texts_of([message])
-
-
-def _whole(message: Message, origin: Origin) -> Iterator[Span]:
-    for (_, part), text in _texts(message).items():
-        yield Span(text, origin, part=part)
-
-
-@dataclass(frozen=True, slots=True)
-class _AnthropicForm:
-    """A conversation in Anthropic's format: the indices of system messages, and the others with their sources."""
-
-    levels: Levels
-    messages: list[Message]
-    system: list[int]
-    others: list[tuple[int, Message]]
-
-
-def _convert(frame: Frame, reader: HistoryReader, call: PromptCall) -> _AnthropicForm:
-    """Convert to Anthropic's format. The API rejects an empty user message, so the instruction moves there."""
-    levels = frame.turned if is_silent(call) and not frame.plain.user else frame.plain
-    messages = _common_body(levels, reader, call)['messages']
-    return _AnthropicForm(levels, messages, *anthropic_messages(messages))
+def _levels_for(frame: Frame, call: PromptCall) -> Levels:
+    """Anthropic's API rejects an empty user message, so the instruction moves there."""
+    return frame.turned if is_silent(call) and not frame.plain.user else frame.plain
 
 
 def anthropic_body(frame: Frame, reader: HistoryReader, call: PromptCall) -> Body:
     """The request body: system text, messages and tools."""
-    form, tools = _convert(frame, reader, call), call[3]
-    body: Body = {'messages': [message for _, message in form.others]}
-    if words := '\n'.join(_words(form.messages[i]) for i in form.system):
+    messages = _write_messages(_levels_for(frame, call), reader, call)
+    system, others = anthropic_messages(messages)
+    body: Body = {'messages': [message for _, message in others]}
+    if words := '\n'.join('\n'.join(text for _, text in _texts_of(messages[i])) for i in system):
         body = {'system': words, **body}
+    tools: Tools | None = call[3]
     if tools:
         body['tools'] = tools.anthropic
     return body
 
 
-def _words(message: Message) -> str:
-    return '\n'.join(_texts(message).values())
-
-
-def anthropic_spans(frame: Frame, reader: HistoryReader, call: PromptCall) -> list[Span]:
+def anthropic_spans(frame: Frame, call: PromptCall) -> list[Span]:
     """The spans of the system text (in no message) and of every message."""
-    form = _convert(frame, reader, call)
-    sources = _sources(form.levels, call, form.messages)
+    messages = _trace_messages(_levels_for(frame, call), call)
+    system, others = anthropic_messages(messages)
     spans: list[Span] = []
-    for at, i in enumerate(form.system):
+    for at, i in enumerate(system):
+        parts: list[Span] = list(_spans_of(messages[i], messages[i][_ORIGIN], i))
         spans += [_JOINT] if at else []
-        for k, span in enumerate(sources[i]):
-            spans += [_JOINT] if k and span.part != sources[i][k - 1].part else []
-            spans.append(replace(span, part=None))
-    for number, (i, message) in enumerate(form.others):
-        if isinstance(message['content'], str):
-            own = sources[i]
-        elif isinstance(form.messages[i].get('content'), list):
-            own = _keep_spans(sources[i], message)
-        else:
-            origin = sources[i][0].origin if sources[i] else _INPUT
-            own = list(_whole(message, origin))
-        spans += [replace(span, message=number) for span in own or [Span('', _INPUT)]]
-    return [span for span in spans if span.message is None or _has_place(span, form.others[span.message][1])]
-
-
-def _keep_spans(spans: Sequence[Span], message: Message) -> list[Span]:
-    """The spans of parts that survive conversion; images are rewritten."""
-    survivors: list[Span] = []
-    for (_, part), text in _texts(message).items():
-        own = [span for span in spans if span.part == part]
-        same = ''.join(str(span.text) for span in own) == text
-        survivors += own if same else [replace(own[0] if own else Span('', _INPUT, part=part), text=text)]
-    return survivors
-
-
-def _has_place(span: Span, message: Message) -> bool:
-    return (0, span.part) in _texts(message)
+        for k, span in enumerate(parts):
+            spans += [_JOINT] if k and span.part != parts[k - 1].part else []
+            spans.append(replace(span, message=None, part=None))
+    for number, (i, message) in enumerate(others):
+        spans += _spans_of(message, messages[i][_ORIGIN], number)
+    return spans

@@ -14,7 +14,7 @@ A message of ours keeps reasoning as its server sent it, under the key `thinking
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from rolecall.core.prompts.values import text_of
@@ -100,7 +100,7 @@ def restore_fields(message: Mapping[str, Any]) -> Message:
     return {**restored, **fields}
 
 
-def restore_blocks(message: Mapping[str, Any]) -> list[Message] | None:
+def _restore_blocks(message: Mapping[str, Any], parse: Callable[[Any], Any] | None = None) -> list[Message] | None:
     """The content of an assistant message as Anthropic's server sent it; None if none was kept.
 
     If the text or the tool calls have changed since, the thinking comes first, as the API demands.
@@ -115,7 +115,7 @@ def restore_blocks(message: Mapping[str, Any]) -> list[Message] | None:
     thoughts = [dict(block) for block in blocks if block.get('type') in _THOUGHTS]
     content = message.get('content')
     speech = [{'type': 'text', 'text': content}] if isinstance(content, str) and content else content or []
-    return [*thoughts, *speech, *map(_tool_use, calls)]
+    return [*thoughts, *speech, *(_tool_use(call, parse) for call in calls)]
 
 
 def join_texts(blocks: Any) -> str:
@@ -139,11 +139,13 @@ def _is_signed_thought(part: Any) -> bool:
     return kind == 'redacted_thinking' or (kind == 'thinking' and 'signature' in part)
 
 
-def anthropic_messages(messages: Sequence[Message]) -> tuple[list[int], list[tuple[int, Message]]]:
+def anthropic_messages(
+    messages: Sequence[Mapping[str, Any]], parse: Callable[[Any], Any] | None = None
+) -> tuple[list[int], list[tuple[int, Message]]]:
     """The indices of system messages, and the other messages in Anthropic's format.
 
     Each comes with the index of its source message. Consecutive tool results become one message, as Anthropic
-    requires.
+    requires. `parse` reads the arguments of tool calls; by default those that are not JSON are refused.
     """
     system = [i for i, message in enumerate(messages) if message['role'] in ('system', 'developer')]
     converted: list[tuple[int, Message]] = []
@@ -158,27 +160,27 @@ def anthropic_messages(messages: Sequence[Message]) -> tuple[list[int], list[tup
             else:
                 converted.append((i, {'role': 'user', 'content': [result]}))
         else:
-            converted.append((i, {'role': message['role'], 'content': _anthropic_content(message)}))
+            converted.append((i, {'role': message['role'], 'content': _anthropic_content(message, parse)}))
         last_role = message['role']
     return system, converted
 
 
-def _tool_result(message: Message) -> Message:
+def _tool_result(message: Mapping[str, Any]) -> Message:
     content = message.get('content')
-    result = list(map(_anthropic_part, content)) if isinstance(content, list) else text_of(content)
+    result = list(map(_anthropic_part, content)) if isinstance(content, (list, tuple)) else text_of(content)
     return {'type': 'tool_result', 'tool_use_id': message.get('tool_call_id'), 'content': result}
 
 
-def _anthropic_content(message: Message) -> Any:
-    if (blocks := restore_blocks(message)) is not None:
+def _anthropic_content(message: Mapping[str, Any], parse: Callable[[Any], Any] | None) -> Any:
+    if (blocks := _restore_blocks(message, parse)) is not None:
         return blocks
     content, calls = message.get('content'), message.get('tool_calls')
-    if isinstance(content, list):
+    if isinstance(content, (list, tuple)):
         content = list(map(_anthropic_part, content))
     if not calls:
         return '' if content is None else content
     parts = content if isinstance(content, list) else [{'type': 'text', 'text': content}] if content else []
-    return [*parts, *map(_tool_use, calls)]
+    return [*parts, *(_tool_use(call, parse) for call in calls)]
 
 
 def _anthropic_part(part: Any) -> Any:
@@ -192,13 +194,13 @@ def _anthropic_part(part: Any) -> Any:
     return {'type': 'image', 'source': {'type': 'base64', 'media_type': kind, 'data': data}}
 
 
-def _tool_use(call: Mapping[str, Any]) -> Message:
+def _tool_use(call: Mapping[str, Any], parse: Callable[[Any], Any] | None = None) -> Message:
     function = call['function']
     return {
         'type': 'tool_use',
         'id': call.get('id'),
         'name': function['name'],
-        'input': parse_arguments(function.get('arguments')),
+        'input': (parse or parse_arguments)(function.get('arguments')),
     }
 
 

@@ -93,7 +93,7 @@ def part_text(part: Mapping[str, Any]) -> str | None:
     value: Any = part
     for name in _place(part):
         value = value[name]
-    return None if value is part else str(value)
+    return None if value is part else value if isinstance(value, str) else str(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,7 @@ class ChatTemplate:
     ) -> str:
         template = self._plain if tools is None else self._with_tools
         context = {
-            'messages': list(messages),
+            'messages': [_without_nothing(message) for message in messages],
             'tools': None if tools is None else list(tools),
             'documents': None,
             'add_generation_prompt': add_generation_prompt,
@@ -268,6 +268,13 @@ def _token_text(token: Any) -> Any:
     if isinstance(token, Mapping) and not isinstance(token.get('content'), str):
         raise RenderError(f"a special token needs a text or an object with 'content', got {token!r:.80}.")
     return token['content'] if isinstance(token, Mapping) else token
+
+
+def _without_nothing(message: Message) -> Message:
+    """The message without keys whose value is None, as transformers hands it over: templates would print `None`."""
+    if not isinstance(message, Mapping) or all(value is not None for value in message.values()):
+        return message
+    return {key: value for key, value in message.items() if value is not None}
 
 
 def _with_mark(messages: Sequence[Message]) -> tuple[list[Message], str]:

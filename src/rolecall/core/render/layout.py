@@ -237,9 +237,9 @@ class MessageDraft:
 
 
 class MessagesLayout:
-    """Messages for an API. Leading messages that are the same for every row are built once and shared."""
+    """Messages for an API. Leading messages that are the same for every row are built once, frozen and shared."""
 
-    __slots__ = ('_drafts', '_open', '_shared')
+    __slots__ = ('_drafts', 'fill')
 
     def __init__(self, drafts: Iterable[MessageDraft]) -> None:
         self._drafts = tuple(drafts)
@@ -247,29 +247,30 @@ class MessagesLayout:
         constant = 0
         while constant < len(steps) and steps[constant][1]:
             constant += 1
-        self._shared: list[Message] = [write({}) for write, _ in steps[:constant]]
-        self._open = [write for write, _ in steps[constant:]]
-
-    def fill(self, row: Row) -> list[Message]:
-        return [*self._shared, *[write(row) for write in self._open]]
+        shared: list[Message] = [FrozenDict(write({})) for write, _ in steps[:constant]]
+        writers = [write for write, _ in steps[constant:]]
+        self.fill: Callable[[Row], list[Message]] = lambda row: [*shared, *[write(row) for write in writers]]
+        if len(writers) == 1:  # nearly always, and a list less
+            [writer] = writers
+            self.fill = lambda row: [*shared, writer(row)]
 
     def trace(self, row: Row) -> list[Span]:
         return [span for i, draft in enumerate(self._drafts) for span in _draft_spans(draft, i, row)]
 
 
-def _writer(draft: MessageDraft) -> tuple[Callable[[Row], FrozenDict], bool]:
+def _writer(draft: MessageDraft) -> tuple[Callable[[Row], dict[str, Any]], bool]:
     """A function that writes one message, and whether it is the same for every row."""
     role, extra = draft.role, draft.extra
     if draft.wordless:
-        message = FrozenDict(role=role, content=None, **extra)
-        return (lambda row: message), True
+        return (lambda row: {'role': role, 'content': None, **extra}), True
     if isinstance(draft.content, tuple):
         text = TextLayout(draft.content)
+        words = text.fill
         if extra:
-            return (lambda row: FrozenDict({'role': role, 'content': text.fill(row), **extra})), text.is_constant
-        return (lambda row: FrozenDict(role=role, content=text.fill(row))), text.is_constant
+            return (lambda row: {'role': role, 'content': words(row), **extra}), text.is_constant
+        return (lambda row: {'role': role, 'content': words(row)}), text.is_constant
     parts = draft.content
-    return (lambda row: FrozenDict({'role': role, 'content': [part.part for part in parts.write(row)], **extra})), False
+    return (lambda row: {'role': role, 'content': [part.part for part in parts.write(row)], **extra}), False
 
 
 def _draft_spans(draft: MessageDraft, number: int, row: Row) -> Iterator[Span]:

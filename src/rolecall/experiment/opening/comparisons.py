@@ -15,7 +15,6 @@ from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.registry import part_name
-from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Rival
 
 Order = Literal['both', 'random', 'first']
@@ -117,7 +116,11 @@ def find_comparison(
 
 def _reads_preferences(entry: Any) -> bool:
     kind = entry.get('type') if isinstance(entry, Mapping) else entry
-    name = READINGS.builtin_name(kind) if kind is not None else None
+    if kind is None:
+        return False
+    from rolecall.scoring.metrics.judge_replies import READINGS  # many patterns, for configs with judges alone
+
+    name = READINGS.builtin_name(kind)
     return name is not None and READINGS[name].compares
 
 

@@ -124,7 +124,7 @@ def _write_out_rubric(entry: Any, where: str, problems: Problems) -> Any:
     with problems.inside(where):
         written = expand_rubric(evaluator, reader if isinstance(reader, Mapping) else {})
         return entry if written is evaluator else {**entry, 'eval_cfg': {**scoring, 'evaluator': written}}
-    return entry
+    return {**entry, 'eval_cfg': {}}  # its problem is told once
 
 
 def _with_judges(entry: Mapping[str, Any], judges: list[Any]) -> Mapping[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from rolecall.errors import DataError
 from rolecall.experiment.opening.rows_config import (
-    RowsOptions,
     columns_of,
     dataset_for_rows,
     find_letters,
@@ -20,6 +19,7 @@ from rolecall.experiment.opening.rows_config import (
     last_part,
     read_first_rows,
 )
+from rolecall.experiment.opening.source_options import RowsOptions
 from rolecall.models.model_names import DEFAULT_MODEL
 from rolecall.sources.datasets.conversions import LETTERS, flatten
 from rolecall.strings import printable

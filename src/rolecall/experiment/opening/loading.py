@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rolecall.compat.benchmarks import is_benchmark_name
 from rolecall.compat.benchmarks.catalogues import CATALOGUES, find_catalogue_file
+from rolecall.compat.eval_yaml import find_hub_tasks
 from rolecall.compat.lm_eval import CATALOGUE, is_task_source
 from rolecall.errors import ConfigError, Problem
 from rolecall.sources.config.files import Config, load_config_file
@@ -17,12 +18,12 @@ from rolecall.sources.config.plain_configs import is_plain_config
 from rolecall.sources.config.reference import Resolve
 
 if TYPE_CHECKING:
-    from rolecall.experiment.opening.rows_config import Task
+    from rolecall.experiment.opening.source_options import Task
 
 SourceLike: TypeAlias = 'str | Path | Task | Mapping[str, Any] | Iterable[Mapping[str, Any]]'
-SourceKind = Literal['benchmark', 'catalogue', 'task', 'rows', 'config']
-"""Benchmarks by name, a file of a package's catalogue (`opencompass:NAME`), task files of lm-evaluation-harness, rows
-or a file of them, a config file or a mapping."""
+SourceKind = Literal['benchmark', 'catalogue', 'task', 'hub tasks', 'rows', 'config']
+"""Benchmarks by name, a file of a package's catalogue (`opencompass:NAME`), task files of lm-evaluation-harness, the
+`eval.yaml` of a dataset, rows or a file of them, a config file or a mapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class Source:
             return cls('config', value)
         if not isinstance(value, str | Path):
             return cls('rows', list_rows(value))
+        if (file := find_hub_tasks(value)) is not None:
+            return cls('hub tasks', file)
         if Path(value).suffix != '.py':
             from rolecall.sources.datasets.formats import is_data_file  # not for every config
 
@@ -60,6 +63,8 @@ class Source:
         if not isinstance(self.value, str | Path):
             return 'rows'
         name = str(self.value)
+        if self.kind == 'hub tasks':
+            return Path(name).absolute().parent.name
         if self.kind in ('benchmark', 'catalogue') or name.startswith(CATALOGUE):
             name = name.rpartition(':')[2].replace(',', '+')
         return Path(name).name.split('.')[0]
@@ -154,6 +159,10 @@ def load_source(
     if stated or overrides:
         named = ', '.join([*stated, *(['overrides'] if overrides else [])])
         raise ConfigError(Problem(str(source), f'{named}: only for task files of lm-evaluation-harness (.yaml).'))
+    if source.kind == 'hub tasks':
+        from rolecall.compat.eval_yaml.hub_tasks import load_hub_tasks
+
+        return Config(source.value, load_hub_tasks(source.value))
     path = find_catalogue_file(source.value) if source.kind == 'catalogue' else source.value
     if is_plain_config(path):
         from rolecall.compat.promptfoo import is_promptfoo_file, load_promptfoo

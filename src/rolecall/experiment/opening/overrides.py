@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from rolecall.checking import OptionReader, Problems
+from rolecall.checking import Problems
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.opening.entries import dataset_keys
 from rolecall.experiment.opening.inferencer_entries import INFERENCER_KINDS
-from rolecall.redaction import mask_config
+from rolecall.experiment.opening.source_options import Overrides
+from rolecall.experiment.opening.tasks import dataset_abbr
 from rolecall.registry import bare_name, part_name
+from rolecall.sources.datasets.gold_patch import read_gold_patch
 from rolecall.sources.retrievers.build import RETRIEVERS
 
 _NOT_GENERATING = ('label', 'whole', 'choices')
@@ -19,145 +22,116 @@ _SAMPLING = ('temperature', 'max_out_len', 'seed')
 Entry = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overrides:
-    """Changes to every dataset of a config. What is None stays as it is.
+def apply_overrides(config: Mapping[str, Any], overrides: Overrides) -> dict[str, Any]:
+    """The config with all changes. All problems are raised together.
 
     >>> config = {'datasets': [{'infer_cfg': {'inferencer': {'type': 'GenInferencer'}}}]}
-    >>> Overrides(temperature=0.5).apply(config)['datasets'][0]['infer_cfg']['inferencer']
+    >>> apply_overrides(config, Overrides(temperature=0.5))['datasets'][0]['infer_cfg']['inferencer']
     {'type': 'GenInferencer', 'temperature': 0.5}
     """
+    from rolecall.experiment.opening.set_values import set_value
 
-    shots: int | None = None
-    retriever: str | None = None
-    system: str | None = None
-    temperature: float | None = None
-    max_out_len: int | None = None
-    seed: int | None = None
-    n: int | None = None
-    read_as: str | None = None
-    """Whose reading makes the score (`eval_cfg.read_as`)."""
-    settings: tuple[tuple[str, Any], ...] = ()
-    """Values by their place (`--set PATH=VALUE`)."""
-    silence: tuple[str, ...] = ()
-    """Lint rules to leave out."""
+    changed = dict(config)
+    problems = Problems()
+    steps = list(_steps(overrides))
+    for key in dataset_keys(config) if steps else ():
+        entries = list(config[key])
+        for i, entry in enumerate(entries):
+            for step in steps if isinstance(entry, Mapping) else ():
+                with problems.inside(''):
+                    entries[i] = step(entries[i], f'{key}[{i}]')
+        changed[key] = entries
+    if overrides.silence:
+        lint = config.get('lint') or {}
+        changed['lint'] = {**lint, 'silence': [*lint.get('silence', ()), *overrides.silence]}
+    problems.items += _ineffective(overrides, changed)
+    for path, value in overrides.settings:
+        with problems.inside(''):
+            changed = set_value(changed, path, value)
+    problems.items = _merge_repeated(problems.items)
+    problems.raise_all()
+    return changed
 
-    def __post_init__(self) -> None:
-        if not self.given:
-            return
-        reader = OptionReader({field.name: getattr(self, field.name) for field in fields(self)})
-        reader.whole('shots', least=0)
-        reader.whole('max_out_len')
-        reader.whole('n', least=1)
-        reader.whole('seed')
-        reader.number('temperature', least=0)
-        reader.text('system')
-        reader.text('retriever')
-        reader.text('read_as')
-        reader.raise_problems()
 
-    @property
-    def given(self) -> bool:
-        """Whether anything is changed."""
-        return any(getattr(self, field.name) not in (None, ()) for field in fields(self))
+def _steps(overrides: Overrides) -> Iterator[Callable[[Entry, str], Entry]]:
+    if overrides.shots is not None or overrides.retriever is not None:
+        yield partial(_with_shots, overrides)
+    if overrides.system is not None:
+        yield partial(_with_system, overrides)
+    if any(getattr(overrides, name) is not None for name in _SAMPLING):
+        yield partial(_with_sampling, overrides)
+    if overrides.n is not None:
+        yield lambda entry, where: {**entry, 'n': overrides.n}
+    if overrides.gold_patch is not None:
+        yield _patch_gold(overrides.gold_patch)
+    if overrides.read_as is not None:
+        yield lambda entry, where: {
+            **entry,
+            'eval_cfg': {**(entry.get('eval_cfg') or {}), 'read_as': overrides.read_as},
+        }
 
-    def as_dict(self) -> dict[str, Any]:
-        """What is changed, for the manifest; secrets are hidden."""
-        if not self.given:
-            return {}
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != 'settings'}
-        changes = {name: value for name, value in values.items() if value not in (None, ())}
-        for path, value in self.settings:
-            key = path.rpartition('.')[2]
-            changes[path] = mask_config({key: value})[key]
-        return changes
 
-    def apply(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The config with all changes. All problems are raised together."""
-        from rolecall.experiment.opening.set_values import set_value
+def _patch_gold(patch: str) -> Callable[[Entry, str], Entry]:
+    file = Path(patch).absolute()
+    named = {row.dataset for row in read_gold_patch(file)}
+    return lambda entry, where: {**entry, 'gold_patch': str(file)} if dataset_abbr(entry) in named else dict(entry)
 
-        changed = dict(config)
-        problems = Problems()
-        steps = list(self._steps())
-        for key in dataset_keys(config) if steps else ():
-            entries = list(config[key])
-            for i, entry in enumerate(entries):
-                for step in steps if isinstance(entry, Mapping) else ():
-                    with problems.inside(''):
-                        entries[i] = step(entries[i], f'{key}[{i}]')
-            changed[key] = entries
-        if self.silence:
-            lint = config.get('lint') or {}
-            changed['lint'] = {**lint, 'silence': [*lint.get('silence', ()), *self.silence]}
-        problems.items += self._ineffective(changed)
-        for path, value in self.settings:
-            with problems.inside(''):
-                changed = set_value(changed, path, value)
-        problems.items = _merge_repeated(problems.items)
-        problems.raise_all()
-        return changed
 
-    def _steps(self) -> Iterator[Callable[[Entry, str], Entry]]:
-        if self.shots is not None or self.retriever is not None:
-            yield self._with_shots
-        if self.system is not None:
-            yield self._with_system
-        if any(getattr(self, name) is not None for name in _SAMPLING):
-            yield self._with_sampling
-        if self.n is not None:
-            yield lambda entry, where: {**entry, 'n': self.n}
-        if self.read_as is not None:
-            yield lambda entry, where: {**entry, 'eval_cfg': {**(entry.get('eval_cfg') or {}), 'read_as': self.read_as}}
+def _with_shots(overrides: Overrides, entry: Entry, where: str) -> Entry:
+    from rolecall.experiment.opening.templates import add_examples
 
-    def _with_shots(self, entry: Entry, where: str) -> Entry:
-        from rolecall.experiment.opening.templates import add_examples
+    infer = _infer_cfg(entry, where)
+    if overrides.shots == 0:
+        return {**entry, 'infer_cfg': {**infer, 'retriever': {'type': 'ZeroRetriever'}}}
+    entry_retriever = infer.get('retriever') or {'type': 'ZeroRetriever'}
+    current = dict(entry_retriever) if isinstance(entry_retriever, Mapping) else {'type': entry_retriever}
+    name = find_retriever(overrides.retriever) if overrides.retriever else bare_name(current.get('type'))
+    if name == 'ZeroRetriever':
+        name = 'FixKRetriever'
+    count = overrides.shots if overrides.shots is not None else _count_examples(current)
+    if count is None:
+        what = f'--retriever {overrides.retriever}: the dataset has no examples so far.'
+        raise ConfigError(Problem(f'{where}.infer_cfg.retriever', what, 'Say how many with --shots N.'))
+    options = {key: current[key] for key in ('ice_separator', 'ice_eos_token') if key in current}
+    options |= {key: value for key, value in current.items() if key not in _COUNTS} if not overrides.retriever else {}
+    retriever = {**options, 'type': name or current['type'], **_count_as(name, count)}
+    if overrides.seed is not None and name == 'RandomRetriever':
+        retriever['seed'] = overrides.seed
+    column = (entry.get('reader_cfg') or {}).get('output_column')
+    return {**entry, 'infer_cfg': {**add_examples(infer, column, where), 'retriever': retriever}}
 
-        infer = _infer_cfg(entry, where)
-        if self.shots == 0:
-            return {**entry, 'infer_cfg': {**infer, 'retriever': {'type': 'ZeroRetriever'}}}
-        entry_retriever = infer.get('retriever') or {'type': 'ZeroRetriever'}
-        current = dict(entry_retriever) if isinstance(entry_retriever, Mapping) else {'type': entry_retriever}
-        name = find_retriever(self.retriever) if self.retriever else bare_name(current.get('type'))
-        if name == 'ZeroRetriever':
-            name = 'FixKRetriever'
-        count = self.shots if self.shots is not None else _count_examples(current)
-        if count is None:
-            what = f'--retriever {self.retriever}: the dataset has no examples so far.'
-            raise ConfigError(Problem(f'{where}.infer_cfg.retriever', what, 'Say how many with --shots N.'))
-        options = {key: current[key] for key in ('ice_separator', 'ice_eos_token') if key in current}
-        options |= {key: value for key, value in current.items() if key not in _COUNTS} if not self.retriever else {}
-        retriever = {**options, 'type': name or current['type'], **_count_as(name, count)}
-        if self.seed is not None and name == 'RandomRetriever':
-            retriever['seed'] = self.seed
-        column = (entry.get('reader_cfg') or {}).get('output_column')
-        return {**entry, 'infer_cfg': {**add_examples(infer, column, where), 'retriever': retriever}}
 
-    def _with_system(self, entry: Entry, where: str) -> Entry:
-        from rolecall.experiment.opening.templates import add_system
+def _with_system(overrides: Overrides, entry: Entry, where: str) -> Entry:
+    from rolecall.experiment.opening.templates import add_system
 
-        column = (entry.get('reader_cfg') or {}).get('output_column')
-        return {**entry, 'infer_cfg': add_system(_infer_cfg(entry, where), self.system or '', column, where)}
+    column = (entry.get('reader_cfg') or {}).get('output_column')
+    return {**entry, 'infer_cfg': add_system(_infer_cfg(entry, where), overrides.system or '', column, where)}
 
-    def _with_sampling(self, entry: Entry, where: str) -> Entry:
-        infer = _infer_cfg(entry, where)
-        if not _generates(infer):
-            return entry
-        entry_inferencer = infer.get('inferencer', {'type': 'GenInferencer'})
-        inferencer = dict(entry_inferencer) if isinstance(entry_inferencer, Mapping) else {'type': entry_inferencer}
-        sampling = {name: getattr(self, name) for name in _SAMPLING if getattr(self, name) is not None}
-        return {**entry, 'infer_cfg': {**infer, 'inferencer': {**inferencer, **sampling}}}
 
-    def _ineffective(self, config: Mapping[str, Any]) -> Iterator[Problem]:
-        """Sampling parameters for a config that generates nothing."""
-        entries = [entry for key in dataset_keys(config) for entry in config[key] if isinstance(entry, Mapping)]
-        infers = [entry['infer_cfg'] for entry in entries if isinstance(entry.get('infer_cfg'), Mapping)]
-        if infers and not any(map(_generates, infers)):
-            for name in ('temperature', 'max_out_len'):
-                if getattr(self, name) is not None:
-                    option = f'--{name.replace("_", "-")}'
-                    yield Problem(
-                        option, 'no effect: every dataset is scored by log-probabilities, nothing is generated.'
-                    )
+def _with_sampling(overrides: Overrides, entry: Entry, where: str) -> Entry:
+    infer = _infer_cfg(entry, where)
+    if not _generates(infer):
+        return entry
+    entry_inferencer = infer.get('inferencer', {'type': 'GenInferencer'})
+    inferencer = dict(entry_inferencer) if isinstance(entry_inferencer, Mapping) else {'type': entry_inferencer}
+    sampling = {name: getattr(overrides, name) for name in _SAMPLING if getattr(overrides, name) is not None}
+    return {**entry, 'infer_cfg': {**infer, 'inferencer': {**inferencer, **sampling}}}
+
+
+def _ineffective(overrides: Overrides, config: Mapping[str, Any]) -> Iterator[Problem]:
+    """Sampling parameters for a config that generates nothing, a patch of gold answers for other datasets."""
+    entries = [entry for key in dataset_keys(config) for entry in config[key] if isinstance(entry, Mapping)]
+    if overrides.gold_patch is not None and not any(entry.get('gold_patch') for entry in entries):
+        named = dict.fromkeys(row.dataset for row in read_gold_patch(overrides.gold_patch))
+        yield Problem(
+            '--gold-patch', f'{overrides.gold_patch} is for {", ".join(named)}, not for a dataset of this config.'
+        )
+    infers = [entry['infer_cfg'] for entry in entries if isinstance(entry.get('infer_cfg'), Mapping)]
+    if infers and not any(map(_generates, infers)):
+        for name in ('temperature', 'max_out_len'):
+            if getattr(overrides, name) is not None:
+                option = f'--{name.replace("_", "-")}'
+                yield Problem(option, 'no effect: every dataset is scored by log-probabilities, nothing is generated.')
 
 
 _COUNTS = ('ice_num', 'fix_id_list', 'k')

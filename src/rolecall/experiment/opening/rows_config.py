@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rolecall.checking import Problems
-from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+from rolecall.errors import DataError, did_you_mean
 from rolecall.experiment.opening.rubrics import parse_judge
+from rolecall.experiment.opening.source_options import RowsOptions
 from rolecall.experiment.opening.templates import as_dialogue, unescape
 from rolecall.registry import LocalPath
 from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, PASSAGES, flatten, read_options, spread_choices
 from rolecall.sources.datasets.formats import FileOptions, open_file
-from rolecall.sources.datasets.lines import OnError
 from rolecall.strings import count_noun
 
 METRIC_NAMES: Mapping[str, str | None] = {
@@ -38,78 +37,6 @@ _QUESTIONS = (
 _FIELD = re.compile(r'\{([^{}]+)\}')
 _LOOKED_AT = 100
 _MAX_OUT_LEN = 512
-Ask = str
-"""`generate` or `perplexity`"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowsOptions:
-    """How rows become prompts and scores."""
-
-    template: str | None = None
-    other_templates: tuple[str, ...] = ()
-    """Further wordings; each is a dataset of its own."""
-    answer: str | None = None
-    """The column of the answer."""
-    choices: Sequence[str] = ()
-    """The answers to choose from; a text has commas between them."""
-    metric: str | Mapping[str, Any] | Callable[..., Any] | None = None
-    extract: str | Mapping[str, Any] | Callable[..., Any] | None = None
-    """A postprocessor: how the answer is read from a reply."""
-    judge: str | Mapping[str, Any] | None = None
-    """A ready judge and its model, `correctness:openai/gpt-4.1`, instead of a metric; or an evaluator entry."""
-    ask: Ask | None = None
-    encoding: str | None = None
-    on_error: OnError | None = None
-    question: str | None = None
-    """The column of the question, where its name does not tell."""
-    name: str | None = None
-    """What the dataset is called; otherwise as its file, or `rows`."""
-
-    def __post_init__(self) -> None:
-        choices = read_choices(self.choices) if isinstance(self.choices, str) else tuple(map(str, self.choices))
-        object.__setattr__(self, 'choices', choices)
-
-    @property
-    def file(self) -> dict[str, Any]:
-        """How the file is read, as keys of an entry."""
-        options = {'encoding': self.encoding, 'on_error': self.on_error}
-        return {key: value for key, value in options.items() if value is not None}
-
-    @property
-    def given(self) -> list[str]:
-        """The options that are given, as they are typed."""
-        names = ('template', 'answer', 'choices', 'metric', 'extract', 'judge', 'ask', 'encoding', 'on_error')
-        return [f'--{name.replace("_", "-")}' for name in names if getattr(self, name) not in (None, ())]
-
-
-@dataclass(frozen=True, slots=True)
-class Task(RowsOptions):
-    """Rows, how they are asked and how answers are scored: a dataset without a nested config.
-
-    `rows` are dicts, a pandas frame or a file. `run`, `preview` and `lint` take a task as they take a config:
-
-    >>> task = Task([{'q': '1+1=?', 'a': '2'}], template='Add: {q}', answer='a', metric='number')
-    >>> import rolecall
-    >>> next(rolecall.preview(task, model='openai/gpt-4o')).request
-    [{'role': 'user', 'content': 'Add: 1+1=?'}]
-    """
-
-    rows: Any
-
-
-def read_choices(text: str) -> tuple[str, ...]:
-    """Choices separated by commas.
-
-    >>> read_choices('A,B, C')
-    ('A', 'B', 'C')
-    """
-    choices = tuple(choice.strip() for choice in text.split(','))
-    if len(choices) < 2 or not all(choices):
-        raise ConfigError(Problem('--choices', f'{text!r} is not a list of choices.', 'Write it like A,B,C,D.'))
-    if len(set(choices)) < len(choices):
-        raise ConfigError(Problem('--choices', f'{text!r} names a choice twice.'))
-    return choices
 
 
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -345,13 +272,13 @@ def _evaluation(
     options: RowsOptions, perplexity: bool, problems: Problems, golds: Sequence[Any], notes: list[str]
 ) -> dict[str, Any]:
     """How replies are read and compared: as asked for, or as suits the answers of the first rows."""
+    judging: dict[str, Any] = {}
     if options.judge is not None:
-        if options.metric is not None:
-            problems.add('--judge', 'a judge scores answers, and so does a metric.', 'Leave --metric out.')
         with problems.inside(''):
             judge = parse_judge(options.judge) if isinstance(options.judge, str) else options.judge
-            judging = {'evaluator': {**judge, 'judge_cfg': find_beside(judge.get('judge_cfg'))}}
-            return judging if options.extract is None else {**judging, 'pred_postprocessor': options.extract}
+            judging = {**judge, 'judge_cfg': find_beside(judge.get('judge_cfg'))}
+        if options.metric is None:
+            return {'evaluator': judging, **({'pred_postprocessor': options.extract} if options.extract else {})}
     if options.answer is None:
         if options.metric is not None:
             problems.add('--metric', 'the column of the answer is not given.', 'Name it: --answer COLUMN.')
@@ -383,6 +310,13 @@ def _evaluation(
         extract = {'type': 'choice_postprocess', 'choices': list(choices), **({'several': True} if several else {})}
     evaluator, extract = find_beside(evaluator), find_beside(extract)
     eval_cfg = {'evaluator': evaluator if isinstance(evaluator, Mapping) else {'type': evaluator}}
+    if judging:
+        if extract is None:
+            what = f'--metric {metric} reads no answer from a reply, so there is none that it could leave to the judge.'
+            problems.add('--judge', what, 'Name how it is read (--extract NAME), or leave --metric out.')
+        rule = {**eval_cfg['evaluator'], 'pred_postprocessor': extract}
+        cascade = {'type': 'CascadeEvaluator', 'asks_about': 'undecided', 'rule_evaluator': rule}
+        return {'evaluator': {**cascade, 'llm_evaluator': judging}}
     if several:
         eval_cfg['dataset_postprocessor'] = {'type': 'multiple_select_postprocess'}
     return eval_cfg if extract is None else {**eval_cfg, 'pred_postprocessor': extract}

@@ -27,12 +27,14 @@ class Rubric:
     """What a row must have: an `answer`, or a `context`."""
     labels: str = ''
     """Public labels that fit, for a calibration."""
+    calibrated: str = ''
+    """What was measured with them: a judge, and how far it agrees with people."""
 
     @property
     def description(self) -> str:
         """What it asks, and how far its verdicts are known to be right."""
         fitting = f'; labels that fit: {self.labels}' if self.labels else ''
-        return f'{self.summary} [not calibrated{fitting}]'
+        return f'{self.summary} [{self.calibrated or "not calibrated"}{fitting}]'
 
     def evaluator(self, columns: Sequence[str]) -> dict[str, Any]:
         """The evaluator entry for a dataset with these input columns."""

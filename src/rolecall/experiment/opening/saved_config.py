@@ -26,6 +26,17 @@ def save_config(config: Mapping[str, Any], target: Path, *, places: Collection[s
 
     What would not read back the same is refused.
     """
+    if target.exists():
+        raise ConfigError(Problem(f'--save-config {target}', 'the file exists.', 'Give another name.'))
+    text = format_saved(config, target, places=places, limit=limit)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix='.saving-') as folder:
+        part = Path(folder, target.name)
+        part.write_text(text, encoding='utf-8')
+        os.replace(part, target)
+
+
+def format_saved(config: Mapping[str, Any], target: Path, *, places: Collection[str], limit: int | None = None) -> str:
+    """The text of a config file with these datasets and models, in the format of the target's suffix."""
     selected = dict(config)
     for key in (*dataset_keys(config), 'models'):
         selected[key] = [entry for i, entry in enumerate(config.get(key) or ()) if f'{key}[{i}]' in places]
@@ -40,7 +51,7 @@ def save_config(config: Mapping[str, Any], target: Path, *, places: Collection[s
         if _as_data(load_config(part)) != _as_data(selected):
             what = 'the config holds objects that cannot be written to a file.'
             raise ConfigError(Problem(f'--save-config {target}', what, 'Change the original config instead.'))
-        os.replace(part, target)
+    return text
 
 
 def _limit(entry: Mapping[str, Any], limit: int | None) -> Mapping[str, Any]:
@@ -67,8 +78,6 @@ def _find_obstacles(config: Mapping[str, Any], target: Path) -> Iterator[Problem
     where = f'--save-config {target}'
     if target.suffix not in _SUFFIXES:
         yield Problem(where, f'the name must end in {", ".join(_SUFFIXES)}.')
-    if target.exists():
-        yield Problem(where, 'the file exists.', 'Give another name.')
     if find_secrets(config):
         yield Problem(where, 'the config holds a key.', "Set it in the environment, and write key='ENV'.")
     for entry in config['models']:

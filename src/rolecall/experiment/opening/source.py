@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,9 @@ from rolecall.core.render.renderers import TextRenderer
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.opening.loading import Source, load_config, load_source
 from rolecall.experiment.opening.model_entries import build_model_entry, model_abbr
-from rolecall.experiment.opening.overrides import Overrides
-from rolecall.experiment.opening.rows_config import RowsOptions, dataset_for_rows, find_letters, read_first_rows
+from rolecall.experiment.opening.overrides import apply_overrides
+from rolecall.experiment.opening.rows_config import dataset_for_rows, find_letters, read_first_rows
+from rolecall.experiment.opening.source_options import Overrides, RowsOptions, SourceOptions
 from rolecall.models.backends import MODEL_KINDS
 from rolecall.models.pull import PACKAGED
 from rolecall.registry import bare_name
@@ -26,69 +27,9 @@ from rolecall.strings import count_noun, number_repeats
 if TYPE_CHECKING:
     from rolecall.models.model_names import ModelName
 
-
 _GIVE_LOGPROBS = frozenset(
     ('LlamaCpp', 'Embedded', 'smollm2', 'HuggingFace', 'HuggingFaceCausalLM', 'HuggingFaceBaseModel', 'VLLM')
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
-    """Everything that may stand beside a config or a file of rows."""
-
-    models: tuple[ModelName, ...] = ()
-    """Models by name, or patterns of the config's models."""
-    model_name: str | None = None
-    rows: RowsOptions = field(default_factory=RowsOptions)
-    overrides: Overrides = field(default_factory=Overrides)
-    data: Mapping[str, Any] = field(default_factory=dict)
-    """Files of rows by split, or for each dataset."""
-    data_folder: str | Path | None = None
-    """The folder with the rows of benchmarks that are given by name."""
-    task: Mapping[str, Any] = field(default_factory=dict)
-    """Options of `load_config` for task files of lm-evaluation-harness."""
-    models_file: str | None = None
-    """A config whose models are asked."""
-    meta_template: str | None = None
-    """A model family that prompts are shown for; it is never asked."""
-    api: bool = False
-    """Whether prompts are shown as messages of a chat API."""
-    asks_models: bool = False
-    """Whether models are asked: then the embedded one is the default."""
-    collects_problems: bool = False
-    """Whether entries with problems are left out, and what is wrong is kept for a consumer that finds more."""
-
-    @property
-    def shown(self) -> list[dict[str, Any]]:
-        """Entries of models that are only shown a prompt, never asked."""
-        models: list[dict[str, Any]] = []
-        if self.meta_template is not None:
-            text_model = {'type': 'HuggingFaceCausalLM', 'path': 'none', 'meta_template': self.meta_template}
-            models.append({'abbr': self.meta_template, **text_model})
-        if self.api:
-            models.append({'abbr': 'api', 'type': 'OpenAI', 'path': 'model'})
-        return models
-
-    @property
-    def train_only(self) -> bool:
-        """Whether the only file given beside a source has rows for examples."""
-        return set(self.data) == {'train'}
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """What is changed beside a config or rows, for the manifest of a run."""
-        names = [option.removeprefix('--').replace('-', '_') for option in self.rows.given]
-        values = {name: getattr(self.rows, name) for name in names}
-        rows = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        return {**rows, **self.overrides.as_dict()}
-
-
-def list_models(model: Any) -> tuple[ModelName, ...]:
-    """A model, several, or none, as they may be given in Python."""
-    if model is None:
-        return ()
-    alone = isinstance(model, str | Mapping) or callable(model) or not isinstance(model, Iterable)
-    return (model,) if alone else tuple(model)
 
 
 def assemble(
@@ -115,7 +56,7 @@ def assemble(
     changes_names = overrides.given and any(isinstance(entry, str) for entry in loaded.get('models') or ())
     if added or changes_names or options.shown or options.models_file is not None:
         names = {**loaded, 'models': [*own, *added, *options.shown]}
-    changed = overrides.apply(names) if overrides.given else names
+    changed = apply_overrides(names, overrides) if overrides.given else names
     if isinstance(loaded, Config) and changed is not loaded:
         changed = replace(loaded, names=changed)
     return changed, selected
@@ -157,7 +98,7 @@ def _config_for_rows(
     if overrides.shots and overrides.retriever is None and 'data_files' not in datasets[0]:
         # Examples come from the rows themselves: drawn for each row, so that all rows serve.
         overrides = replace(overrides, retriever='random')
-    return overrides.apply({'models': models, 'datasets': datasets})
+    return apply_overrides({'models': models, 'datasets': datasets}, overrides)
 
 
 def _gives_logprobs(entry: Mapping[str, Any]) -> bool:

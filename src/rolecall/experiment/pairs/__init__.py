@@ -1,1 +1,1 @@
-"""A dataset and a model, understood together: entries of a config in, fitted requests out."""
+"""One dataset × one model: entries of a config in, fitted requests out."""

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rolecall.core.prompters.vendors import anthropic_messages
 from rolecall.models.http.body import ReplyFieldError, check_depth
-from rolecall.models.http.media import MediaReader, part_url
+from rolecall.models.http.media import MediaReader, part_url, with_url
 from rolecall.models.openai.wire import parse_arguments, read_count, read_served
 from rolecall.models.protocol import ModelError, Outcome, Reply, Usage
 
 Block = Mapping[str, Any]
 
 _ANYWHERE = MediaReader()
-_DATA = re.compile(r'data:([^;,]+);base64,', re.IGNORECASE)
-_REMOTE = re.compile(r'https?:', re.IGNORECASE)
 _CHOICES = {'auto': 'auto', 'required': 'any', 'none': 'none'}
 _LONGEST_REASON = 400
 _ANSWER, _VALUE, _ONLY = 'give_answer', 'give_value', 'answer'
@@ -38,85 +35,34 @@ def write_anthropic_messages(messages: Sequence[Block], media: MediaReader = _AN
     >>> write_anthropic_messages([{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Hi'}])
     {'messages': [{'role': 'user', 'content': 'Hi'}], 'system': 'Be brief.'}
     """
-    systems: list[Any] = []
-    blocks: list[dict[str, Any]] = []
-    for message in messages:
-        if message['role'] in ('system', 'developer'):
-            if blocks:
-                raise ModelError("Anthropic's format allows system messages only before the dialogue.")
-            systems.append(message.get('content') or '')
-        else:
-            _append_message(blocks, _write_message(message, media))
-    return {'messages': blocks, **({'system': _join_system(systems, media)} if systems else {})}
+    systems, dialogue = anthropic_messages([_read_media(message, media) for message in messages], parse_arguments)
+    body: dict[str, Any] = {'messages': [message for _, message in dialogue]}
+    if not systems:
+        return body
+    if dialogue and systems[-1] > dialogue[0][0]:
+        raise ModelError("Anthropic's format allows system messages only before the dialogue.")
+    return {**body, 'system': _join_system([messages[i].get('content') or '' for i in systems])}
 
 
-def _join_system(contents: Sequence[Any], media: MediaReader) -> Any:
+def _join_system(contents: Sequence[Any]) -> Any:
     if all(isinstance(content, str) for content in contents):
         return '\n'.join(contents)
-    return [block for content in contents for block in _write_blocks(content, media)]
+    listed = [[{'type': 'text', 'text': content}] if isinstance(content, str) else content for content in contents]
+    return [block for content in listed for block in content]
 
 
-def _append_message(messages: list[dict[str, Any]], message: dict[str, Any]) -> None:
-    """Consecutive tool results are merged into one message."""
-    if messages and _holds_results(message) and _holds_results(messages[-1]):
-        messages[-1]['content'] += message['content']
-    else:
-        messages.append(message)
-
-
-def _holds_results(message: Block) -> bool:
-    content = message['content']
-    return isinstance(content, list) and bool(content) and content[0]['type'] == 'tool_result'
-
-
-def _write_message(message: Block, media: MediaReader) -> dict[str, Any]:
+def _read_media(message: Block, media: MediaReader) -> Block:
+    """The message with the pictures of local files in it."""
     content = message.get('content')
-    if message['role'] == 'tool':
-        result = {
-            'type': 'tool_result',
-            'tool_use_id': message.get('tool_call_id'),
-            'content': _write_content(content, media),
-        }
-        return {'role': 'user', 'content': [result]}
-    calls = [_write_call(call) for call in message.get('tool_calls') or ()]
-    return {
-        'role': message['role'],
-        'content': [*_write_blocks(content, media), *calls] if calls else _write_content(content, media),
-    }
-
-
-def _write_content(content: Any, media: MediaReader) -> Any:
-    return content or '' if content is None or isinstance(content, str) else _write_blocks(content, media)
-
-
-def _write_blocks(content: Any, media: MediaReader) -> list[Block]:
-    if content is None or isinstance(content, str):
-        return [{'type': 'text', 'text': content}] if content else []
-    return [_write_block(part, media) for part in content]
-
-
-def _write_block(part: Block, media: MediaReader) -> Block:
-    url = part_url(part)
-    if url is None:
-        return part
-    if part['type'] != 'image_url':
-        raise ModelError(f"Anthropic's format does not support {part['type']} parts.")
-    return {'type': 'image', 'source': _image_source(url, media)}
-
-
-def _image_source(url: str, media: MediaReader) -> Block:
-    if _REMOTE.match(url):
-        return {'type': 'url', 'url': url}
-    if data := _DATA.match(url):
-        return {'type': 'base64', 'media_type': data[1], 'data': url[data.end() :]}
-    kind, content = media.read(url)
-    return {'type': 'base64', 'media_type': kind, 'data': base64.b64encode(content).decode('ascii')}
-
-
-def _write_call(call: Block) -> Block:
-    function = call['function']
-    arguments = parse_arguments(function.get('arguments'))
-    return {'type': 'tool_use', 'id': call.get('id'), 'name': function['name'], 'input': arguments}
+    if not isinstance(content, (list, tuple)):
+        return message
+    parts = []
+    for part in content:
+        url = part_url(part)
+        if url is not None and part['type'] != 'image_url':
+            raise ModelError(f"Anthropic's format does not support {part['type']} parts.")
+        parts.append(part if url is None else with_url(part, media.data_url(url)))
+    return {**message, 'content': parts}
 
 
 def write_tools(tools: Sequence[Block]) -> list[Block]:

@@ -1,15 +1,14 @@
-"""Reply bodies from servers that are not trusted: read in pieces, unpacked and parsed within bounds.
+"""Reply bodies from servers that are not trusted: read in pieces and parsed within bounds.
 
-`iterate_body` never holds more than one piece; `EventReader` assembles server-sent events; `parse_json` and
-`check_depth` turn input made to break a parser into a `ValueError`.
+aiohttp unpacks no more of a body than is read; `read_piece` bounds that. `EventReader` assembles server-sent events;
+`parse_json` and `check_depth` turn input made to break a parser into a `ValueError`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rolecall.models.protocol import ModelError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 ACCEPTED_ENCODINGS = 'gzip, deflate'
 MAX_REPLY_BYTES = 16 * 2**20
 """The largest reply, unpacked, that is read unless the entry says otherwise (`max_reply_bytes`)."""
-_PIECE = 1 << 16
 _DEEPEST = 100
 
 
@@ -33,44 +31,34 @@ class ReplyTooLargeError(ModelError):
     """A reply was larger than allowed. The same request would meet the same reply, so it is not retried."""
 
 
-async def iterate_body(response: aiohttp.ClientResponse, *, limit: int) -> AsyncIterator[bytes]:
-    """The body in pieces, unpacked; ReplyTooLargeError once it is larger than `limit` bytes."""
-    unpack = _choose_decoder(response.headers.get('Content-Encoding', ''))
-    size = 0
-    async for chunk in response.content.iter_any():
-        for piece in unpack.feed(chunk):
-            size += len(piece)
-            _check_size(size, limit, response)
-            yield piece
-    unpack.check_end()
-
-
-async def pass_pieces(response: aiohttp.ClientResponse, take: Callable[[bytes], object], *, limit: int) -> None:
-    """Hand over the pieces of `iterate_body` as they arrive; plain ones at a third less cost."""
-    if not _is_plain(response):
-        async for piece in iterate_body(response, limit=limit):
-            take(piece)
-        return
-    size = 0
-    while piece := await response.content.readany():
-        size += len(piece)
-        _check_size(size, limit, response)
-        take(piece)
-
-
-def _check_size(size: int, limit: int, response: aiohttp.ClientResponse) -> None:
-    if size > limit:
+async def read_piece(response: aiohttp.ClientResponse, size: int, limit: int) -> bytes:
+    """The next piece of the body, unpacked; ReplyTooLargeError if that makes it, after `size` bytes, too large."""
+    piece = await response.content.readany()
+    if size + len(piece) > limit:
         raise ReplyTooLargeError(f'reply larger than {limit:,} bytes (max_reply_bytes)', status=response.status)
+    return piece
 
 
-def _is_plain(response: aiohttp.ClientResponse) -> bool:
-    return not response.headers.get('Content-Encoding')
+async def read_whole(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
+    """The whole body, unpacked."""
+    body = bytearray()
+    while piece := await read_piece(response, len(body), limit):
+        body += piece
+    return bytes(body)
+
+
+async def read_start(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
+    """The first `limit` bytes of a body, or a little more: enough to explain an error."""
+    body = bytearray()
+    while len(body) < limit and (piece := await response.content.readany()):
+        body += piece
+    return bytes(body)
 
 
 async def iterate_lines(response: aiohttp.ClientResponse, *, longest: int) -> AsyncIterator[bytes]:
     """The lines of a body of any size, unpacked; the last one too, if no line feed ends it."""
     rest = b''
-    async for piece in iterate_body(response, limit=sys.maxsize):
+    while piece := await read_piece(response, 0, sys.maxsize):
         *lines, rest = (rest + piece).split(b'\n') if b'\n' in piece else (rest + piece,)
         for line in lines:
             yield line
@@ -78,24 +66,6 @@ async def iterate_lines(response: aiohttp.ClientResponse, *, longest: int) -> As
             raise ReplyTooLargeError(f'a line larger than {longest:,} bytes (max_reply_bytes)', status=response.status)
     if rest:
         yield rest
-
-
-async def read_whole(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
-    """The whole body, unpacked."""
-    if response.content_length is not None and response.content_length <= limit and _is_plain(response):
-        return await response.read()
-    return b''.join([piece async for piece in iterate_body(response, limit=limit)])
-
-
-async def read_start(response: aiohttp.ClientResponse, *, limit: int) -> bytes:
-    """The first `limit` bytes of a body, or what can be unpacked of them: enough to explain an error."""
-    pieces: list[bytes] = []
-    try:
-        async for piece in iterate_body(response, limit=limit):
-            pieces.append(piece)
-    except (ReplyTooLargeError, ValueError):
-        pass
-    return b''.join(pieces)
 
 
 def parse_json(raw: bytes | str) -> Any:
@@ -165,51 +135,3 @@ class EventReader:
         if self._data:
             yield b'\n'.join(self._data)
             self._data = []
-
-
-class _Plain:
-    """A body that is not compressed."""
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        yield chunk
-
-    def check_end(self) -> None:
-        """HTTP itself detects a truncated plain body."""
-
-
-class _Inflater:
-    """Unpacks gzip or deflate a piece at a time, so that a small body cannot become a large one in memory."""
-
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        self._begun = False
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        while chunk or self._begun:
-            try:
-                piece = self._zlib.decompress(chunk, _PIECE)
-            except zlib.error as error:
-                if self._begun:
-                    raise ValueError(f'the reply cannot be unpacked: {error}') from None
-                self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)  # deflate without its header, as some servers send it
-                self._begun = True
-                continue
-            self._begun = True
-            chunk = self._zlib.unconsumed_tail
-            if piece:
-                yield piece
-            if self._zlib.eof or (not chunk and len(piece) < _PIECE):
-                return
-
-    def check_end(self) -> None:
-        if self._begun and not self._zlib.eof:
-            raise ValueError('the compressed reply was cut off')
-
-
-def _choose_decoder(encoding: str) -> _Plain | _Inflater:
-    match encoding.strip().lower():
-        case '' | 'identity':
-            return _Plain()
-        case 'gzip' | 'x-gzip' | 'deflate':
-            return _Inflater()
-    raise ValueError(f'the reply is packed as {encoding[:40]!r}, which was not asked for')

@@ -33,7 +33,7 @@ from rolecall.models.http.body import (
     ReplyTooLargeError,
     iterate_lines,
     parse_json,
-    pass_pieces,
+    read_piece,
     read_start,
     read_whole,
 )
@@ -89,9 +89,9 @@ class TextListener:
 
     def take(self, event: Any) -> None:
         self._collector.take(event)
-        for read_piece, on_text in self._readers:
-            if piece := read_piece(event):
-                on_text(piece)
+        for read_text, on_text in self._readers:
+            if text := read_text(event):
+                on_text(text)
 
 
 class HttpClient:
@@ -256,17 +256,15 @@ class HttpClient:
             missing = f'connection within {_CONNECT_SECONDS}' if connecting else f'answer within {self._timeout:g}'
             raise ModelError(f'{self.about}: no {missing} seconds.', transient=True) from error
         except (package.ClientError, OSError) as error:
+            if 'content-encoding' in (why := getattr(error.__cause__, 'message', '')):
+                raise self.malformed_error(why) from error
             raise self._connection_error(package, error) from error
-        except ValueError as error:  # packed in a way that was not asked for, or damaged
-            raise self.malformed_error(str(error)) from error
 
     async def _collect_events(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
-        reader = EventReader()
-
-        def take(piece: bytes) -> None:
+        reader, size = EventReader(), 0
+        while piece := await read_piece(response, size, self._max_reply_bytes):
+            size += len(piece)
             self._pass_events(reader.feed(piece), collector)
-
-        await pass_pieces(response, take, limit=self._max_reply_bytes)
         self._pass_events(reader.finish(), collector)
         if not collector.finished:
             raise self.malformed_error('the stream ended early')
@@ -280,9 +278,7 @@ class HttpClient:
         try:
             body = parse_json(raw)
         except ValueError as error:
-            start = self._hide(raw[:_ERROR_BYTES].decode('utf-8', 'replace'))[
-                :80
-            ]  # a key that is cut would not be found
+            start = self._hide(raw[:_ERROR_BYTES].decode('utf-8', 'replace'))[:80]  # half a key would not be found
             why = 'nested too deeply' if 'nested' in str(error) else f'not JSON: {start!r}'
             raise self.malformed_error(why) from None
         if isinstance(body, dict) and body.get('error'):
@@ -340,7 +336,6 @@ class HttpClient:
                     limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=300, ssl=_read_trust(self._verify)
                 ),
                 cookie_jar=package.DummyCookieJar(),
-                auto_decompress=False,
                 headers=self._headers if login is None else {'Authorization': _basic_auth(*login), **self._headers},
                 timeout=package.ClientTimeout(total=self._timeout, sock_connect=_CONNECT_SECONDS),
                 proxy=self._proxy or _proxy_for(self.address),

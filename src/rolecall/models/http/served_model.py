@@ -61,6 +61,11 @@ class Streaming:
     read_delta: Callable[[Any], str]
     read_thinking_delta: Callable[[Any], str]
 
+    def time_pieces(self, note: Callable[[float], None]) -> tuple[Callable[[Any], str], OnText]:
+        """What notes the time of every event that adds text or reasoning, for a `TextListener`."""
+        read, read_thinking = self.read_delta, self.read_thinking_delta
+        return lambda event: read(event) or read_thinking(event), lambda _piece: note(time.perf_counter())
+
 
 @dataclass(slots=True)
 class StreamTimes:
@@ -75,26 +80,6 @@ class StreamTimes:
     def first_token(self) -> float | None:
         """Seconds until the first piece."""
         return self.pieces[0] - self.sent if self.pieces else None
-
-
-class _TimedCollector:
-    """A collector that notes when each piece arrived."""
-
-    def __init__(self, collector: Collector, streaming: Streaming, times: StreamTimes) -> None:
-        self._take = collector.take
-        self._collector = collector
-        self._read, self._read_thinking = streaming.read_delta, streaming.read_thinking_delta
-        self._note = times.pieces.append
-
-    @property
-    def finished(self) -> bool:
-        return self._collector.finished
-
-    def take(self, event: Any) -> None:
-        now = time.perf_counter()
-        if self._read(event) or self._read_thinking(event):
-            self._note(now)
-        self._take(event)
 
 
 class StreamAllowance:
@@ -119,8 +104,8 @@ class StreamAllowance:
 
 
 S = TypeVar('S', bound=_Settings)
-_ADDS_TO_PROMPT = {'tools', 'functions', 'response_format', 'chat_template', 'chat_template_kwargs', 'documents'}
-"""Parameters with which a server puts more into the prompt than the messages."""
+_CHANGES_PROMPT = {'functions', 'response_format', 'chat_template', 'documents'}
+"""Parameters with which a server puts more into the prompt, by rules of its own, than the messages and tools."""
 Readers = Sequence[tuple[Callable[[Any], str], OnText]]
 
 
@@ -251,10 +236,13 @@ class ServedModel(ABC, Generic[S]):
 
     def expect_tokens(self, request: Request, sampling: Sampling, *, scored: bool = False) -> int | None:
         """The input tokens that the server should report for a request; None where that cannot be told here."""
-        if (scored and is_messages(request)) or not _ADDS_TO_PROMPT.isdisjoint(self._settings.body(sampling)):
+        body = self._settings.body(sampling)
+        names = {'tools': 'tools', 'variables': 'chat_template_kwargs'}
+        more = {name: body[field] for name, field in names.items() if body.get(field)}
+        if (scored and is_messages(request)) or not _CHANGES_PROMPT.isdisjoint(body):
             return None
         try:
-            return self.counter.count(request)
+            return self.counter.count(request, **more)
         except (DataError, MissingExtraError):  # a broken tokenizer
             return None
 
@@ -321,8 +309,7 @@ class ServedModel(ABC, Generic[S]):
         if not body.get('stream'):
             return await self._client.post(self._endpoint, body, headers=headers)
         collector = self._streaming.collector()
-        timed = _TimedCollector(collector, self._streaming, times)
-        listening = timed if readers is None else TextListener(timed, readers)
+        listening = TextListener(collector, [self._streaming.time_pieces(times.pieces.append), *(readers or ())])
         answer = await self._client.stream(self._endpoint, body, listening, headers=headers)
         return collector.join() if answer is None else answer
 

@@ -190,8 +190,11 @@ def _split_content(content: object) -> tuple[str, str]:
 
 
 def _read_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A tool call in the form that every vendor takes back: Mistral's have an `index` and no `type`."""
     function = check_depth(call)['function']
-    return {**call, 'function': {**function, 'arguments': parse_arguments(function.get('arguments'))}}
+    arguments = parse_arguments(function.get('arguments'))
+    fields = {key: value for key, value in call.items() if key != 'index'}
+    return {'type': 'function', **fields, 'function': {**function, 'arguments': arguments}}
 
 
 def parse_arguments(arguments: Any) -> Any:
@@ -255,15 +258,16 @@ class StreamedAnswer:
         if not self._served:
             self._served = {name: event[name] for name in Served._fields if event.get(name)}
         for piece in event.get('choices') or ():
-            choice = self._choices.setdefault(
-                piece.get('index', 0),
-                {'texts': {}, 'calls': {}, 'finish_reason': None, 'logprobs': [], 'details': [], 'extra': {}},
-            )
+            if (choice := self._choices.get(index := piece.get('index', 0))) is None:
+                choice = {'texts': {}, 'calls': {}, 'finish_reason': None, 'logprobs': [], 'details': [], 'extra': {}}
+                self._choices[index] = choice
             choice['finish_reason'] = piece.get('finish_reason') or choice['finish_reason']
             delta = {'content': piece['text']} if 'text' in piece else piece.get('delta') or {}
-            for key in _TEXT_KEYS:
-                if delta.get(key) or (delta.get(key) == '' and key in _REASONING):
-                    choice['texts'].setdefault(key, []).append(delta[key])
+            for key, text in delta.items():
+                if key in _TEXT_KEYS and (text or (text == '' and key in _REASONING)):
+                    choice['texts'].setdefault(key, []).append(text)
+            if len(delta) == 1 and 'content' in delta and not piece.get('logprobs'):
+                continue  # as nearly all are
             for detail in delta.get(_DETAILS) or ():
                 _add_detail(choice['details'], detail)
             if _find_signature(delta) is not None:

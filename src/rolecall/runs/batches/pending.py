@@ -14,7 +14,7 @@ from rolecall.runs.batches.snapshot import Snapshot, hide_keys, keep_snapshot
 from rolecall.runs.batches.submission import submit_batches
 from rolecall.runs.client.cache import CachedClient, Known, RequestPending
 from rolecall.runs.client.model_client import ModelCall, ModelClient
-from rolecall.runs.pair_run import Prepared
+from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.store.codec import pack_request
 from rolecall.runs.store.lookup import Failure
 from rolecall.runs.store.writer import Store
@@ -92,7 +92,7 @@ class PendingRequests:
         if len(self._gathered) >= _TOGETHER:
             self.flush()
 
-    async def submit(self, prepared: Prepared, *, tell: Callable[[str], None]) -> list[BatchRecord]:
+    async def submit(self, prepared: PreparedRun, *, tell: Callable[[str], None]) -> list[BatchRecord]:
         """Submit what was put down, after keeping what is needed to finish the run elsewhere."""
         if not self._submits:
             return []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.models.http.batches import find_service
 from rolecall.runs.batches.ledger_reader import count_waiting, has_batches
-from rolecall.runs.pair_run import PairRun, Prepared
+from rolecall.runs.pair_run import PairRun, PreparedRun
 from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rolecall.runs.batches.pending import PendingRequests
 
 
-def check_batchable(prepared: Prepared) -> None:
+def check_batchable(prepared: PreparedRun) -> None:
     """Refuse what cannot be asked by batch, all of it at once."""
     problems = [problem for pair in prepared.pairs for problem in _find_obstacles(pair)]
     if problems:
@@ -39,7 +39,7 @@ def _find_obstacles(pair: PairRun) -> Iterator[Problem]:
         yield Problem(where, what, 'Run this dataset without --batch.')
 
 
-def refuse_while_waiting(prepared: Prepared, out: str | Path) -> None:
+def refuse_while_waiting(prepared: PreparedRun, out: str | Path) -> None:
     """Refuse to ask live what a batch is being paid for."""
     models = {*prepared.models, *(judge.model_entry.model.name for judge in prepared.judges)}
     if waiting := count_waiting(out, models):
@@ -51,7 +51,9 @@ def refuse_while_waiting(prepared: Prepared, out: str | Path) -> None:
 
 
 @contextmanager
-def open_pending(store: Store, prepared: Prepared, *, tell: Callable[[str], None]) -> Iterator[PendingRequests | None]:
+def open_pending(
+    store: Store, prepared: PreparedRun, *, tell: Callable[[str], None]
+) -> Iterator[PendingRequests | None]:
     """Where requests are put down for batches; None for a run that asks live, which forgets what was not submitted."""
     if not prepared.options.batch and not has_batches(store.directory):
         yield None

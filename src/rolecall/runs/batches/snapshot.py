@@ -16,7 +16,7 @@ from typing import Any
 
 from rolecall.redaction import mask_config
 from rolecall.runs.batches.ledger import BatchLedger
-from rolecall.runs.pair_run import Prepared
+from rolecall.runs.pair_run import PreparedRun
 from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config
 from rolecall.sources.datasets import Rows
@@ -24,14 +24,14 @@ from rolecall.sources.datasets import Rows
 _HIDDEN = '***'
 _OF_FILES = (
     *('path', 'data_files', 'file_name', 'train', 'test', 'splits'),
-    *('choices_from', 'flatten', 'num_repeats', 'on_error'),
+    *('choices_from', 'flatten', 'num_repeats', 'on_error', 'gold_patch'),
 )
 """Options of a dataset that say where rows come from, or that have been applied to them."""
 _APPLIED = ('train_range', 'test_range', 'train_split', 'test_split')
 _KEYS = ('key', 'api_key')
 
 
-def keep_snapshot(ledger: BatchLedger, prepared: Prepared) -> None:
+def keep_snapshot(ledger: BatchLedger, prepared: PreparedRun) -> None:
     """Keep config and rows of a run that is about to be submitted."""
     before, limit = Snapshot(ledger), prepared.options.limit
     tasks = prepared.experiment.tasks
@@ -89,7 +89,7 @@ class Snapshot:
         """Whether a config says what was submitted."""
         return _digest(config) == self._digest
 
-    def has_rows_of(self, prepared: Prepared) -> bool:
+    def has_rows_of(self, prepared: PreparedRun) -> bool:
         """Whether the rows of a prepared config are those that were submitted."""
         tests = {pair.dataset: pair.pair.data.test for pair in prepared.pairs}
         return all(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rolecall.models.http.rate_limits import RateLimit, Unit
-from rolecall.runs.client.rate import RateController, SentCall
+from rolecall.runs.client.rate import TOKEN_GROWTH, RateController, SentCall
 
 _STEP = 2**0.5
 _GAIN = 0.15
@@ -186,7 +186,10 @@ class Limiter:
         self._clock = clock
         self._concurrency = ConcurrencyController(start=limits.start, most=limits.most)
         self._rates: dict[Unit, RateController]
-        self._rates = {'requests': RateController(most=limits.per_second), 'tokens': RateController()}
+        self._rates = {
+            'requests': RateController(most=limits.per_second),
+            'tokens': RateController(growth=TOKEN_GROWTH),
+        }
         self._retries: deque[_Waiting] = deque()
         self._fresh: deque[_Waiting] = deque()
         self._recent: deque[CallOutcome] = deque(maxlen=_RECENT)

@@ -29,6 +29,8 @@ _AGREES = 0.8
 """Part of the rate that must be measured for the small cut: otherwise the limit is new, or others use it, too."""
 _GROWTH, _LEAST_GROWTH = 1.1, 0.12
 """Growth per second: over the square root of the calls per second, so that slower runs catch up; at least so much."""
+TOKEN_GROWTH = 0.4
+"""The same for tokens: with 1.1, 3.9 % of the calls of a minute were refused at 100,000 tokens a minute; now 2.6 %."""
 _BLIND_GROWTH = 0.05
 """Growth, at most, in the time that a refusal takes: until it is back, calls beyond the limit go out."""
 _EPOCH = 40
@@ -82,8 +84,9 @@ class _Span:
 class RateController:
     """Holds the highest rate of one unit (requests, tokens) that a server accepts."""
 
-    def __init__(self, *, most: float | None = None) -> None:
+    def __init__(self, *, most: float | None = None, growth: float = _GROWTH) -> None:
         self._most = most
+        self._growth = growth
         self._learnt: float | None = None
         self.announced = AnnouncedLimit()
         self._learnt_while_answering: float | None = None
@@ -264,7 +267,7 @@ class RateController:
             growth = _EAGER_GROWTH * max(self._eager, min(_EAGER, overdue))
         else:
             calm = min(1.0, max(self._since, self._since_before) / _EPOCH) ** 2
-            growth = max(_LEAST_GROWTH, _GROWTH * math.sqrt(self._mean / self._learnt))
+            growth = max(_LEAST_GROWTH, self._growth * math.sqrt(self._mean / self._learnt))
             growth *= min(_EAGER, overdue) if overdue > 1 else calm
             if self._refusal_seconds:
                 growth = min(growth, _BLIND_GROWTH / self._refusal_seconds)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from operator import attrgetter
 from pathlib import Path
@@ -26,7 +27,8 @@ from rolecall.scoring.scorecard import IntervalBasis, Scorecard
 from rolecall.scoring.statistics import mean_interval, wilson
 
 NOT_RECORDED = 'not recorded'
-LARGEST_LOG = 8 << 30
+LARGEST_LOG, _LARGEST_JSON = 8 << 30, 1 << 30
+"""Bytes of a file, and of one that is read whole or a line of one: a sparse file costs its sender nothing."""
 _SHARES = 1.0
 _LIKE_THE_MEAN = 1e-6
 
@@ -223,7 +225,7 @@ def read_json(place: Path | str, text: str | bytes | None = None) -> Any:
     """A JSON file of a log, or a text at a place of it; what is wrong with it names the place."""
     try:
         if text is None:
-            with open_plain(place, largest=LARGEST_LOG) as file:
+            with open_plain(place, largest=_LARGEST_JSON) as file:
                 text = file.read()
         return _make_storable(json.loads(text), text)
     except OSError as error:
@@ -250,8 +252,10 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
     except OSError as error:
         raise RunError(f'{path}: cannot be read: {error.strerror or error}.') from error
     with file as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(iter(partial(lines.readline, _LARGEST_JSON), b''), 1):
             place = f'{path}:{number}'
+            if len(line) == _LARGEST_JSON:
+                raise RunError(f'{place}: longer than {_LARGEST_JSON:,} bytes.')
             if line.strip():
                 try:
                     yield place, read_json(place, line)

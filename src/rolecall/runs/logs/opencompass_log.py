@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isclose
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +35,7 @@ _MODEL_SETTINGS = (
     'chat_template_kwargs', 'meta_template',
 )  # fmt: skip
 _LARGEST_CONFIG = 64 << 20
+_ROUNDED = 0.01
 _ROLES = {'HUMAN': 'user', 'BOT': 'assistant', 'SYSTEM': 'system'}
 
 
@@ -52,9 +55,9 @@ def read_opencompass(folder: Path, harness: Literal['OpenCompass', 'AISBench']) 
             details = result.get('details') if isinstance(result, Mapping) else None
             entries = [entry for path in parts for entry in _read_entries(path)]
             with reading(parts[0], harness):
-                rows += [
-                    _read_row(entry, dataset, number, _detail(details, number)) for number, entry in enumerate(entries)
-                ]
+                every = [_detail(details, number) for number in range(len(entries))]
+                own = [_read_row(entry, dataset, *row) for entry, row in zip(entries, enumerate(every), strict=True)]
+                rows += _mark_equal(own, every, result)
             if isinstance(result, Mapping):
                 numbers = {str(key): float(value) for key, value in result.items() if isinstance(value, int | float)}
                 if numbers:
@@ -207,6 +210,20 @@ def _read_row(entry: Mapping[str, Any], dataset: str, number: int, detail: Mappi
         outcome='failed' if failed else 'ok',
         reason=str(entry.get('error_info') or NOT_RECORDED) if failed else '',
     )
+
+
+def _mark_equal(rows: list[ImportedRow], details: Sequence[Mapping[str, Any]], result: Any) -> list[ImportedRow]:
+    """Rows with marks, where the log has none and its accuracy is the share of answers that equal the gold ones."""
+    accuracy = result.get('accuracy') if isinstance(result, Mapping) else None
+    equal = [
+        detail.get('predictions') == detail.get('references') if {'predictions', 'references'} <= {*detail} else None
+        for detail in details
+    ]
+    if None in equal or any(row.score is not None for row in rows) or not isinstance(accuracy, int | float):
+        return rows
+    if not rows or not isclose(100 * sum(map(bool, equal)) / len(rows), accuracy, abs_tol=_ROUNDED):
+        return rows
+    return [replace(row, score=float(bool(same))) for row, same in zip(rows, equal, strict=True)]
 
 
 def _request(prompt: Any) -> Request:

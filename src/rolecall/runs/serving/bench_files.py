@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import DataError
+from rolecall.plain_files import open_plain, read_plain
 from rolecall.runs.atomic import write_atomically
 from rolecall.runs.serving.load_generator import RequestRecord
 from rolecall.runs.serving.serving_benchmark import BenchResult
 from rolecall.runs.serving.serving_figures import MEASURES, request_times
 
 RESULT = 'bench.json'
+_LARGEST_REQUESTS = 4 << 30
 _REQUESTS = 'requests.jsonl'
 _STATISTICS = {'Average': 'mean', **{title: title.lower() for title in ('Min', 'Max', 'Median', 'P75', 'P90', 'P99')}}
 
@@ -34,7 +36,7 @@ class StoredBench:
         """The result in a directory."""
         path = Path(directory)
         try:
-            result = json.loads((path / RESULT).read_text('utf-8'))
+            result = json.loads(read_plain(path / RESULT))
             return cls(path, result['settings'], result['levels'])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f'{path / RESULT}: not the result of a benchmark ({error}).') from error
@@ -43,7 +45,7 @@ class StoredBench:
     def requests(self) -> Sequence[Sequence[Mapping[str, Any]]]:
         """The requests of each level, in the order in which they were sent."""
         by_level: list[list[Mapping[str, Any]]] = [[] for _ in self.levels]
-        with (self.directory / _REQUESTS).open(encoding='utf-8') as lines:
+        with open_plain(self.directory / _REQUESTS, largest=_LARGEST_REQUESTS) as lines:
             for line in map(json.loads, lines):
                 by_level[line['level']].append(line)
         return by_level

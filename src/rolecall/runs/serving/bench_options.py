@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from rolecall.checking import on_command_line
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.runs.run_options import on_command_line
 from rolecall.runs.serving.load_levels import ArrivalTrace, Level, mean_rate, read_trace
 from rolecall.sources.datasets.formats import open_file
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from typing import Any
 
 from rolecall.core.render.spans import Message, Request
@@ -30,19 +31,9 @@ right study book eye job word business issue side kind head far black little lin
 Count = Callable[[Request], Awaitable[int | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Units:
-    """What made-up prompts are made of: pieces of a token each, and what stands between them."""
-
-    pieces: Sequence[str]
-    between: str
-
-    def list_pieces(self, count: int) -> list[str]:
-        return [self.pieces[number % len(self.pieces)] for number in range(count)]
-
-
-_UNITS = (_Units(_WORDS.split(), ' '), _Units('etaoinshrdlu', ''))
-"""Common words are one token each in most vocabularies, letters in those of bytes."""
+_UNITS = ((' ', _WORDS.split()), ('', list('etaoinshrdlu')))
+"""What made-up prompts are made of, with what stands between: common words are one token each in most vocabularies,
+letters in those of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +101,7 @@ def fix_output(conversations: list[BenchConversation], tokens: int | None) -> li
 
 def _fix_length(sampling: Sampling, tokens: int) -> Sampling:
     extra = {**sampling.extra, 'ignore_eos': True}
-    return replace(sampling, max_out_len=tokens, min_out_len=tokens, stop=(), extra=extra)
+    return replace(sampling, max_out_len=tokens, stop=(), extra=extra)
 
 
 class PromptWriter:
@@ -123,42 +114,46 @@ class PromptWriter:
         self._count = count
         self._chat = chat
         self._shared = shared
-        self._lengths: dict[int, tuple[_Units, int]] = {}
+        self._lengths: dict[int, tuple[str, list[str]]] = {}
 
     async def write(self, tokens: int, reply_tokens: int) -> BenchConversation:
         """One more prompt of this length, and the length of its reply."""
         if tokens not in self._lengths:
             self._lengths[tokens] = await self._find_length(tokens)
-        units, count = self._lengths[tokens]
-        pieces = units.list_pieces(count)
+        between, pieces = self._lengths[tokens]
         rest = pieces[self._shared + 1 :]
         random.shuffle(rest)
-        request = self._request(units, [*pieces[: self._shared + 1], *rest])
+        request = self._request(between, [*pieces[: self._shared + 1], *rest])
         return BenchConversation((request,), _fix_length(Sampling(temperature=0.0), reply_tokens))
 
-    def _request(self, units: _Units, pieces: Sequence[str]) -> Request:
-        text = units.between.join(pieces)
+    def _request(self, between: str, pieces: Sequence[str]) -> Request:
+        text = between.join(pieces)
         message: Message = {'role': 'user', 'content': text}
         return [message] if self._chat else text
 
-    async def _find_length(self, tokens: int) -> tuple[_Units, int]:
-        """How many words make a request of so many tokens: two short requests tell, and a third confirms it."""
+    async def _find_length(self, tokens: int) -> tuple[str, list[str]]:
+        """The words of a request of so many tokens: two short requests tell how many, and a third confirms it."""
         closest = 0
-        for units in _UNITS:
-            few, more = [await self._count_tokens(units, count) for count in _PROBES]
+        for between, words in _UNITS:
+            few, more = [await self._count_tokens(between, _repeat(words, count)) for count in _PROBES]
             count = _PROBES[0] + round((tokens - few) * (_PROBES[1] - _PROBES[0]) / max(more - few, 1))
             for _ in range(_ATTEMPTS):
-                length = await self._count_tokens(units, count := max(count, 1))
+                pieces = _repeat(words, max(count, 1))
+                length = await self._count_tokens(between, pieces)
                 if length == tokens:
-                    return units, count
+                    return between, pieces
                 closest = min(closest, length, key=lambda other: abs(other - tokens))
-                count += tokens - length
+                count = len(pieces) + tokens - length
         raise ConfigError(Problem('--input-len', f'no prompt of {tokens} tokens was found; the closest has {closest}.'))
 
-    async def _count_tokens(self, units: _Units, count: int) -> int:
-        tokens = await self._count(self._request(units, units.list_pieces(count)))
+    async def _count_tokens(self, between: str, pieces: Sequence[str]) -> int:
+        tokens = await self._count(self._request(between, pieces))
         if tokens is None:
             what = 'no tokenizer is on this machine, and the server does not report the tokens of a prompt.'
             remedy = 'Name a tokenizer: --set models.*.tokenizer_path=FOLDER.'
             raise ConfigError(Problem('--input-len', what, remedy))
         return tokens
+
+
+def _repeat(words: Sequence[str], count: int) -> list[str]:
+    return list(islice(cycle(words), count))

@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -64,7 +65,7 @@ def unpack_bundle(path: Path) -> TemporaryDirectory[str]:
                 with packed.open(entry) as source, open(place, 'wb') as copy:
                     shutil.copyfileobj(source, copy)
                 os.chmod(place, 0o600)
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError) as error:  # RuntimeError: encrypted
         folder.cleanup()
         raise RunError(f'{path}: not a bundle that can be opened: {error}.') from error
     except RunError:
@@ -77,8 +78,11 @@ def read_bundled_rows(directory: Path, dataset: str) -> dict[str, list[dict[str,
     """The rows of a dataset by split, as a bundle has them; empty for a run directory that was not one."""
     splits: dict[str, list[dict[str, Any]]] = {}
     for file in sorted((directory / _ROWS).glob('*.jsonl')):
-        with open(file, encoding='utf-8') as lines:
-            head = json.loads(next(lines))
-            if head['dataset'] == dataset:
-                splits[head['split']] = [json.loads(line) for line in lines]
+        try:
+            with open(file, encoding='utf-8') as lines:
+                head = json.loads(next(lines))
+                if head['dataset'] == dataset:
+                    splits[str(head['split'])] = [dict(json.loads(line)) for line in lines]
+        except (ValueError, TypeError, LookupError, StopIteration, RecursionError) as error:
+            raise RunError(f'{file}: not the rows of a bundle: {error!r:.80}. Do not use the file.') from error
     return splits

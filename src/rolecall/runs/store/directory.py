@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rolecall.errors import RunError
+from rolecall.plain_files import open_plain
 
 FILE = 'run.sqlite'
 VERSION = 4
@@ -19,7 +20,7 @@ _LOCK = 'lock'
 CONTROL_FILE = 'control.json'
 """What a person wants of a run under way."""
 _FILES = (_LOCK, CONTROL_FILE, FILE, f'{FILE}-wal', f'{FILE}-shm', f'{FILE}-journal')
-_LOCKS = Path('/proc/locks')
+_LOCKS, _LARGEST_LOCK = Path('/proc/locks'), 4096
 _LARGEST_CELL, _LIMIT_LENGTH = 256 << 20, 0
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, 'O_NOFOLLOW', 0) | getattr(os, 'O_NONBLOCK', 0)
 
@@ -63,7 +64,8 @@ def is_running(directory: Path) -> bool | None:
     """Whether a process of this machine is running here; None if that cannot be told. Takes no lock itself."""
     lock = directory / _LOCK
     try:
-        holder, status = lock.read_text('utf-8', 'replace'), lock.stat()
+        with open_plain(lock, largest=_LARGEST_LOCK) as file:
+            holder, status = file.read().decode('utf-8', 'replace'), os.fstat(file.fileno())
         locks = [line.split() for line in _LOCKS.read_text('ascii', 'replace').splitlines()]
     except OSError:
         return None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import stat
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from rolecall.errors import DataError, RunError
+from rolecall.runs.store.codec import storable
 from rolecall.runs.store.results import Result
 
 LABELS: Mapping[str, float] = {'correct': 1.0, 'wrong': 0.0, 'win': 1.0, 'tie': 0.5, 'loss': 0.0}
@@ -71,22 +72,22 @@ def settle(labels: Sequence[Value]) -> Value:
 
 
 class Labels:
-    """The labels of one run, or its answers. Lines that another process appends are read, too."""
+    """The labels of one run, or its answers. What another process appends is read, too."""
 
     def __init__(self, directory: Path, kind: Kind = 'label') -> None:
         self._file = directory / _FILE
         self._kind = kind
         self._decisions: dict[RowKey, dict[str, Decision]] = {}
-        self._read_bytes = 0
+        self._state = (0, 0)
 
     def find(self, key: RowKey) -> Mapping[str, Decision]:
         """The decisions about a row, by person."""
-        self._read_new_lines()
+        self._read_changes()
         return self._decisions.get(key, {})
 
     def by_row(self) -> Mapping[RowKey, Mapping[str, Decision]]:
         """The decisions about every row that has some, by person."""
-        self._read_new_lines()
+        self._read_changes()
         return self._decisions
 
     def items(self) -> Iterator[tuple[RowKey, Value]]:
@@ -98,50 +99,52 @@ class Labels:
 
     def add(self, key: RowKey, value: Value, *, by: str = '', result: Result | None = None) -> None:
         """Keep what a person decides about a row; an empty text takes it back."""
-        if self._kind == 'label' and not (value in (*LABELS, '') or isinstance(value, int | float)):
-            raise DataError(f'expected a label of {", ".join(LABELS)}, a number, or none; got {value!r:.40}.')
-        dataset, model, row = key
-        place = {'dataset': dataset, 'model': model, 'row': row, 'by': by[:_LONGEST_NAME]}
-        self._append([place | {self._kind: value, 'reply': digest_replies(result) if result else ''}])
+        self.add_all([(key, by, Decision(value, digest_replies(result) if result else ''))])
 
-    def _append(self, records: Iterable[Mapping[str, Any]]) -> None:
-        lines = [f'{json.dumps(record)}\n' for record in records]
-        if not lines:
+    def add_all(self, decisions: Iterable[tuple[RowKey, str, Decision]]) -> None:
+        """Keep what people decide about rows."""
+        records = []
+        for (dataset, model, row), by, (value, reply) in decisions:
+            if self._kind == 'label' and not (value in (*LABELS, '') or isinstance(value, int | float)):
+                raise DataError(f'expected a label of {", ".join(LABELS)}, a number, or none; got {value!r:.40}.')
+            place = {'dataset': dataset, 'model': model, 'row': row, 'by': by[:_LONGEST_NAME]}
+            records.append(json.dumps(place | {self._kind: value, 'reply': reply}) + '\n')
+        if not records:
             return
         self._refuse_others()
         try:
             with open(self._file, 'a', encoding='utf-8') as stream:
-                stream.writelines(lines)
+                stream.writelines(records)
         except OSError as error:
             raise RunError(f'{self._file}: cannot be written: {error.strerror or error}.') from error
-        self._read_new_lines()
+        self._read_changes()
 
-    def _read_new_lines(self) -> None:
+    def _read_changes(self) -> None:
+        """Read the file again if it has changed."""
         try:
-            size = self._file.lstat().st_size
-            if size == self._read_bytes or self._file.is_symlink():
+            status = self._file.lstat()
+            state = status.st_size, status.st_mtime_ns
+            if state == self._state or not stat.S_ISREG(status.st_mode):
                 return
-            if size > _LARGEST:
-                raise RunError(f'{self._file}: has {size:,} bytes, more than labels can take. Remove or shorten it.')
-            if size < self._read_bytes:  # the file was replaced
-                self._decisions, self._read_bytes = {}, 0
-            with open(self._file, 'rb') as stream:
-                stream.seek(self._read_bytes)
-                *lines, _ = stream.read().split(b'\n')  # a line that is being written has no end yet
+            if status.st_size > _LARGEST:
+                raise RunError(
+                    f'{self._file}: has {state[0]:,} bytes, more than labels can take. Remove or shorten it.'
+                )
+            *lines, _ = self._file.read_bytes().split(b'\n')  # a line that is being written has no end yet
         except OSError:
             return
-        self._read_bytes += sum(len(line) + 1 for line in lines)
+        self._decisions, self._state = {}, state
         for line in lines:
             self._read_line(line.decode('utf-8', 'replace'))
 
     def _read_line(self, line: str) -> None:
         try:
             record = json.loads(line)
-            key = (str(record['dataset']), str(record['model']), int(record['row']))
-            value = record[self._kind]
-        except (ValueError, KeyError, TypeError, RecursionError):
+            key = (storable(str(record['dataset'])), storable(str(record['model'])), int(record['row']))
+            value = storable(record[self._kind]) if isinstance(record[self._kind], str) else record[self._kind]
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return
-        by, people = str(record.get('by') or ''), self._decisions.setdefault(key, {})
+        by, people = storable(str(record.get('by') or '')), self._decisions.setdefault(key, {})
         if self._is_valid(value):
             people[by] = Decision(float(value) if isinstance(value, int) else value, str(record.get('reply') or ''))
         else:
@@ -152,9 +155,9 @@ class Labels:
     def _is_valid(self, value: Any) -> bool:
         if self._kind == 'answer':
             return value is None or (isinstance(value, str) and value != '')
-        return (
-            isinstance(value, int | float) and math.isfinite(value) if not isinstance(value, str) else value in LABELS
-        )
+        if isinstance(value, str):
+            return value in LABELS
+        return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
     def _refuse_others(self) -> None:
         """Refuse to write to anything but a regular file of this run: the directory may come from elsewhere."""
@@ -169,9 +172,12 @@ class Labels:
 def copy_decisions(source: Path, target: Path) -> None:
     """Add the labels and answers of one run directory to those of another."""
     for kind in KINDS:
-        Labels(target, kind)._append(
-            {'dataset': key[0], 'model': key[1], 'row': key[2], 'by': by, kind: value, 'reply': reply}
-            for key, decisions in Labels(source, kind).by_row().items()
-            for by, (value, reply) in decisions.items()
-            if Labels(target, kind).find(key).get(by) != (value, reply)
+        stored = Labels(target, kind)
+        stored.add_all(
+            [
+                (key, by, decision)
+                for key, decisions in Labels(source, kind).by_row().items()
+                for by, decision in decisions.items()
+                if stored.find(key).get(by) != decision
+            ]
         )

@@ -48,7 +48,8 @@ CREATE TABLE IF NOT EXISTS recipes (
     dataset TEXT, model TEXT, asking TEXT, scoring TEXT, PRIMARY KEY (dataset, model)
 ) WITHOUT ROWID;
 """
-_CACHE_KIB = 64 << 10
+_CACHE_KIB = 8 << 10
+"""Of each connection. It fills in the first minutes of a run; eight times as much saves no time (600,000 rows)."""
 _WAL_PAGES = 8192
 """Pages of the journal before they are moved into the file: fingerprints are spread over all pages of their index."""
 _KEPT_STATEMENTS = 16

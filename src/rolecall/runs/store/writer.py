@@ -260,9 +260,10 @@ class Store(StoreLookup):
     def _is_crowded(self) -> bool:
         return len(self._gathered.rows) > _MOST_GATHERED or self._gathered.size > _MOST_GATHERED_BYTES
 
-    async def wait_until_saved(self) -> None:
-        """Wait until everything that was added so far is on disk."""
-        if self.failure is None and (self._flushing is not None or self._gathered.is_filled):
+    async def wait_until_saved(self, *pair: str) -> None:
+        """Wait until everything that was added so far, or the rows of a pair (dataset, model), is on disk."""
+        waits = self._has_unsaved(*pair) if pair else self._flushing is not None or self._gathered.is_filled
+        if self.failure is None and waits:
             saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.add(saved)
             self._gathered.waiting.append(partial(_end_waiting, saved))
@@ -273,6 +274,11 @@ class Store(StoreLookup):
                 self._waiting.discard(saved)
         if self.failure is not None:
             raise self.failure
+
+    def _has_unsaved(self, dataset: str, model: str) -> bool:
+        names = (storable(dataset), storable(model))
+        groups = filter(None, (self._gathered, self._written))
+        return any(entry[:2] == names for group in groups for entry in group.rows)
 
     def flush(self) -> None:
         """Bring everything to disk now."""

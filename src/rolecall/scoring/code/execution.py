@@ -17,7 +17,13 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 
-from rolecall.scoring.code.sandbox import MOST_FILES, Confined, Sandbox, SandboxError, SandboxLimits
+from rolecall.scoring.code.sandbox import (
+    Confined,
+    Sandbox,
+    SandboxError,
+    SandboxLimits,
+    end_idle_interpreters,
+)
 from rolecall.scoring.code.seccomp import build_filter
 
 Outcome = Literal['passed', 'failed', 'timeout', 'memory', 'denied']
@@ -93,6 +99,8 @@ def run_programs(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+        finally:
+            end_idle_interpreters()
     return [done[at] for at in range(len(programs))]
 
 
@@ -104,7 +112,7 @@ def run_program(program: CodeProgram, sandbox: Sandbox, limits: SandboxLimits) -
         try:
             _run_once(program, sandbox, limits)
             outcome, detail = 'passed', ''
-        except _NotStartedError:  # nothing of the program has run: a start that failed says nothing about it
+        except SandboxError:  # nothing of the program has run: a start that failed says nothing about it
             if not attempts_left:
                 raise
             continue
@@ -161,10 +169,6 @@ class _EndedError(Exception):
         self.by_sandbox = by_sandbox
 
 
-class _NotStartedError(SandboxError):
-    """The process ended, or said nothing, before it was handed the program."""
-
-
 class _Session:
     """The conversation with one confined process. Nothing that the process does can make it wait for ever."""
 
@@ -206,15 +210,14 @@ class _Session:
         try:
             self.exchange(task, self._limits.start_seconds, starting=True)
         except _EndedError as error:
-            raise _NotStartedError(f'the interpreter did not start: {error.detail}') from error
+            raise SandboxError(f'the interpreter did not start: {error.detail}') from error
 
     def end(self) -> int | None:
-        """Kill and reap the process; the signal that had ended it before, as `Confined.wait` says it."""
+        """Kill and reap the process; the signal that had ended it before, as `Confined.end` says it."""
         if self._ended:
             return 0
         self._ended = True
-        self._process.kill()
-        return self._process.wait()
+        return self._process.end()
 
     def exchange(
         self, command: object, seconds: float, *, deadline: float | None = None, starting: bool = False
@@ -240,7 +243,7 @@ class _Session:
             if self._process.reports.fileno() in ready and not self._receive():
                 raise self._describe_end(starting)
             if time.monotonic() > self._next_check:
-                self._check_disk()
+                self._check_usage()
 
     def _send(self, unsent: bytes) -> bytes:
         try:
@@ -281,7 +284,7 @@ class _Session:
         number = self.end()
         if starting:
             how = 'killed by the sandbox' if number is None else f'signal {number}'
-            raise _NotStartedError(f'the interpreter did not start: {output or how}')
+            raise SandboxError(f'the interpreter did not start: {output or how}')
         if number is None:
             return _EndedError('memory', f'killed: over {self._limits.memory} MB', by_sandbox=True)
         if number == signal.SIGXCPU:
@@ -291,11 +294,10 @@ class _Session:
         how = f'killed by signal {number}' if number and number != signal.SIGKILL else 'the process ended itself'
         return _EndedError('failed', f'{how} before the tests were done')
 
-    def _check_disk(self) -> None:
+    def _check_usage(self) -> None:
         self._next_check = time.monotonic() + _TICK
-        size, files = self._process.usage()
-        if size > self._limits.disk * _MB or files > MOST_FILES:
-            raise _EndedError('denied', f'wrote more than {self._limits.disk} MB or {MOST_FILES} files')
+        if excess := self._process.find_excess(self._limits):
+            raise _EndedError('denied', excess)
 
 
 def _parse_report(line: bytes) -> Mapping[str, Any]:

@@ -6,19 +6,24 @@ cannot signal or see other processes. Before a sandbox is used it has to prove t
 
 from __future__ import annotations
 
+import atexit
 import errno
 import importlib
 import marshal
 import os
-import re
 import shutil
+import signal
+import socket
 import stat
+import struct
 import subprocess
 import sys
 import uuid
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -32,8 +37,11 @@ _LIBRARIES = (
 _DEVICES = ('/dev/null', '/dev/urandom', '/dev/zero')
 _FOLDER = '/rolecall-sandbox'
 _MB = 1 << 20
-_LONGEST_INFORMATION = 4096
-MOST_FILES = 1000
+_LONGEST_COMPLAINT = 500
+_LONGEST_WAIT = 30.0
+"""Seconds for an interpreter to start, or for a process to be killed and its memory to be freed."""
+_MOST_FILES, _MOST_THREADS = 1000, 256
+_STATUS, _CREDENTIALS = struct.Struct('i'), struct.Struct('iII')
 
 
 class SandboxError(Exception):
@@ -76,13 +84,11 @@ class Confined(Protocol):
     def file_changes(self) -> bool:
         """Whether chmod and the like are harmless: nothing but the program's folder can be changed."""
 
-    def usage(self) -> tuple[int, int]:
-        """The bytes and the number of files that it has written; 0 where the sandbox itself bounds them."""
+    def find_excess(self, limits: SandboxLimits) -> str:
+        """Which of the limits that the sandbox does not keep by itself it has passed; nothing if none."""
 
-    def kill(self) -> None: ...
-
-    def wait(self) -> int | None:
-        """The signal that ended it; 0 if it ended by itself, None if the sandbox killed it."""
+    def end(self) -> int | None:
+        """Kill and reap it. The signal that had ended it; 0 if it ended by itself, None if the sandbox killed it."""
 
 
 class Sandbox(Protocol):
@@ -133,14 +139,15 @@ class _Sandlocked:
         stream: IO[bytes] = self.process.stderr
         return stream
 
-    def usage(self) -> tuple[int, int]:
+    def find_excess(self, limits: SandboxLimits) -> str:
         size, files = _measure_folder(self.folder)
-        return size + _size_of_deleted(self.process.pid), files
+        size += _size_of_deleted(self.process.pid)
+        if size > limits.disk * _MB or files > _MOST_FILES:
+            return f'wrote more than {limits.disk} MB or {_MOST_FILES} files'
+        return _find_excess_of_threads(self.process.pid)
 
-    def kill(self) -> None:
+    def end(self) -> int | None:
         self.process.kill()
-
-    def wait(self) -> int | None:
         with self.process:
             result = self.process.wait(10)
         if result.reason is not None and result.reason.name == 'KILLED':
@@ -151,16 +158,16 @@ class _Sandlocked:
 def _measure_folder(folder: Path) -> tuple[int, int]:
     """The bytes and the number of files and folders in a folder, counted up to a bound."""
     size, count, pending = 0, 0, [str(folder)]
-    while pending and count <= MOST_FILES:
+    while pending and count <= _MOST_FILES:
         try:
             with os.scandir(pending.pop()) as entries:
-                for entry in islice(entries, MOST_FILES + 1):
+                for entry in islice(entries, _MOST_FILES + 1):
                     count += 1
                     size += entry.stat(follow_symlinks=False).st_size
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(entry.path)
         except OSError as error:
-            count += MOST_FILES * (error.errno == errno.ENAMETOOLONG)
+            count += _MOST_FILES * (error.errno == errno.ENAMETOOLONG)
     return size, count
 
 
@@ -174,6 +181,14 @@ def _size_of_deleted(process: int | None) -> int:
     except OSError:
         return size
     return size
+
+
+def _find_excess_of_threads(process: int) -> str:
+    """No other limit holds them: that on processes does not count those of root."""
+    with suppress(OSError):
+        if os.stat(f'/proc/{process}/task').st_nlink > _MOST_THREADS:
+            return f'started more than {_MOST_THREADS} threads'
+    return ''
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +233,7 @@ class SandlockSandbox:
 class _Spawned:
     process: subprocess.Popen[bytes]
     stop: Callable[[], None]
-    information: IO[bytes] | None = None
-    """Where bubblewrap writes the number of the process inside."""
     file_changes: bool = True
-    _inside: int = 0
 
     @property
     def commands(self) -> IO[bytes]:
@@ -231,29 +243,19 @@ class _Spawned:
     def reports(self) -> IO[bytes]:
         return _present(self.process.stderr)
 
-    def usage(self) -> tuple[int, int]:
-        if self.information is None:
-            return 0, 0
-        if not self._inside:
-            number = re.search(rb'"child-pid": (\d+)', self.information.read(_LONGEST_INFORMATION) or b'')
-            self._inside = int(number[1]) if number else 0
-        try:
-            status = os.statvfs(f'/proc/{self._inside}/root{_FOLDER}')
-        except OSError:
-            return 0, 0
-        return (status.f_blocks - status.f_bfree) * status.f_frsize, status.f_files - status.f_ffree
+    def find_excess(self, limits: SandboxLimits) -> str:
+        return ''
 
-    def kill(self) -> None:
+    def end(self) -> int | None:
         self.stop()
         self.process.kill()
-        if self.information is not None:
-            self.information.close()
-
-    def wait(self) -> int | None:
         with self.process:
-            code = self.process.wait(10)
-        # Bubblewrap and docker say 128 + the signal; below 0 their own process was killed.
-        return code - 128 if code > 128 else max(-code, 0)
+            return _read_signal(self.process.wait(10))
+
+
+def _read_signal(code: int) -> int:
+    """The signal in an exit code: 128 + it where a process passes on the end of another, below 0 for its own."""
+    return code - 128 if code > 128 else max(-code, 0)
 
 
 def _present(stream: IO[bytes] | None) -> IO[bytes]:
@@ -263,18 +265,17 @@ def _present(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 def _spawn(
-    command: Sequence[str], environment: Mapping[str, str], stop: Callable[[], None], pass_fds: Sequence[int] = ()
+    command: Sequence[str], environment: Mapping[str, str], stop: Callable[[], None], stdin: int = subprocess.PIPE
 ) -> _Spawned:
     try:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             bufsize=0,
             start_new_session=True,
             env=dict(environment),
-            pass_fds=pass_fds,
         )
     except OSError as error:
         raise SandboxError(f'{command[0]} cannot be started: {error}') from error
@@ -282,36 +283,110 @@ def _spawn(
 
 
 @dataclass(frozen=True, slots=True)
+class _WarmInterpreter:
+    """An interpreter in bubblewrap that forks a confined process for each program, one at a time."""
+
+    bwrap: _Spawned
+    control: socket.socket
+
+    def end(self) -> str:
+        """End it with all that runs in it; what bubblewrap complained about."""
+        self.control.close()
+        self.bwrap.process.kill()
+        complaint = self.bwrap.reports.read(_LONGEST_COMPLAINT)
+        self.bwrap.end()
+        return complaint.decode('utf-8', 'replace').strip()
+
+
+@dataclass(slots=True)
+class _Forked:
+    """A process of a warm interpreter, in namespaces of its own."""
+
+    interpreter: _WarmInterpreter
+    commands: IO[bytes]
+    reports: IO[bytes]
+    file_changes: bool = True
+    number: int = 0
+    """Of the process, once it has written."""
+
+    def find_excess(self, limits: SandboxLimits) -> str:
+        if not self.number:
+            space = socket.CMSG_SPACE(_CREDENTIALS.size)
+            with suppress(OSError):
+                _, ancillary, _, _ = self.interpreter.control.recvmsg(1, space, socket.MSG_DONTWAIT)
+                self.number, _, _ = _CREDENTIALS.unpack(ancillary[0][2])
+        return _find_excess_of_threads(self.number) if self.number else ''
+
+    def end(self) -> int | None:
+        self.commands.close()
+        self.reports.close()
+        try:
+            self.interpreter.control.send(b'end')
+            while len(status := self.interpreter.control.recv(_STATUS.size)) == 1:
+                continue  # that it had started
+            (code,) = _STATUS.unpack(status)
+        except (OSError, struct.error):
+            self.interpreter.end()
+            return signal.SIGKILL
+        _IDLE.append(self.interpreter)
+        return _read_signal(os.waitstatus_to_exitcode(code))
+
+
+_IDLE: deque[_WarmInterpreter] = deque()
+
+
+@atexit.register
+def end_idle_interpreters() -> None:
+    with suppress(IndexError):
+        while True:
+            _IDLE.pop().end()
+
+
+@dataclass(frozen=True, slots=True)
 class BubblewrapSandbox:
-    """Linux namespaces through the program `bwrap` (package bubblewrap)."""
+    """Linux namespaces through the program `bwrap` (package bubblewrap).
+
+    Starting it and Python takes 35 ms of computing, so an interpreter stays in it and forks for each program. Each fork
+    has namespaces of its own for processes and mounts, and no capabilities; the network it shares is an empty one.
+    """
 
     name: str = 'bubblewrap'
 
     def start(self, folder: Path, limits: SandboxLimits) -> Confined:
+        interpreter = _IDLE.pop() if _IDLE else self._start_interpreter()
+        theirs, commands = os.pipe()
+        reports, others = os.pipe()
+        options = f'size={limits.disk * _MB},nr_inodes={_MOST_FILES},mode=700'
+        try:
+            socket.send_fds(interpreter.control, [options.encode()], [theirs, others])
+        except OSError:
+            pass  # it was ended from outside: nothing will be reported, and another one is started
+        finally:
+            os.close(theirs)
+            os.close(others)
+        return _Forked(interpreter, os.fdopen(commands, 'wb', 0), os.fdopen(reports, 'rb', 0))
+
+    def _start_interpreter(self) -> _WarmInterpreter:
         bwrap = shutil.which('bwrap')
         if bwrap is None:
             raise SandboxError('bubblewrap is not installed (the program bwrap)')
         libraries = [word for path in _readable() for word in ('--ro-bind', path, path)]
         devices = [word for path in _DEVICES for word in ('--dev-bind', path, path)]
         clean = [word for name, value in _environment(_FOLDER).items() for word in ('--setenv', name, value)]
-        information, writer = os.pipe()
         command = [
-            bwrap, '--info-fd', str(writer),
-            '--unshare-all', '--unshare-user', '--uid', '65534', '--die-with-parent', '--new-session',
-            '--cap-drop', 'ALL', '--clearenv', *clean, *libraries, *devices,
-            '--size', str(limits.disk * _MB), '--tmpfs', _FOLDER, '--chdir', _FOLDER,
-            '--remount-ro', '/', '--', *_interpreter(),
+            bwrap, '--unshare-all', '--unshare-user', '--uid', '65534', '--new-session',
+            '--cap-drop', 'ALL', '--cap-add', 'CAP_SYS_ADMIN', '--clearenv', *clean, *libraries, *devices,
+            '--dir', _FOLDER, '--chdir', _FOLDER, '--remount-ro', '/', '--', *_interpreter(), 'warm',
         ]  # fmt: skip
-        os.set_blocking(information, False)
-        stream = os.fdopen(information, 'rb', buffering=0)
-        try:
-            process = _spawn(command, {}, lambda: None, pass_fds=(writer,))
-        except SandboxError:
-            stream.close()
-            raise
-        finally:
-            os.close(writer)
-        return replace(process, information=stream)
+        control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.settimeout(_LONGEST_WAIT)
+        control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        with inside:
+            interpreter = _WarmInterpreter(_spawn(command, {}, lambda: None, inside.fileno()), control)
+        with suppress(OSError):
+            if control.recv(1):
+                return interpreter
+        raise SandboxError(f'bubblewrap cannot start an interpreter: {interpreter.end() or "no answer"}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +407,7 @@ class DockerSandbox:
             '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges', '--user', '65534:65534',
             '--memory', f'{limits.memory + 256}m', '--memory-swap', f'{limits.memory + 256}m',
             '--pids-limit', '32', '--cpus', '1', *clean,
-            '--tmpfs', f'{_FOLDER}:size={limits.disk}m,nr_inodes={MOST_FILES},mode=1777', '--workdir', _FOLDER,
+            '--tmpfs', f'{_FOLDER}:size={limits.disk}m,nr_inodes={_MOST_FILES},mode=1777', '--workdir', _FOLDER,
             image, 'python', '-I', '-B', '-c', _DRIVER,
         ]  # fmt: skip
 

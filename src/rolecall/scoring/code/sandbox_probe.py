@@ -8,7 +8,7 @@ import tempfile
 from functools import cache
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.scoring.code.execution import CodeProgram, run_program
+from rolecall.scoring.code.execution import CodeProgram, run_programs
 from rolecall.scoring.code.sandbox import SANDBOXES, Sandbox, SandboxError, SandboxLimits
 
 BY_DEFAULT = ('bubblewrap', 'sandlock')
@@ -16,6 +16,7 @@ _PROBES = {
     'read files': 'open(outside).read()',
     'write files': 'open(outside, "w").write("x")',
     'change the modes of files': 'os.chmod(outside, 0o600)',
+    'change the modes of devices': 'os.chmod("/dev/null", 0o666)',
     'change the times of files': 'os.utime(outside)',
     'start processes': 'os.fork() or os._exit(0)',
     'change the limits of other processes': 'resource.prlimit(parent, resource.RLIMIT_CORE)',
@@ -58,7 +59,8 @@ def choose_sandbox(name: str | None = None, *, where: str = 'evaluator') -> Sand
         Problem(
             where,
             f'it runs code that a model wrote, and no sandbox works here: {"; ".join(reasons)}.',
-            "Install one with pip install 'rolecall[code]' or apt install bubblewrap, or set ROLECALL_SANDBOX=docker.",
+            "Install one with pip install 'rolecall[code]' or apt install bubblewrap"
+            + ('.' if wanted == 'docker' else ', or set ROLECALL_SANDBOX=docker.'),
         )
     )
 
@@ -73,7 +75,7 @@ def probe_sandbox(name: str) -> str:
         names = f'outside, port = {outside.name!r}, {server.getsockname()[1]}\n'
         probe = CodeProgram(f'{names}attempts = {_PROBES!r}\n{_PROBE}')
         try:
-            ended = run_program(probe, SANDBOXES[name], SandboxLimits(seconds=60))
+            (ended,) = run_programs([probe], sandbox=SANDBOXES[name], limits=SandboxLimits(seconds=60))
         except SandboxError as error:
             return str(error)
     if ended.detail.startswith('AssertionError: '):

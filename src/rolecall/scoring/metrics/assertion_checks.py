@@ -17,7 +17,8 @@ from xml.parsers import expat
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import import_extra
-from rolecall.patterns import search_groups
+from rolecall.patterns import PatternError, search_groups
+from rolecall.plain_files import read_plain
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.scanners import ScannedReply, find_refusal
 from rolecall.strings import edit_distance
@@ -30,6 +31,7 @@ _TAG = re.compile(
     r'<(?:!doctype html|/?(?:html|head|body|div|span|p|a|ul|ol|li|table|tr|td|h[1-6]|br|img)\b[^<>]*)>', re.I
 )
 _DOCUMENT = re.compile(r'\s*<(?:!doctype html|html|[a-z][\w-]*)[\s>].*>\s*', re.IGNORECASE | re.DOTALL)
+_ITEM = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*)),')
 _ELEMENT = re.compile(r'<([A-Za-z_][\w.-]*)[^<>]*>')
 _MOST_FRAGMENTS = 100
 _DEEPEST = 100
@@ -51,15 +53,26 @@ class AssertionResult:
 Check = Callable[['Assertion', str, Answer], 'AssertionResult | bool']
 
 
-def _list(value: Any) -> list[str]:
-    values = value if isinstance(value, list | tuple) else str(value or '').split(',')
-    return [text_of(each).strip() for each in values]
+def list_items(value: Any) -> list[str]:
+    """The items of a list, or of a text with commas; an item in quotes may hold commas, `""` and `\\\\`, or be empty.
+
+    >>> list_items('Paris, "Washington, D.C.",')
+    ['Paris', 'Washington, D.C.']
+    """
+    if isinstance(value, list | tuple):
+        return [text_of(each).strip() for each in value]
+    items = [(match[1], (match[2] or '').strip()) for match in _ITEM.finditer(f'{value or ""},')]
+    return [
+        plain if quoted is None else quoted.replace('""', '"').replace('\\\\', '\\')
+        for quoted, plain in items
+        if quoted is not None or plain
+    ]
 
 
 def _contains(wanted: Callable[[Iterable[bool]], bool], *, fold: bool = False) -> Check:
     def check(part: Assertion, text: str, answer: Answer) -> bool:
         words = part.words
-        listed = words if isinstance(words, list | tuple) else _list(words) if wanted is not bool else [words]
+        listed = words if isinstance(words, list | tuple) else list_items(words) if wanted is not bool else [words]
         texts = [text_of(word) for word in listed]
         if fold:
             text, texts = text.casefold(), [word.casefold() for word in texts]
@@ -114,8 +127,27 @@ def _make_validator(schema: Any) -> Any:
         if isinstance(text, str) and search_groups(pattern, text) is None:
             yield jsonschema.ValidationError(f'{text!r:.60} does not match {pattern!r:.60}')
 
+    def check_matching(validator: Any, patterns: Any, value: Any, schema: Any) -> Iterator[Any]:
+        for pattern, inner in patterns.items():
+            for name in value if validator.is_type(value, 'object') else ():
+                if search_groups(pattern, name):
+                    yield from validator.descend(value[name], inner, path=name, schema_path=pattern)
+
+    def check_others(validator: Any, inner: Any, value: Any, schema: Any) -> Iterator[Any]:
+        known, patterns = schema.get('properties', ()), schema.get('patternProperties', ())
+        for name in value if validator.is_type(value, 'object') else ():
+            if name in known or any(search_groups(pattern, name) for pattern in patterns):
+                continue
+            if inner is False:
+                yield jsonschema.ValidationError(f'Additional properties are not allowed ({name!r} was unexpected)')
+            else:
+                yield from validator.descend(value[name], inner, path=name)
+
+    if all(word in str(schema) for word in ('patternProperties', 'unevaluatedProperties')):
+        raise PatternError('patternProperties and unevaluatedProperties in one schema cannot be limited in time')
     kind = jsonschema.validators.validator_for(schema)
-    bounded = jsonschema.validators.extend(kind, {'pattern': match})
+    keywords = {'pattern': match, 'patternProperties': check_matching, 'additionalProperties': check_others}
+    bounded = jsonschema.validators.extend(kind, keywords)
     return bounded(schema, registry=drafts.REGISTRY, format_checker=getattr(kind, 'FORMAT_CHECKER', None))
 
 
@@ -159,7 +191,7 @@ def _is_xml(text: str) -> set[str] | None:
 
 def _xml(part: Assertion, text: str, answer: Answer) -> AssertionResult | bool:
     wanted = part.words.get('requiredElements', []) if isinstance(part.words, Mapping) else part.words or []
-    required = set(_list(wanted)) if wanted else set()
+    required = set(list_items(wanted)) if wanted else set()
     documents = [text] if part.kind == 'is-xml' else _find_elements(text)
     names = [elements for document in documents if (elements := _is_xml(document)) is not None]
     if any(required <= elements for elements in names):
@@ -266,7 +298,7 @@ def _load_function(source: str, base: Path) -> Callable[[str, Mapping[str, Any]]
         file, _, function = source.removeprefix('file://').partition('.py:')
         path = base / (f'{file}.py' if function else file)
         with neighbours_of(path):
-            exec(compile(path.read_text(encoding='utf-8'), str(path), 'exec'), names)
+            exec(compile(read_plain(path), str(path), 'exec'), names)
         return names[function or 'get_assert']  # type: ignore[no-any-return]
     if '\n' in source.strip():
         body = '\n'.join(f'    {line}' for line in source.strip().splitlines())

@@ -17,14 +17,15 @@ from typing import Any
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.plain_files import read_plain
 from rolecall.scoring.blame import ScoringError, describe_error
-from rolecall.scoring.metrics.assertion_checks import CHECKS, NEEDS_VALUE, AssertionResult, load_yaml
+from rolecall.scoring.metrics.assertion_checks import CHECKS, NEEDS_VALUE, AssertionResult, list_items, load_yaml
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 
 COLUMN = 'assert'
 CRITERION = 'criterion'
 """The column with what a judge is asked about."""
-_RULED = ('llm-rubric', 'model-graded-closedqa', 'model-graded-factuality', 'factuality', 'answer-relevance', 'g-eval')
+JUDGED = ('llm-rubric', 'model-graded-closedqa', 'model-graded-factuality', 'factuality', 'answer-relevance', 'g-eval')
 _REFUSED = {
     'javascript': 'JavaScript is not run; write it as type: python',
     'ruby': 'Ruby is not run; write it as type: python',
@@ -80,9 +81,9 @@ class Assertion:
         if kind in _REFUSED or kind.startswith(('trace-', 'trajectory:')):
             why = _REFUSED.get(kind, 'traces of agents are not kept')
             raise ConfigError(Problem(where, f'{kind} is not supported: {why}.'))
-        if kind not in CHECKS and kind not in _RULED and kind != 'assert-set':
+        if kind not in CHECKS and kind not in JUDGED and kind != 'assert-set':
             raise ConfigError(
-                Problem(where, f'there is no assertion {kind!r}.', did_you_mean(kind, [*CHECKS, *_RULED]))
+                Problem(where, f'there is no assertion {kind!r}.', did_you_mean(kind, [*CHECKS, *JUDGED]))
             )
         problem = _find_problem(kind, entry)
         if problem:
@@ -102,14 +103,14 @@ class Assertion:
     @property
     def is_ruled(self) -> bool:
         """Whether a judge decides."""
-        return self.kind in _RULED or any(part.is_ruled for part in self.parts)
+        return self.kind in JUDGED or any(part.is_ruled for part in self.parts)
 
     @property
     def words(self) -> Any:
         """The value, read from its file where it names one."""
         if isinstance(self.value, str) and self.value.startswith('file://') and self.kind != 'python':
             path = self.base / self.value.removeprefix('file://')
-            text = path.read_text(encoding='utf-8')
+            text = read_plain(path)
             return load_yaml(text) if path.suffix in ('.json', '.yaml', '.yml') else text
         return self.value
 
@@ -120,7 +121,7 @@ class Assertion:
             return AssertionResult(1.0, passed=True)
         if self.kind == 'assert-set':
             checked = combine([part.check(answer, ruled) for part in self.parts], self.parts, self.threshold)
-        elif self.kind in _RULED:
+        elif self.kind in JUDGED:
             checked = AssertionResult(float(bool(ruled)), bool(ruled), 'the judge says no')
         else:
             result = CHECKS[self.kind](self, text, answer)
@@ -168,11 +169,11 @@ def read_short(text: str) -> dict[str, Any]:
     ({'type': 'similar', 'value': 'a dog', 'threshold': 0.8}, {'type': 'equals', 'value': 'Paris'})
     """
     match = re.match(r'((?:not-)?[a-z]+(?:-[a-z]+)*)(?:\(([\d.]+)\))?(?::\s*|\Z)', text)
-    if match is None or match[1].removeprefix('not-') not in {*CHECKS, *_RULED, *_REFUSED, 'grade'}:
+    if match is None or match[1].removeprefix('not-') not in {*CHECKS, *JUDGED, *_REFUSED, 'grade'}:
         return {'type': 'equals', 'value': text}
     kind, value = ('llm-rubric' if match[1] == 'grade' else match[1]), text[match.end() :]
     several = kind.endswith(('-any', '-all'))
-    entry = {'type': kind, 'value': [part.strip() for part in value.split(',')] if several else value}
+    entry = {'type': kind, 'value': list_items(value) if several else value}
     return entry if match[2] is None else {**entry, 'threshold': float(match[2])}
 
 

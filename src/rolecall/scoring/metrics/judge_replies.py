@@ -19,10 +19,13 @@ from rolecall.scoring.blame import NoVerdictError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
 from rolecall.scoring.metrics.verdicts import read_grade, verdict_in
 from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
+from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.native import first_number
 from rolecall.scoring.readers.numbers import number_of
+from rolecall.scoring.readers.numerals import spell_out
 from rolecall.scoring.readers.preferences import Preference, preference_in
 from rolecall.scoring.readers.quotations import leave_out_quotations
+from rolecall.scoring.readers.reading import Page
 
 Reads = Callable[[str, Answer], Mark]
 
@@ -30,17 +33,20 @@ _POINTS = r'(-?(?:\d+(?:\.\d+)?|\.\d+))'
 _RATINGS = (
     re.compile(rf'\[\[\s*{_POINTS}\s*分?\s*\]\]|\\boxed\{{\s*{_POINTS}\s*\}}'),
     re.compile(
-        rf'(?:\b(?:rating|score|overall)|[评得打总]分|分数)(?:\s?[(（][^()（）\n]{{0,20}}[)）])?'
-        rf'(?:\s+(?:is|of|as|would\s+be)\b(?:\s+an?(?:\s[a-z]+)?\b)?|为|是)?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-])'
+        rf'(?<![a-zà-ÿ]){CUES.any_of("rating")}(?:\s?[(（][^()（）\n]{{0,20}}[)）])?'
+        rf'(?:\s+(?:is|of|as|would\s+be|to|de|von|est|es|ist)\b(?:\s+an?(?:\s[a-z]+)?\b)?|[为是は은는])?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-])'
         rf'|\b(?:rate|give|score|deserves?)\s+(?:(?:it|this|the|that|an?|response|answer|reply|as)\s+){{0,4}}{_POINTS}(?![A-Za-z\d-])'
         rf'|[打给][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])',
         re.IGNORECASE,
     ),
     re.compile(
-        rf'(?<![\w./-]){_POINTS}\s*(?:/|out\s+of)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}(?:\s*(?:分|points?))?[\W_]*\Z'
+        rf'(?<![\w./-]){_POINTS}\s*(?:/|out\s+of|sobre|sur|von|su)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}(?:\s*(?:[分点점]|points?))?[\W_]*\Z'
     ),
 )
 """Ways to state a rating, the clearest first."""
+_IN_WORDS = re.compile(
+    r'([a-zà-ÿ]{2,12})\s(?:out of|von|sur|sobre|su)\s(?:ten|five|zehn|fünf|dix|cinq|diez|cinco|10|5)\b'
+)
 _RATING_OF_ALL = re.compile(
     r'(?:\b(?:rating|score|overall|total|final)|[评得打总]分|分数|综合|最终)[^\d\n]{0,20}\Z', re.IGNORECASE
 )
@@ -93,9 +99,11 @@ def read_rating(reply: str, answer: Answer) -> float | None:
     [None, 3.0]
     """
     answer_text = extract_non_reasoning_content(reply)
+    page = Page(answer_text)
     for pattern in _RATINGS:
         ratings = list(pattern.finditer(answer_text))
-        if len({_points_of(rating) for rating in ratings}) > 1:
+        revised = len(ratings) > 1 and CUES.corrects.find(page, ratings[-2].end(), ratings[-1].end())
+        if len({_points_of(rating) for rating in ratings}) > 1 and not revised:
             ratings = [
                 rating
                 for rating in ratings
@@ -105,7 +113,9 @@ def read_rating(reply: str, answer: Answer) -> float | None:
             return _points_of(ratings[-1]) if ratings else None
         if ratings:
             return _points_of(ratings[-1])
-    return None
+    in_words = _IN_WORDS.search(page.low)
+    points = next(spell_out(in_words[1]), None) if in_words else None
+    return float(str(points.value)) if points else None
 
 
 def _points_of(rating: re.Match[str]) -> float:
@@ -249,6 +259,28 @@ def read_rating_by_category(reply: str, answer: Answer) -> Mark | None:
     return Mark(rating / 5, parts={f'category/{named}': rating / 5} if named else {})
 
 
+def read_followed_constraints(reply: str, answer: Answer) -> Mark | None:
+    """Whether all constraints of an instruction are met (a list of YES and NO on the last line); also by level."""
+    level = int(_facts_of(answer).get('level') or 1)
+    last = reply.strip('` \n').rpartition('\n')[2]
+    words = re.findall(r'\b(YES|True|NO|False|PARTIAL|MAYBE|UNKNOWN|N/A)\b', last)[: None if level > 1 else 1]
+    if len(words) != level:
+        return None
+    met = sum(word in ('YES', 'True') for word in words)
+    parts = {f'HSR_L{level}': float(met == level), f'SSR_L{level}': met / level}
+    return Mark(float(met == level), correct=met == level, parts=parts)
+
+
+def read_points_of_ten(reply: str, answer: Answer) -> float | None:
+    """The first number in a judge's reply, as a share of ten points.
+
+    >>> read_points_of_ten('Score: 7', Answer(''))
+    0.7
+    """
+    points = re.search(r'\d+(?:\.\d+)?', reply)
+    return min(float(points[0]), 10.0) / 10 if points else None
+
+
 def _find_weakest_turns(marked: Sequence[tuple[Answer, Mark]]) -> Mapping[str, float]:
     """MT-Bench-101's numbers: a dialogue is worth its weakest turn; the mean by task, and the mean of the tasks."""
     dialogues: dict[tuple[str, str], float] = {}
@@ -295,8 +327,15 @@ READINGS: Registry[JudgeReading] = Registry(
         'chem_exam_score_llmjudge_postprocess': JudgeReading(read_tagged_number, 'final_score', unit='%'),
         'numerical_llmjudge_postprocess': JudgeReading(read_error_of_number, 'mae', unit='', lower_is_better=True),
         'medmcqa_llmjudge_postprocess': JudgeReading(read_verdict_by('subject_name', 'topic_name', 'choice_type')),
+        'medbullets_llmjudge_postprocess': JudgeReading(read_verdict_by('question_type')),
+        'MedXpertQA_llmjudge_postprocess': JudgeReading(
+            read_verdict_by('medical_task', 'body_system', 'question_type')
+        ),
+        'aa_lcr_llmjudge_postprocess': JudgeReading(read_verdict_by('document_category')),
         'supergpqa_llmjudge_postprocess': JudgeReading(read_verdict_by('discipline', 'field', 'subfield')),
         'alignbench_postprocess': JudgeReading(read_dimensions, unit='', derive=_derive_alignbench),
+        'followbench_postprocess': JudgeReading(read_followed_constraints),
+        'eese_score_postprocess_dict': JudgeReading(read_points_of_ten, 'overall_score', unit='%'),
         'fofo_postprocess': JudgeReading(read_format_check, unit='%'),
         'writingbench_postprocess': JudgeReading(read_rating_by_domain, unit=''),
         'mtbench101_postprocess': JudgeReading(read_dialogue_rating, breakdown=_find_weakest_turns),

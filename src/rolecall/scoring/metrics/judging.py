@@ -17,7 +17,6 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import REFERENCE_SYSTEMS, load_object
 from rolecall.scoring.blame import NoVerdictError
-from rolecall.scoring.metrics.judge_replies import READINGS, read_dict_postprocessor
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, WinRate
 
 Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
@@ -107,6 +106,8 @@ def _undecided_cascade(judge: Metric, rule: Metric | None, check: float) -> Metr
         what = 'the rule has no pred_postprocessor that could leave an answer undecided.'
         remedy = "Write rule_evaluator=dict(type='…', pred_postprocessor='…'), and none in eval_cfg."
         raise ConfigError(Problem('rule_evaluator', what, remedy))
+    if isinstance(check, bool) or not isinstance(check, int | float) or not 0 <= check <= 1:
+        raise ConfigError(Problem('check', f'expected a share of answers from 0 to 1, got {check!r:.40}.'))
     decide, read = rule.mark, rule.reads
 
     def is_checked(answer: Answer) -> bool:
@@ -154,6 +155,8 @@ def judge_values(answer: Answer) -> dict[str, Any]:
 
 
 def _judge_metric(dict_postprocessor: Any, *, name: str, unit: str, compares: bool = False) -> Metric:
+    from rolecall.scoring.metrics.judge_replies import READINGS, read_dict_postprocessor  # many patterns
+
     part = READINGS.read(dict_postprocessor, where='dict_postprocessor')
     if not part.builtin and str(getattr(part.value, '__module__', '')).partition('.')[0] in REFERENCE_SYSTEMS:
         package_metric: Metric = load_object(_PACKAGE_JUDGING)(part, unit='')

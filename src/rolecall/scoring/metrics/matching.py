@@ -22,7 +22,7 @@ _SPACES = re.compile(r'\s*')
 _PHRASE_END = re.compile(r'\n|[。！？，]|[.,!?](?=\s|$)')
 _TAKEN_BACK = re.compile(
     r"\s*(?:(?:or|wait|actually|no(?=\W*(?:[,.:;!—–]|\Z))|nope|sorry|correction|on second thought)\b(?!['’])"
-    r'|(?-i:[A-Z0-9][^\s,.!?]{0,30}(?: [A-Z0-9][^\s,.!?]{0,30}){0,2},? (?:and|or|&) [A-Z0-9]))',
+    r'|(?<![.!?。]\s)(?-i:[A-Z0-9][^\s,.!?]{0,30}(?: [A-Z0-9][^\s,.!?]{0,30}){0,2},? (?:and|or|&) [A-Z0-9]))',
     re.IGNORECASE,
 )
 """What begins a phrase that takes back the one before (`Paris? No, Rome.`), or continues a list (`, Rome and Bonn`)."""
@@ -73,7 +73,8 @@ def whole_match(ignore_case: bool = True) -> Metric:
     def same(prediction: Any, gold: Any) -> bool:
         ours = after_reasoning(strip_text(prediction)).strip()
         stated = read_text(ours)
-        replies = {ours, (stated and stated.value) or ours, *short_phrases(ours)}
+        value = (stated and stated.value) or ours
+        replies = {ours, value, *short_phrases(ours)}
         golds = list(map(strip_text, alternatives(gold)))
         lists = [_items_of(reply, ignore_case) for reply in replies]
         structures = {answer: value for answer in golds if (value := _structure(answer)) is not _NOTHING}

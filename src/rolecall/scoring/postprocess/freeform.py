@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from rolecall.patterns import search_groups
-from rolecall.scoring.texts import after_reasoning, chinese_words, cut_next_problem, last_boxed
+from rolecall.scoring.readers.native import read_text
+from rolecall.scoring.texts import after_reasoning, chinese_words, cut_next_problem
 
 _TITLE = re.compile(
     r'(\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Gen|Col|Sgt|Capt|Sen|Rev)|(?<=[a-z]\s)[A-Z])\.(?=\s[A-Z])'  # also `John F. Kennedy`
 )
 _INITIALS = re.compile(r'(?:\b[A-Z]\.\s?){2,9}(?=[A-Z][a-z])')
-_STATED = re.compile(r'\banswer[\s*]*(?:is|:)[\s*:]*', re.IGNORECASE)
 
 
 def general_postprocess(text: str) -> str:
@@ -36,20 +36,16 @@ def general_cn_postprocess(text: str) -> str:
 
 
 def bbh_freeform_postprocess(text: str) -> str:
-    """The phrase after the last `answer is`, or the whole first line, without emphasis and full stop.
+    """The text that the reply states, a leading yes or no alone; else its first line.
 
     >>> bbh_freeform_postprocess("Let's see. So the answer is **valid**. Because …"), bbh_freeform_postprocess('no')
     ('valid', 'No')
     """
     text = cut_next_problem(after_reasoning(text))
-    statements = list(_STATED.finditer(text))
-    rest = text[statements[-1].end() :] if statements else text.strip()
-    if boxed := last_boxed(rest):
-        return boxed
-    phrase = re.split(r'\n|(?<!\b[A-Z])\.(?=\s|\*|$)', rest, maxsplit=1)[0].replace('**', '').strip()
-    phrase = phrase.strip('"“”$').strip().removesuffix('.')
-    phrase = phrase[1:-1] if re.fullmatch(r"'[^']*'|‘[^’]*’|`[^`]*`", phrase) else phrase
-    lead = re.match(r'(yes|no)(?=$|\s*[,;:!–—-]|\s+(?:because|since|as)\b)', phrase, re.IGNORECASE)
+    stated = read_text(text)
+    phrase = (stated.value if stated and stated.certainty == 'stated' else None) or text.strip().partition('\n')[0]
+    phrase = phrase.strip('"“”$').strip()
+    lead = re.match(r'(yes|no)(?=$|\s*[,;:!–—.-]|\s+(?:because|since|as)\b)', phrase, re.IGNORECASE)
     return lead[0].capitalize() if lead else phrase
 
 
@@ -69,16 +65,6 @@ def last_capital_postprocess(text: str) -> str:
     'B'
     """
     return next(filter(str.isupper, reversed(text)), '')
-
-
-def first_capital_postprocess_multi(text: str) -> str:
-    """The first run of the letters A to D, for questions with several right options.
-
-    >>> first_capital_postprocess_multi('正确选项：ACD')
-    'ACD'
-    """
-    letters = re.search('[A-D]+', text)
-    return letters[0] if letters else ''
 
 
 def multiple_select_postprocess(text: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -59,20 +59,26 @@ def _heads(cue: str) -> set[str]:
 
 
 class Finder:
-    """Finds the cues of a role on a page, by the words that they begin with."""
+    """Finds the cues of a role on a page, by the words that they begin with. A cue is compiled when its word is met."""
 
     def __init__(self, cues: Iterable[str], behind: str = '', others: Iterable[Finder] = ()) -> None:
+        self.cues: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        """For each word, the cues that begin with it, and what must follow them."""
         heads: dict[str, list[str]] = {}
         for cue in cues:
             for head in _heads(cue):
                 word = WORD.match(head)
                 heads.setdefault(word[0] if word else head, []).append(cue)
-        self.patterns = {
-            head: [re.compile(f'(?:{"|".join(map(pattern_of, group))}){behind}')] for head, group in heads.items()
-        }
+        for head, group in heads.items():
+            self.cues[head] = [(tuple(group), behind)]
         for finder in others:
-            for head, patterns in finder.patterns.items():
-                self.patterns[head] = [*self.patterns.get(head, ()), *patterns]
+            for head, groups in finder.cues.items():
+                self.cues[head] = [*self.cues.get(head, ()), *groups]
+        self._patterns: dict[str, list[re.Pattern[str]]] = {}
+
+    def _compile(self, head: str) -> list[re.Pattern[str]]:
+        self._patterns[head] = [_compile_cues(group, behind) for group, behind in self.cues[head]]
+        return self._patterns[head]
 
     def find_all(self, page: SearchedPage, start: int, end: int) -> list[re.Match[str]]:
         """Every cue in a part, in order."""
@@ -83,16 +89,23 @@ class Finder:
         return next(self._find(page, start, end), None)
 
     def _find(self, page: SearchedPage, start: int, end: int) -> Iterator[re.Match[str]]:
-        low, patterns = page.low, self.patterns
+        low, cues, compiled = page.low, self.cues, self._patterns
         for at, word in page.heads(start, end):
-            for pattern in patterns.get(word, ()):
-                if match := pattern.match(low, at, end):
-                    yield match
-        for sign in page.signs & patterns.keys() if page.signs else ():
+            if word in cues:
+                for pattern in compiled.get(word) or self._compile(word):
+                    if match := pattern.match(low, at, end):
+                        yield match
+        for sign in page.signs & cues.keys() if page.signs else ():
+            patterns = compiled.get(sign) or self._compile(sign)
             at = low.find(sign, start, end)
             while at >= 0:
-                yield from (match for pattern in patterns[sign] if (match := pattern.match(low, at, end)))
+                yield from (match for pattern in patterns if (match := pattern.match(low, at, end)))
                 at = low.find(sign, at + 1, end)
+
+
+@cache
+def _compile_cues(cues: tuple[str, ...], behind: str) -> re.Pattern[str]:
+    return re.compile(f'(?:{"|".join(map(pattern_of, cues))}){behind}')
 
 
 class SearchedPage(Protocol):
@@ -155,8 +168,12 @@ class Cues:
     others = _finder('other')
     """Before a statement in its clause: it is not the reply's own."""
     refuses = _finder('refuse')
+    restates = _finder('restate')
+    negates = _finder('negate')
     denies = _finder('deny', rf'(?:[ \t]*(?:(?:{_FILLER})(?![a-z])|«option»|«is»))*[ \t"\'“‘(\[*-]*\Z')
     """Before a candidate, up to it: it is not the answer."""
+    breaks_off = _pattern(r'(?:(?<![a-zà-ÿ])«unfinished»|[,，:=+(-])\Z')
+    """At the end of a part that is cut off."""
     contrast = _pattern(r'(?<![a-z])(?:but|however|yet|aber|jedoch|sondern|mais|pero|sino)(?![a-z])|但|然而')
     right = _pattern(
         rf'{_CLOSE}(?:«right»(?!\s+(?:if|only|unless|had|when|or)\b)|{_JUDGED}\(?(?:[✅✓✔☑]|√(?!\s?[\d(])'
@@ -176,10 +193,12 @@ class Cues:
     hypothesis = _pattern('(?<![a-z])(?:would|wäre|serait|sería)(?![a-z])')
     """In a statement that only answers another question: `if you meant …, the answer would be`."""
     either = _pattern('(?<![a-z])«or»|/')
+    alternative = _pattern(r'(?:(?<![a-z])«or»|还是)\s*\Z')
+    """Before a second statement that leaves both open: `选A还是选C`."""
     or_another = _pattern(r'\)?\s*«or»\s*\(?[A-Z](?![A-Za-z\'’])')
     """Behind a letter: another one that need not be an option."""
     next_question = _pattern(
-        r'\n[ #*>]*(?:«next»(?:\s?#?\d{1,6})?\s?[*:]*:|q\s?\d{1,6}\s?[.)]|第\d{1,4}题|<\|(?:im_start|im_end|end)'
+        r'\n[ #*>]*(?:«next»(?:\s?#?\d{1,6})?\s?[*:]*:|q\s?\d{1,6}\s?[.)]|第\d{1,4}题'
         r'|###\s?(?:question|problem|human|user|instruction|input)|the following (?:is|are) (?:a )?multiple|«recap»)'
     )
     """The line that begins the next question of a base model."""
@@ -187,6 +206,7 @@ class Cues:
     article = _pattern(r'(?:[\s"\'“‘「《*:，,(\[>#]|(?<![a-z])«article»)*')
     """Words and signs between `is` and an answer that say nothing about it."""
     called = _pattern(r'(?<![a-z])«option»[\s"\'“(\[*]*\Z')
+    copula = _pattern(r'(?:(?<![a-zà-ÿ])«is»|=|≈)\s*(?:«article»\s*)*\Z')
     named = _pattern(r'(?<![a-z])«named»\s\Z')
     """Before a letter that names something else: `vitamin`, `group`."""
     after_letter = _pattern(r'\s+«after»')
@@ -226,9 +246,9 @@ class Cues:
     @cached_property
     def heads(self) -> frozenset[str]:
         """What cues can begin with."""
-        before = (self.of_choices, self.grades, self.concludes, self.corrects)
-        finders = (*before, self.is_the_answer, self.denies, self.others, self.refuses)
-        return frozenset(head for finder in finders for head in finder.patterns)
+        before = (self.of_choices, self.grades, self.concludes, self.corrects, self.is_the_answer)
+        finders = (*before, self.denies, self.others, self.refuses, self.restates, self.negates)
+        return frozenset(head for finder in finders for head in finder.cues)
 
     @cached_property
     def signs(self) -> frozenset[str]:

@@ -36,7 +36,7 @@ _ATOM = (
 )
 _BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
 _TOKENS = re.compile(
-    rf'(?<![\w\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(\'<>≤≥])|{_FUNCTION}(?=[\s(]))'
+    rf'(?<![A-Za-z0-9_\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(\'<>≤≥])|{_FUNCTION}(?=[\s(]))'
     rf'(?:{_ATOM}|\ (?=[-+*/=^<>≤≥]\s?[\w(\\√-])'
     rf'|(?<=[-+*/=^,<>≤≥])\ (?=[\w(\\√-])|(?<=sin|cos|tan|log|exp)\ (?=[a-zθ\d](?![a-z]))'
     r'|(?<=ln)\ (?=[a-z\d](?![a-z])))*'
@@ -51,6 +51,10 @@ _ASSIGNED = re.compile(
 )
 """`x_1 = 2, x_2 = 5`"""
 _EQUATION = re.compile(r'[^=<>!]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)\s*')
+_SEVERAL_SIGNS = re.compile(r'[,;<>≤≥]\s*[a-z]\s*=|\\(?:text|quad|begin)|\s(?:or|and)\s')
+_RESTATED = re.compile(r'\s*(?:\\(?:int|sum|lim|prod)|∫|∑)')
+_CURVE = re.compile(r'[^=]*[a-z][^=]*[-+][^=]*=\s*0\s*')
+"""`2x + 3y - 6 = 0` is an answer, not the number 0."""
 _WORD = re.compile(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
 _CONDITION = re.compile(r'\s(?:when|where|if|since|because|for|at(?=\s\$?[a-z]\s?=))\s(?=[^.\n]{0,200}\.?\Z)')
 _UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
@@ -59,6 +63,12 @@ _AND = re.compile(r',?\s+(?:and|und|et|y)\s+|\s*和\s*')
 _OR = re.compile(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
 _HAS_VALUE = re.compile(r'[\d$\\π√∞]')
 _DENIED = re.compile(r'\b(?:not|nicht|pas|no)\s\Z|不是\Z')
+_ROOTS = re.compile(
+    r'(?<![A-Za-z])(?P<name>[a-z])[₀-₉]?\s*=\s*-?[\w./√]+(?:(?:\s*[,;]|\s+(?:or|and|oder|und|ou|et|o|y|или|и)|\s*[或和])\s*(?P=name)[₀-₉]?\s*=\s*-?[\w./√]+)+'
+)
+_ROOT_VALUE = re.compile(r'=\s*(-?[\w./√]*[\w√])')
+_TUPLE = re.compile(r'[(\[{]\s*-?[\w./√∞]+(?:\s*[,，;]\s*[-+]?[\w./√∞]+)+\s*[)\]}]')
+_CHOICE = re.compile(r'(?<![a-z])either(?![a-z]).*(?<![a-z])or(?![a-z])|是.*还是')
 _NUMBERS = Numbers()
 
 
@@ -113,7 +123,7 @@ class Expressions:
             return None
         formula = self._formula_at(page, begin, stop)
         if formula and not page.raw[formula.end : stop].strip(' .$*)\\]'):
-            return formula
+            return Candidate(_last_side(str(formula.value)), formula.start, formula.end)
         if matrix := _MATRIX.fullmatch(page.raw, begin, stop):
             return Candidate(matrix[0], *matrix.span())
         bare = page.raw[begin:stop].strip('*_ `"')
@@ -131,6 +141,8 @@ class Expressions:
         signed_off = _SIGN_OFF.search(page.raw, max(start, end - 40), end)
         end = signed_off.start() if signed_off else end
         condition = _CONDITION.search(page.raw, max(start, end - 400), end)
+        if self._is_open(page, start, end):
+            return Candidate(None, *page.last_sentence(start, end))
         formulas = (_formulas(page, start, condition.start()) if condition else []) or _formulas(page, start, end)
         begin, stop = page.last_sentence(start, end)
         while begin > start and not _HAS_VALUE.search(page.raw, begin, stop):
@@ -147,8 +159,18 @@ class Expressions:
             if number and number.value:
                 return number
         if stated:
-            return self._joined_formulas(page, stated)
+            last = self._joined_formulas(page, stated)
+            return Candidate(_last_side(str(last.value)), last.start, last.end)
         begin, stop = page.last_sentence(start, end)
+        line = max(start, page.plain.rfind('\n', start, stop) + 1, stop - 200)
+        listed = [*_ROOTS.finditer(page.plain, begin, stop), *_TUPLE.finditer(page.plain, line, stop)]
+        if listed and not page.plain[listed[-1].end() : stop].strip('.。 )'):
+            values = (
+                ', '.join(_ROOT_VALUE.findall(listed[-1][0]))
+                if '=' in listed[-1][0]
+                else re.sub('[;，]', ',', listed[-1][0])
+            )
+            return Candidate(values, *listed[-1].span())
         several = _SEVERAL.search(page.raw, begin, stop)
         if several and re.search(r'\d', several['x']):
             return Candidate(re.sub(r',?\s+(?:and|or|und|et|y)\s+', ', ', several['x']), *several.span('x'))
@@ -158,13 +180,24 @@ class Expressions:
             stop = end = condition.start()
         tokens = [
             match
-            for match in _TOKENS.finditer(_UNIT.sub(lambda unit: ' ' * len(unit[0]), page.raw[begin:stop]))
+            for match in _TOKENS.finditer(_UNIT.sub(lambda unit: ' ' * len(unit[0]), page.plain[begin:stop]))
             if re.search(rf'[\dπ∞√\\]|{_FUNCTION}[\s(]', match[0])
         ]
         if tokens and not re.fullmatch(r'[-+$]?[\d.,:%/]+\)?', _tidy(tokens[-1][0]).strip('()')):
             value = _right_side(_tidy(tokens[-1][0]).rstrip('!'))
             return Candidate(value, begin + tokens[-1].start(), begin + tokens[-1].end())
         return self._last_number(page, start, end)
+
+    def _is_open(self, page: Page, start: int, end: int) -> bool:
+        """Whether a reply breaks off before its result, or says that there is none."""
+        if page.raw.rfind('\\boxed{', start, end) > page.raw.rfind('}', start, end):
+            return True
+        sentence = page.last_sentence(start, end)
+        if CUES.refuses.find(page, *sentence) or _CHOICE.search(page.low, *sentence):
+            return True
+        ends = list(_HAS_VALUE.finditer(page.raw, *sentence))
+        behind = len(re.findall(r'[^\W\d]{2,}', page.raw[ends[-1].end() if ends else sentence[0] : sentence[1]]))
+        return page.is_cut(end) and (behind > 2 or CUES.breaks_off.search(page.low, *sentence) is not None)
 
     def _joined_formulas(self, page: Page, formulas: list[re.Match[str]]) -> Candidate:
         """The last formula, with those before it that are one answer with it: `$x=2$ or $x=5$`."""
@@ -222,8 +255,18 @@ def _right_side(expression: str) -> str:
     expression = _APPROXIMATED.sub('', expression)
     if several := _ASSIGNED.fullmatch(expression):
         return f'{several["first"].strip()}, {several["second"].strip()}'
+    expression = _last_side(expression)
+    if _CURVE.fullmatch(expression):
+        return expression
     assigned = None if re.search(r'\s(?:or|and)\s|\\text', expression) else _EQUATION.fullmatch(expression)
     return assigned['value'].rstrip('.,').replace(',', '') if assigned else expression
+
+
+def _last_side(expression: str) -> str:
+    """What a derivation comes to: `∫e^x dx = e^x + C` is `e^x + C`; an equation is itself."""
+    sides = expression.split('=')
+    derived = len(sides) > 2 and not _SEVERAL_SIGNS.search(expression)
+    return sides[-1].strip() if derived or (len(sides) == 2 and _RESTATED.match(expression)) else expression
 
 
 def _tidy(expression: str) -> str:

@@ -22,6 +22,12 @@ OPERATOR = re.compile(
     r'\s?(?:<(?![/a-z|])|[=>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
 )
 _VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\∪∩])\s?|[A-Za-z]\(|\w\||\d[ ]{1,9}|\b(?:implies|entails) )\Z')
+_DETERMINER = re.compile(
+    r'(?<=[a-z,] no)\s(?!(?:because|since|as|it|he|she|they|this|that|we|you|i|there|the|an?|for|when|if|but'
+    r'|and|or|from|to|ya|porque|pues)\b)[a-z]'
+)
+"""Behind a `no` that belongs to a noun: `no general rule`."""
+_POLITE = re.compile(r'(?:です|でした|だ|입니다|이다|예요)(?=\W*\Z)')
 PAIRS = (
     ('yes', 'no'),
     ('true', 'false'),
@@ -90,6 +96,8 @@ class Mentions:
                 for idiom in CUES.idioms:
                     if idiom not in self.values and page.low.startswith(idiom, match.start()):
                         hidden = match.start() + len(idiom)
+                if not head and match[0] == 'no' and _DETERMINER.match(page.low, match.end()):
+                    continue
                 share = re.match(r'.*\d\s?(?:/|out of)\s?\Z', page.low[max(0, match.start() - 12) : match.start()])
                 if match.start() >= hidden and not share:
                     yield Candidate(self.values[' '.join(match[0].split())], *match.span())
@@ -183,7 +191,7 @@ class Mentions:
             ):
                 stop = at + len(text)
                 if not (page.text[stop : stop + 1].isalnum() and text[-1].isalnum()) and not (
-                    whole and page.text[stop:end].strip(AROUND)
+                    whole and _POLITE.sub('', page.text[stop:end]).strip(AROUND)
                 ):
                     joined = CUES.joins.match(page.low, stop, end)
                     several = joined and any(page.low.startswith(other, joined.end()) for other in self.texts)

@@ -22,11 +22,16 @@ _LETTERS = 'ABCDEFGHIJKLMNOPQR'
 
 
 def read_choice(
-    text: str, choices: Sequence[str], row: Mapping[str, Any] | None = None, several: bool = False
+    text: str,
+    choices: Sequence[str],
+    row: Mapping[str, Any] | None = None,
+    several: bool = False,
+    forms: Sequence[str] = (),
 ) -> Reading | None:
     """The choice that a reply names: a letter, the text of the row's option, or a word (`yes`, `positive`).
 
-    With `several`, a list of letters is an answer: all of them, in alphabetical order.
+    With `several`, a list of letters is an answer: all of them, in alphabetical order. `forms` is what stands before
+    the answer in the form that the prompt asks for; a run fills it in.
 
     >>> read_choice('The answer is (C).', 'ABCD').value, read_choice('Nope.', ['yes', 'no']).value
     ('C', 'no')
@@ -39,18 +44,22 @@ def read_choice(
     """
     labels = [str(choice) for choice in choices]
     texts = option_texts(row) if row and is_lettered(labels) else ()
-    return read_reply(text, Options(labels, texts, several=several))
+    return read_reply(text, Options(labels, texts, several=several), forms)
 
 
 def read_option(
-    text: str, options: str | Sequence[str], cushion: bool = True, row: Mapping[str, Any] | None = None
+    text: str,
+    options: str | Sequence[str],
+    cushion: bool = True,
+    row: Mapping[str, Any] | None = None,
+    forms: Sequence[str] = (),
 ) -> Reading | None:
     """The option that a reply states or concludes.
 
     >>> read_option('A dog. I think the best is (C)', options='ABCD').value
     'C'
     """
-    return read_choice(text, list(options), row)
+    return read_choice(text, list(options), row, forms=forms)
 
 
 def read_lettered(text: str) -> Reading | None:
@@ -62,31 +71,31 @@ def read_lettered(text: str) -> Reading | None:
     return read_choice(text, _LETTERS)
 
 
-def read_number(text: str) -> Reading | None:
+def read_number(text: str, forms: Sequence[str] = ()) -> Reading | None:
     """The number that a reply states, or that its last sentence comes to.
 
     >>> read_number('Answer: 18 dollars, not 20.\\n\\nConfidence: 95%').value
     '18'
     """
-    return read_reply(text, _NUMBERS)
+    return read_reply(text, _NUMBERS, forms)
 
 
-def read_expression(text: str) -> Reading | None:
+def read_expression(text: str, forms: Sequence[str] = ()) -> Reading | None:
     r"""The expression that a reply states, boxes or comes to.
 
     >>> read_expression(r'The answer is 3, that is, \boxed{\frac{6}{2}}.').value
     '\\frac{6}{2}'
     """
-    return read_reply(text, _EXPRESSIONS)
+    return read_reply(text, _EXPRESSIONS, forms)
 
 
-def read_text(text: str) -> Reading | None:
+def read_text(text: str, forms: Sequence[str] = ()) -> Reading | None:
     """The text that a reply states as its answer; else the reply without its reasoning.
 
     >>> [read_text(reply).value for reply in ('So the answer is Paris.', '{"answer": "Paris"}', 'Paris')]
     ['Paris', 'Paris', 'Paris']
     """
-    return read_reply(text, _PHRASES)
+    return read_reply(text, _PHRASES, forms)
 
 
 def option_in(text: str, options: str | Sequence[str]) -> str:

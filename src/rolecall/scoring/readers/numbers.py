@@ -30,7 +30,8 @@ _DIGITS = rf'(?P<digits>{_GROUPED}|\d+(?:\.\d+)?|(?<!\w)\.\d+)'
 _POWER = r'(?P<power>[eE][-+]?\d+(?!\w)|\s?(?:×|x|\*|\\times|\\cdot)\s?10(?:\^\{?-?\d{1,3}\}?|[⁻⁰¹²³⁴-⁹]{1,4}))?'
 _COMMA = (
     r'(?P<comma>(?<!\d)\d{1,3}(?:[.\ ]\d{3})+,\d{1,2}(?!\d)|(?<![\d.])\d{1,3}(?:\.\d{3}){2,}(?![\d.])'
-    r'|(?<![\d,(\[{.])\d+,\d{1,2}(?![\d,.)\]}]*[\d,)\]}]|\ ?(?:and|or|&|和|或)|\ \d)'
+    r'|(?<![\d,.])\d+\{,\}\d{1,2}(?!\d)'
+    r'|(?<![\d,(\[{.])\d+,\d{1,2}(?!,?[\d.)\]}]*[\d)\]}]|,(?!\s)|\ ?(?:and|or|&|和|或)|,?\ \d)'
     r'|(?<![\d.])\d{1,3}\.\d{3}(?=\ ?(?:€|(?i:euros?)\b|EUR)|元))'
 )
 _FRACTION = (
@@ -60,6 +61,7 @@ _REJECTED = re.compile(
     r'|/(?=10\b|100\b|5\b)'
     r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step|day|page|part|no\.)'
     r'|\brounded from) [$€£]?\d[\d.,:]*'
+    r'|(?<=[a-z]), or (?:about |roughly |approximately )?[$€£]?\d[\d.,]*(?=\s[a-z])'
     r'|(?<=[A-Za-z])[\^⁻⁰¹²³⁴-⁹]\{?-?\d{0,2}\}?|\\?(?:mod|pmod)\s?\{?\d+',
     re.IGNORECASE,
 )
@@ -74,7 +76,8 @@ _CIRCUMSTANCE = re.compile(
 )
 """What an amount took, or goes with: `180 km in 3 hours`, `20 days to save $1,000`."""
 _RESTATED = re.compile(
-    r'(?:\b(?:which|so|or|and|then|meaning|means|that|this|giving|leaving|making|rounds?|i\.?e)\b|[≈→⇒一-鿿]).*\d',
+    r'(?:\b(?:which|so|or|and|then|meaning|means|that|this|giving|leaving|making|rounds?|i\.?e'
+    r'|ou seja|o sea|es decir|das heißt|soit)\b|[≈→⇒一-鿿]).*\d',
     re.DOTALL,
 )
 """What may follow `= 33.3` and give the answer in other words: `which rounds to 33`."""
@@ -103,7 +106,8 @@ _CUT = re.compile(r'[-+*/×÷=(\[{,:<]\s*\Z')
 _UNIT_ONLY = re.compile(r'[^\w\n]*(?:[^\W\d]+[^\w\n]+){0,3}(?:[^\W\d]*)[^\w\n]*')
 _MARKER = re.compile(r'\s*1[.)]\s+(?=\S)')
 _LONGEST, _LOOP = 240, 60
-"""Characters of a sentence that are looked at, and equal digits in a row that are no number but a loop."""
+"""Characters of a sentence that are looked at, and of digits that recur, which are no number but a loop."""
+_LOOPING = re.compile(r'-?\d{0,12}\.?\d{0,12}?(\d{1,12}?)\1{3,}\d{0,12}')
 _BOLD = re.compile(r'\*\*(?=[$€£¥]?-?\d)(?!\d{1,2}[.)]\s*\*\*)[^*\n]{1,40}\*\*')
 
 
@@ -190,7 +194,7 @@ class Numbers:
             return None
         rest = page.text[first.end : stop]
         if _OPERATION.search(page.text, start, stop) or '=' in rest:
-            return self._stated(page, start, stop)
+            return self._result(page, start, stop) if '=' in rest else self._stated(page, start, stop)
         return first if correcting or not re.search(r'\w|\A\s*=', rest + page.text[stop + 1 : stop + 3]) else None
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
@@ -207,12 +211,21 @@ class Numbers:
             begin = page.sentence_start(max(start, page.last_sentence(start, sentence_end)[1] - 1), start)
             if begin >= sentence_end:
                 begin = sentence_end - 1
+            if sentence_end == stop and page.is_cut(stop) and not self._ends_in_amount(page, begin, stop):
+                return None
             if _has_number(page, begin, sentence_end):
                 opening = page.sentence_end(start, end) if not page.text.rfind('=', start, begin) > 0 else start
+                if CUES.restates.find(page, begin, sentence_end) and not CUES.concludes.find(page, begin, sentence_end):
+                    return None
                 if CUES.refuses.find(page, begin, sentence_end) or CUES.refuses.find(page, start, opening):
                     return None
                 return self._result(page, max(begin, sentence_end - _LONGEST), sentence_end)
         return _spelled(page, *page.last_sentence(start, stop))
+
+    def _ends_in_amount(self, page: Page, start: int, end: int) -> bool:
+        """Whether nothing but a unit stands behind the last number."""
+        numbers = [] if CUES.breaks_off.search(page.low, start, end) else list(_find(page, start, end))
+        return bool(numbers) and _UNIT_ONLY.fullmatch(page.text, numbers[-1].end, end) is not None
 
     def _result(self, page: Page, start: int, end: int) -> Candidate | None:
         """What a sentence comes to."""
@@ -265,14 +278,16 @@ class Numbers:
 def _find(page: Page, start: int, end: int) -> Iterator[Candidate]:
     for match in _NUMBER.finditer(page.text, start, end):
         value = _value_of(match, page)
-        if value is not None and not (len(value) > _LOOP and len(set(value)) == 1):
+        if value is not None and not (len(value) > _LOOP and _LOOPING.fullmatch(value)):
             yield Candidate(value, match.start(), match.end())
 
 
 def find_numbers(text: str) -> list[str]:
     """Every number in digits, in a form that `float` takes; amounts without their scale."""
+    if not text:
+        return []
     page = Page(text)
-    values = (_value_of(match, page, scaled=False) for match in _NUMBER.finditer(page.text))
+    values = [_value_of(match, page, scaled=False) for match in _NUMBER.finditer(page.text)]
     return [value for value in values if value is not None]
 
 

@@ -10,34 +10,11 @@ from functools import lru_cache
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.reading import Candidate
 
-SCALES = {
-    'hundred': 100,
-    'dozen': 12,
-    'thousand': 1000,
-    'million': 10**6,
-    'billion': 10**9,
-    'trillion': 10**12,
-    'k': 1000,
-    'm': 10**6,
-    'mn': 10**6,
-    'b': 10**9,
-    'bn': 10**9,
-    '百': 100,
-    '千': 1000,
-    '万': 10**4,
-    '亿': 10**8,
-    'millionen': 10**6,
-    'millones': 10**6,
-    'millions': 10**6,
-    'milliarden': 10**9,
-    'mio': 10**6,
-    'hundert': 100,
-    'tausend': 1000,
-    'mrd': 10**9,
-    'tsd': 1000,
-}
+SCALES = {word: int(number) for line in CUES.words('scale') for word, number in [line.rsplit(' ', 1)]}
 _NOT_A_COUNT = re.compile(r'\b(?:no|any|every|some|each|this|that|which|the|only|other|another|first|last)\s+\Z')
 _PRONOUN = re.compile(r'\s+(?:of|another|can|could|may|must|might|should|would|will|has|is|was|who|that)\b')
+_BARE = '(?:hundert|tausend|mille?|cien(?:to)?)(?![a-z])'
+"""Scales that are a number without one before them."""
 _CHINESE = {digit: number for number, digit in enumerate('零一二三四五六七八九')} | {'〇': 0, '两': 2}
 _CHINESE_NUMBER = re.compile(
     '(?:百分之)?(?<![第零〇一二两三四五六七八九十百千万亿])负?[零〇一二两三四五六七八九十百千万亿]{1,20}(?:分之[零〇一二两三四五六七八九十百千万亿]{1,20})?'
@@ -48,11 +25,11 @@ _CHINESE_NUMBER = re.compile(
 def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str], re.Pattern[str]]:
     words = {word: Fraction(number) for line in CUES.words('numeral') for word, number in [line.rsplit(' ', 1)]}
     parts = {word: int(number) for line in CUES.words('part') for word, number in [line.rsplit(' ', 1)]}
-    scales = '|'.join(word for word in SCALES if word.isascii() and len(word) > 2)
+    scales = '|'.join(sorted((word for word in SCALES if word.isascii() and len(word) > 2), key=len, reverse=True))
     word = '|'.join(sorted(words, key=len, reverse=True))
     part = '|'.join(sorted(parts, key=len, reverse=True))
     more = rf'(?:(?:\s+and\s+|\s+y\s+|und|[\s-]+|)(?:{word}|{scales})){{0,12}}'
-    amount = rf'(?P<amount>(?:(?:half\s+)?an?\s+(?:{scales})|{word}){more})'
+    amount = rf'(?P<amount>(?:(?:half\s+)?an?\s+(?:{scales})|{_BARE}|{word}){more})'
     pattern = rf'(?<![a-zà-ÿ])(?P<sign>(?:minus|negative)\s+)?{amount}'
     return (
         words,

@@ -33,6 +33,17 @@ _LABEL = re.compile(
     rf'{CUES.any_of("option")}|\A\W*\d{{1,2}}[.)]\s|\A\W*(?:so|therefore|thus|hence|also|donc|entonces)\W+|\A(?:所以|因此)'
 )
 _CLAUSE_END = re.compile(r'\s*(?:[.,;:!—–。，！]|\Z|(?:because|since|as|weil|da|car|porque)\b)')
+_AROUND_CLAUSE = ' ,.;:!?—–-*"\')。，！'
+_NOES = ('no', '否', 'nein', 'non')
+_UNDECIDED = re.compile(
+    r'(?<![a-z])(?:answer|question|statement|yes|no|know|known|clear|certain|sure|possibl[ey]|simple|might|either|whether|both'
+    r'|always|all|every|necessarily|only|enough|specified|given|stated|mentioned)(?![a-z])|可能|是否|どちら'
+)
+"""In a sentence whose `not` is no answer."""
+_AFFIRMED = re.compile(
+    r'(?<![a-z])(?:can|may|does|did|will|would|is (?:able|allowed|permitted) to|are (?:able|allowed) to)\s+[a-z]'
+)
+"""In a sentence that affirms what was asked, as `not` denies it."""
 _TEXT_END = re.compile(
     r'[\s"\'*)]*(?:[.,;:(!—–。，]|\Z|\s(?:because|since|as|which|who|that|and not|not|weil|car|porque)\b)'
 )
@@ -60,6 +71,11 @@ class Options(Mentions):
 
     chooses = True
     cues = 'of_choices'
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether the options are yes and no, in any language."""
+        return len(self.values) > len(self.labels)
 
     def declared(self, page: Page, start: int, end: int) -> Candidate | None:
         candidate = self.fills(page, start, end) or self.follows(page, start, end)
@@ -103,7 +119,7 @@ class Options(Mentions):
             return by_text
         if self.lettered and (small := re.compile(r'[\W_]*(?P<x>[a-z])[\W_]*').fullmatch(page.text, start, end)):
             return Candidate(small['x'].upper(), *small.span('x')) if small['x'].upper() in self.labels else None
-        if len(self.values) > len(self.labels) and end - start < 60:
+        if self.is_pair and end - start < 60:
             for role, label in self._pair.items():
                 if _whole(role).fullmatch(page.low, start, end):
                     return Candidate(label, *page.strip(start, end))
@@ -144,12 +160,12 @@ class Options(Mentions):
             return (
                 by_text if page.text[by_text.end : by_text.end + 2].strip()[:1] in ('', *'.,;:!()-–—*"\'。，') else None
             )
-        if len(self.values) > len(self.labels):
+        if self.is_pair:
             for role, label in self._pair.items():
-                if (whole := _whole(role).match(page.low, start, stop)) and _CLAUSE_END.match(
-                    page.low, whole.end() - 1
-                ):
-                    return Candidate(label, start, whole.end())
+                whole = _whole(role).match(page.low, start, stop)
+                ends = page.strip(start, whole.end(), _AROUND_CLAUSE)[1] if whole else start
+                if whole and _CLAUSE_END.match(page.low, ends):
+                    return Candidate(label, start, ends)
         if self.several and len({mention.value for mention in self._find(page, start, end)}) > 1:
             return None
         small = _SMALL_FIRST.match(page.text, start, end) if self.lettered else None
@@ -173,7 +189,7 @@ class Options(Mentions):
             first
             if AFTER.match(page.text, first.end)
             or (_BECAUSE.match(tail) and page.text[start] not in '"“')
-            or (not self.lettered and _PRONOUN.match(tail))
+            or (not self.lettered and (_PRONOUN.match(tail) or page.text[first.end - 1] == ','))
             else None
         )
 
@@ -194,6 +210,7 @@ class Options(Mentions):
             if mention.value is None or settled is None or settled.value is None:
                 continue
             right = CUES.right.match(page.low, mention.end, limit)
+            right = None if right and right[0].strip(' -:.') in self.values else right  # `no yes no yes`
             asked = page.text[page.sentence_end(mention.end, end) :][:1] in ('?', '？')
             if right and not (asked and '?' not in right[0]) and (mention.start >= lately or not cut):
                 accepted[settled.value] = mention
@@ -229,7 +246,7 @@ class Options(Mentions):
         """What a single sentence says of a claim, for yes and no: `That is correct.`, `The claim is false.`"""
         begin, stop = page.last_sentence(start, end)
         match = _CLAIM.search(page.low, begin, stop) if begin <= start + 1 else None
-        if match is None or len(self.values) <= len(self.labels):
+        if match is None or not self.is_pair:
             return None
         right = (match['word'] in ('correct', 'right', 'true')) != bool(match['not'])
         return Candidate(self.values['yes' if right else 'no'], *match.span('word'))
@@ -264,17 +281,42 @@ class Options(Mentions):
             named = [
                 mention
                 for mention in named
-                if (self._is_called(page, mention) or self._ends(page, mention, stop))
-                and (ended or page.text[mention.end : end].strip())
+                if (self._is_called(page, mention) or self._ends(page, mention, stop)) and ended
             ]
         elif len({mention.value for mention in named}) > 1 or end - start > 600:
             named = [mention for mention in named if mention.start >= begin > start]
-        if alone or (stop - start < 200 and CUES.concludes.find(page, begin, begin + 12)):
-            named += self._named_texts(page, begin, stop)
+        else:
+            named = [mention for mention in named if self._is_unconditional(page, mention, start)]
+        concluding = stop - start < 200 and CUES.concludes.find(page, begin, begin + 12)
+        named += self._named_texts(page, begin, stop, alone=alone, concluding=alone or bool(concluding))
+        if not named and (alone or CUES.concludes.find(page, begin, begin + 12)):
+            return self._denial_or_affirmation(page, begin, stop)
         named = [mention for mention in named if not CUES.wrong.match(page.low, mention.end, stop)]
         values = {mention.value for mention in named}
         last = self.lettered and bool(named) and self._ends(page, named[-1], stop)
         return named[-1] if len(values) == 1 or last else None
+
+    def _denial_or_affirmation(self, page: Page, start: int, end: int) -> Candidate | None:
+        """No or yes, where a sentence that answers nothing else denies or affirms: `So Sara may not use the pool.`"""
+        if not self.is_pair or self._pair['whole_no'].lower() not in _NOES:
+            return None
+        denied = CUES.negates.find(page, start, end)
+        said = denied or _AFFIRMED.search(page.low, start, end)
+        open_ = CUES.refuses.find(page, start, end) or CUES.condition.match(page.low, start, end)
+        if said is None or open_ or _UNDECIDED.search(page.low, start, end):
+            return None
+        return Candidate(self._pair['whole_no' if denied else 'whole_yes'], said.start(), said.end())
+
+    def _is_unconditional(self, page: Page, mention: Candidate, start: int) -> bool:
+        """Whether a word is the reply's own answer: not that of others, nor one of two cases."""
+        begin = page.sentence_start(mention.start, start)
+        stop = page.sentence_end(mention.end, page.end)
+        condition = CUES.condition.match(page.low, begin, mention.start)
+        return not (
+            condition
+            or CUES.others.find(page, page.clause_start(mention.start, begin), mention.start)
+            or CUES.refuses.find(page, begin, stop)
+        )
 
     def _ends(self, page: Page, mention: Candidate, stop: int) -> bool:
         """Whether a letter is the last word of a sentence, and not that of `the concentration of B`."""
@@ -284,7 +326,7 @@ class Options(Mentions):
         open_ = _IF.search(page.low, begin, mention.start) or CUES.others.find(page, clause, mention.start)
         return not (within or open_ or page.text[mention.end : stop].strip(AROUND))
 
-    def _named_texts(self, page: Page, start: int, end: int) -> list[Candidate]:
+    def _named_texts(self, page: Page, start: int, end: int, *, alone: bool, concluding: bool) -> list[Candidate]:
         """The only option whose text a sentence names as its answer; of overlapping ones the longest."""
         places = []
         for text, label in self.texts.items() if end - start <= 300 else ():
@@ -302,8 +344,13 @@ class Options(Mentions):
         outer = [place for place in places if place not in inner and not self._is_denied(page, place)]
         if len(outer) != 1:
             return []
-        subject = not page.low[start : outer[0].start].strip(AROUND)
-        return outer if subject or _TEXT_END.match(page.low, outer[0].end, end) else []
+        named = outer[0]
+        if not concluding:
+            last = not page.low[named.end : end].strip(AROUND) and not page.is_cut(end)
+            return outer if last and CUES.copula.search(page.low, max(start, named.start - 24), named.start) else []
+        subject = not page.low[start : named.start].strip(AROUND)
+        brief = alone and end - start < _FILLER * 2
+        return outer if subject or brief or _TEXT_END.match(page.low, named.end, end) else []
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
         chosen = self._chosen(page, start, end) or list(self._find(page, start, end))

@@ -16,11 +16,20 @@ _END = re.compile(
     r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
 )
 _MARKER = re.compile(r'(?:[-•](?!\s+\d)|[>*✅✔👉]|#{1,6})\s+(?=\w)')
-_LONGEST = 300
+_LONGEST, _BRIEF = 300, 6
+_UNIT = re.compile(r'[一-鿿ぁ-ヿ]{1,2}|[^\W一-鿿ぁ-ヿ]+')
+_BRIEF_LINE = re.compile(r'(?![-*•`\d][\s.)`])[^\s:]+(?:\s[^\s:]+){0,5}')
+_CLAUSE = re.compile(r'\s(?:qui|who|that|which|che|que)\s')
+_CHOICE = re.compile(
+    r'\W*(?:either|entweder|soit)\s.*\b(?:or|oder|soit)\b|\W*(?:if|wenn|si|falls)\s.*(?:;|\b(?:otherwise|sonst|sinon)\b)'
+)
+"""A sentence that leaves two answers open."""
+_POLITE = re.compile(r'(?:です|でした|である|입니다|이다)[.。]?\s*\Z')
 _COPULA = re.compile(
     r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|known as'
-    r'|ist|sind|heißt|heißen|war|waren|sondern|est|sont|était|mais|es|son|era'
+    r'|ist|sind|heißt|heißen|war|waren|sondern|est|sont|était|mais|es|son|era|handelt sich(?: also)? um'
     r'|sino|è|é|sono|são)|[\'’]s)\s+|\A(?:in|on|at)\s|\sse llama\s|\ss[\'’]appelle\s|[是为]|位于|叫做?'
+    r'|(?<=[者のる市県])は|(?<=왕)은\s|은\s|는\s'
 )
 
 
@@ -57,7 +66,8 @@ class Phrases:
         return re.match(r'(?:not|no longer|nicht|pas|不是)\s', page.low[begin : begin + 12]) is not None
 
     def _phrase(self, page: Page, start: int, end: int) -> Candidate | None:
-        end = page.strip(start, end, ' \t\r\n*_"“”‘’`.。!！')[1]
+        polite = _POLITE.search(page.text, start, end)
+        end = page.strip(start, polite.start() if polite else end, ' \t\r\n*_"`.。!！')[1]
         text = page.text[start:end]
         if text[:1] == "'" or (text.endswith("'") and page.text[start - 1 : start] == "'"):
             end -= 1
@@ -93,10 +103,52 @@ class Phrases:
         return phrase if named and not CUES.corrects.find(page, phrase.start, phrase.end) else None
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        """What the last sentence of several comes to; else the reply, unless it breaks off or refuses to answer."""
         begin, stop = page.strip_raw(start, end)
-        marker = _MARKER.match(page.raw, begin, stop)
-        begin = marker.end() if marker and '\n' not in page.raw[begin:stop] else begin
-        return Candidate(page.raw[begin:stop], begin, stop) if stop > begin else None
+        lines = page.raw.count('\n', begin, stop)
+        marker = _MARKER.match(page.raw, begin, stop) if not lines else None
+        begin = marker.end() if marker else begin
+        words = page.low[begin:stop].split()
+        if len(set(words)) == 1 < len(words) - 1:  # a loop
+            return Candidate(page.raw[begin : begin + len(words[0])], begin, begin + len(words[0]))
+        first, last = page.sentence_end(begin, stop), page.last_sentence(begin, stop)
+        several = last[0] > begin and re.search(r'[.!?。！？\n]', page.text[begin : last[0]]) is not None
+        if several or len(_UNIT.findall(page.low, begin, stop)) > _BRIEF:
+            sentences = (begin, first), last
+            refused = any(
+                CUES.refuses.find(page, *sentence) or _CHOICE.match(page.low, *sentence) for sentence in sentences
+            )
+            if refused or (several and page.is_cut(stop)) or CUES.breaks_off.search(page.low, begin, stop):
+                return Candidate(None, *last)
+        line = page.strip_raw(page.raw.rfind('\n', begin, stop) + 1, stop)
+        if (
+            lines
+            and page.text[begin : line[0]].rstrip()[-1:] in (*'.!?。:',)
+            and _BRIEF_LINE.fullmatch(page.raw, *line)
+        ):
+            return self._phrase(page, *line)
+        fragment = [] if _COPULA.search(page.low, begin, first) else page.low[begin:first].split()
+        if (
+            several
+            and 0 < len(fragment) <= 3
+            and page.text[first : first + 1] == '.'
+            and CUES.corrects.find(page, first, stop) is None
+        ):
+            return Candidate(page.raw[begin:stop], begin, stop)
+        return (self._predicate(page, *last) if several else None) or (
+            Candidate(page.raw[begin:stop], begin, stop) if stop > begin else None
+        )
+
+    def _predicate(self, page: Page, start: int, end: int) -> Candidate | None:
+        """What a sentence says that something is: `So it was Dr. Patel.`"""
+        copulas = list(_COPULA.finditer(page.low, start, end))
+        if not copulas or _NEGATED.search(page.low, copulas[-1].start(), end):
+            return None
+        article = CUES.article.match(page.low, copulas[-1].end(), end)
+        begin = article.end() if article else copulas[-1].end()
+        clause = _CLAUSE.search(page.low, begin, end)
+        phrase = self._phrase(page, begin, clause.start() if clause else end)
+        return phrase if phrase and len(str(phrase.value).split()) <= _BRIEF else None
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
         return []
@@ -122,18 +174,23 @@ def short_phrases(reply: str) -> set[str]:
     if (
         '\n' in text
         or len(text) > _LONGEST
-        or re.search(r'(?<!\b(?:Dr|Mr|St))(?<!\bMrs)(?<!\b[A-Z])[.!?。]\s+\S', sentence)
+        or re.search(r'(?<!\b(?:Dr|Mr|St))(?<!\bMrs)(?<!\b[A-Z])(?<!\A.. \d)(?<!\A.. \d\d)[.!?。]\s+\S', sentence)
     ):
         return set()
     low = sentence.lower()
     answered = [sentence] if text != reply.strip() else []
     phrases = [sentence[match.end() :] for match in _COPULA.finditer(low) if not _NEGATED.match(low, match.end())]
     denied = re.search(_NEGATED, low) is not None
-    phrases += [match[1] for pattern in (_SUBJECT, _ASIDE, _LABELLED) if (match := pattern.match(sentence))]
+    phrases += [
+        match[match.lastindex or 0] for pattern in (_SUBJECT, _ASIDE, _LABELLED) if (match := pattern.match(sentence))
+    ]
     if not denied:
         phrases += [match[1] for pattern in (_NAME, _PLACE) if (match := pattern.search(sentence))]
+    phrases += [match[1] for pattern in (_ENDING, _DATED) if (match := pattern.search(sentence))]
     pieces = {
-        re.split(_END, phrase)[0].rstrip('.。!？ ').strip('"“”') for phrase in (*phrases, *answered) if phrase.strip()
+        re.split(_END, _POLITE.sub('', phrase))[0].rstrip('.。!？ ').strip('"“”«» ')
+        for phrase in (*phrases, *answered)
+        if phrase.strip()
     }
     return {piece.replace('\u2024', '.') for piece in pieces}
 
@@ -147,7 +204,11 @@ _OPINION = re.compile(
 )
 _QUESTION = re.compile(r'\A[^.!?\n]{3,120}[?？]\s*(?=\S)')
 _SUBJECT = re.compile(
-    r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were|ist|war|est|es|era)\s+(?:the|an?|d[eia][rse]|eine?|la|le|el|une?)\s'
+    r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were|ist|war|est|es|era)\s+(?:the|an?|d[eia][rse]|eine?|la|le|el|une?)\s|\A([^，。是]{1,8})是'
+)
+_ENDING = re.compile(r'[а-я]\s((?:[А-Я][\w.’-]*\s?){1,4})[.]?\Z')
+_DATED = re.compile(
+    r'\A(?:am|im|in|on|at|le|el|en|vom|um)\s(?=\w*\d|the\s|[A-Z])([^.!?\n]{1,60}|\d+\. \w+ \d+)\.?\Z', re.IGNORECASE
 )
 _NAME = re.compile(r'\A((?:[A-Z][\w.\'’-]*\s(?:(?:da|de|van|von|der|del|al|of|the)\s){0,2}){2,4})(?=[a-zà-ÿ])')
 _PLACE = re.compile(

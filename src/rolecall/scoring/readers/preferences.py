@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.options import Options
 from rolecall.scoring.readers.ranking import read_reply
 from rolecall.scoring.readers.reading import Candidate, Page, Reading
@@ -23,9 +24,8 @@ _SIDES: dict[str, Side] = {
     **dict.fromkeys(('b', '2', '二', 'second', 'latter', '后者', 'M'), 'second'),
 }
 _TIE = (
-    r'(?<![a-z])(?:a tie|tie|tied|a draw|draw|equally (?:good|bad|strong|weak|helpful|well)|of equal quality|equal'
-    r'|both(?=\s*(?:[.!\n]|$)|\s+are\s+equally)'
-    r'|neither(?=[^.\n]{0,20}better))(?![a-z])|平局|平手|平(?![均时常])|持平|不分上下|旗鼓相当|难分伯仲|不相上下|一样好?|同样好|相同'
+    rf'(?<![a-zà-ÿ])(?:{CUES.any_of("tie")}'
+    r'|both(?=\s*(?:[.!\n]|$)|\s+are\s+equally)|neither(?=[^.\n]{0,20}better))(?![a-z])'
 )
 _NAMED = re.compile(
     rf'(?<![a-z]){_NOUN}[\s_#:"“*(-]{{0,4}}(?P<x>[abm12二]|一(?!样))\)?(?![a-z0-9])'
@@ -38,7 +38,7 @@ _BARE = re.compile(
     r'|(?P<x>[ABC12mM]|[ab](?=\)))\+{0,2}(?![A-Za-z0-9\'’]|\s+[a-z]))'
 )
 _RELATION = re.compile(
-    r'(?P<left>[ABab])(?<![\w<>=].)(?:\s*(?P<sign>>{1,3}|<{1,3}|={1,2}|≫|≪)\s*(?P<right>[ABab])(?![\w<>=])'
+    r'(?P<left>[ABab])(?<![\w<>=].)(?:\s*(?P<sign>>{1,3}|<{1,3}|={1,2}|≫|≪|不如|优于|胜过)\s*(?P<right>[ABab])(?![\w<>=])'
     r'|(?P<plus>\+{1,2})(?![\w+]))'
 )
 
@@ -106,8 +106,8 @@ def _lean(match: re.Match[str]) -> Preference | None:
     elif match['sign'][0] == '=':
         margin = 0.0
     else:
-        first = (match['left'].upper() == 'A') == (match['sign'][0] in '>≫')
-        margin = (1.0 if len(match['sign']) > 1 or match['sign'] in '≫≪' else 0.5) * (1 if first else -1)
+        first = (match['left'].upper() == 'A') == (match['sign'][0] in '>≫优胜')
+        margin = (1.0 if match['sign'][:2] in ('>>', '<<') or match['sign'] in '≫≪' else 0.5) * (1 if first else -1)
     return Preference('first' if margin > 0 else 'second' if margin < 0 else 'tie', margin)
 
 

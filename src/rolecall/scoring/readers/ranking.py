@@ -1,5 +1,6 @@
 r"""Which of the places that could give an answer counts: one order for options, numbers, expressions and texts.
 
+0. The form that the prompt asks for, unless the reply takes it back.
 1. A declared form (a field of an object, `####`, `\boxed{…}`, `【答案】`, `[Yes]`) or a statement (`the answer is …`,
    `Wait, no: …`), whichever comes last.
 2. A reply, or its first or last line, that is nothing but an answer.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -85,12 +86,12 @@ class _Evidence(NamedTuple):
     candidate: Candidate
 
 
-def read_reply(reply: str, family: Family) -> Reading | None:
-    """The answer in a reply; None if nothing in it could be one."""
+def read_reply(reply: str, family: Family, forms: Sequence[str] = ()) -> Reading | None:
+    """The answer in a reply; None if nothing in it could be one. `forms` are those that the prompt asks for."""
     page = Page(reply)
     guess = None
     for start, end in page.scopes():
-        evidence = _decide(page, family, start, end)
+        evidence = _asked(page, family, forms, start, end) or _decide(page, family, start, end)
         if evidence is not None:
             reading = _make_reading(page, family, evidence, start, end)
             if reading.certainty != 'inferred':
@@ -99,13 +100,30 @@ def read_reply(reply: str, family: Family) -> Reading | None:
     return guess
 
 
+def _asked(page: Page, family: Family, forms: Sequence[str], start: int, end: int) -> _Evidence | None:
+    """The last answer in the form that the prompt asks for, or what the reply states after it."""
+    places = ((page.low.rfind(form, start, end), form) for form in forms)
+    for at, form in sorted(((at, form) for at, form in places if at >= 0), reverse=True):
+        begin, stop = _value_span(page.raw, page.strip_raw(at + len(form), end)[0], end)
+        if form.endswith('>') and form.startswith('<'):
+            stop = max(begin, page.low.find('</', begin, end)) if '</' in page.low[begin:end] else stop
+        candidate = family.declared(page, begin, stop)
+        if candidate is not None and candidate.value is not None:
+            since = candidate.end
+            later = (*_declared(page, family, since, end), _correction(page, family, since, end))
+            own = _Evidence(at, 'asked form', 'stated', candidate)
+            return max(filter(None, (own, *later, _statement(page, family, since, end))), key=lambda form: form.place)
+    return None
+
+
 def _decide(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
     field = _last(_fields(page, family, start, end))
     if field is not None:
         return field
     statement = _statement(page, family, start, end)
     since = statement.place if statement else start  # what stands before it does not count
-    forms = (*_declared(page, family, since, end), _correction(page, family, since, end), statement)
+    final = _final_line(page, family, since, end)
+    forms = (*_declared(page, family, since, end), _correction(page, family, since, end), final, statement)
     evidence = max(filter(None, forms), key=lambda form: form.place, default=None)
     if evidence is not None and evidence.candidate.value is not None:
         return _correct(page, family, evidence, start, end)
@@ -141,7 +159,7 @@ def _make_reading(page: Page, family: Family, evidence: _Evidence, start: int, e
     return Reading(chosen.value, chosen.start, chosen.end, evidence.rule, certainty, named)
 
 
-_FORMS = ('field', 'hashes', 'box', 'tag', 'brackets')
+_FORMS = ('asked form', 'field', 'hashes', 'box', 'tag', 'brackets')
 _MOST_RIVALS = 4
 
 
@@ -255,6 +273,8 @@ def _statement(page: Page, family: Family, start: int, end: int) -> _Evidence | 
         if follows:
             candidate = family.follows(page, stop, end)
             rule = 'statement'
+            if candidate and CUES.alternative.search(page.low, max(start, begin - 8), begin):
+                candidate = Candidate(None, candidate.start, candidate.end)
             if candidate is None and CUES.refuses.find(page, stop, min(page.sentence_end(stop, end), stop + 40)):
                 candidate = Candidate(None, begin, stop)
         else:
@@ -271,6 +291,8 @@ def _statement(page: Page, family: Family, start: int, end: int) -> _Evidence | 
         if conditional is not None and conditional.candidate.value != candidate.value:
             return conditional._replace(candidate=Candidate(None, candidate.start, conditional.candidate.end))
         conditional = conditional or evidence
+    if conditional and CUES.refuses.find(page, conditional.candidate.end, end):
+        return conditional._replace(candidate=Candidate(None, conditional.candidate.start, conditional.candidate.end))
     return conditional
 
 
@@ -310,6 +332,15 @@ def _correction(page: Page, family: Family, start: int, end: int) -> _Evidence |
         if candidate and candidate.value is not None and page.text[start : match.start()].strip():
             return _Evidence(match.start(), 'correction', 'stated', candidate)
     return None
+
+
+def _final_line(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
+    """A last line that is nothing but an answer, in bold or announced by a colon."""
+    begin, stop = page.strip(start, end, ' \t\r\n')
+    line = page.text.rfind('\n', begin, stop) + 1
+    above = page.text[max(begin, line - 80) : line].rstrip()
+    candidate = family.fills(page, line, stop) if line > begin and above[-1:] in (':', '：') else None
+    return _Evidence(line, 'last line', 'stated', candidate) if candidate else None
 
 
 def _alone(page: Page, family: Family, start: int, end: int) -> _Evidence | None:

@@ -17,7 +17,7 @@ from rolecall.scoring.readers.cues import CUES, WORD
 Certainty = Literal['stated', 'concluded', 'inferred']
 
 _NARROW = {0xFF01 + sign: 0x21 + sign for sign in range(94) if chr(0xFF01 + sign) not in '！？；，'}
-_NARROW |= str.maketrans('−\u00a0\u2009\u202f　｡\t', '-    。 ')
+_NARROW |= str.maketrans('−\u00a0\u2009\u202f　｡\t', '-    。 ') | str.maketrans('„“”«»「」『』‘’', '"' * 9 + "''")
 _WIDE = re.compile(f'[{re.escape("".join(map(chr, _NARROW)))}]')
 _MARKUP = re.compile(
     r'\*\*(?:(?<![0-9A-Za-z)]\*\*)|(?![0-9A-Za-z(]))|\*(?:(?<!\w\*)(?=\w)|(?<=\w\*)(?!\w))|`{1,3}(?:json)?'
@@ -29,10 +29,15 @@ _ACCENTED = re.compile('[äöüßñçàâèéêìíòóôùúãõ]')
 _BLOCK = 600
 """Characters whose words are listed at once."""
 _SENTENCE_END = re.compile(
-    r'[\n。！？；.!?;](?:(?<=[\n。！？；])|(?=["\'”’)\]*}]{0,4}(?:\s|$))'
+    r'[\n。！？；.!?;](?<!;(?=\s?[-+]?[\w∞√/]{1,8}\s?[\])}]))(?:(?<=[\n。！？；])|(?=["\'”’)\]*}]{0,4}(?:\s|$))'
     r'(?<!\bi\.e.)(?<!\be\.g.)(?<!\b[RrMD][srS].)(?<!\bMrs.)(?<!\bvs.)(?<!\bSt.)(?<!approx.))'
 )
+_SPECIAL = re.compile(r'<\|(?:im_start|im_end|end|eot)|</s>')
+_SUMS = re.compile(r'[-$]?[\d.,]{1,12}(?=\n[^\n]{1,60}=\s?\?)')
+"""An answer in front of the next sum of a base model."""
 _LONGEST_SENTENCE = 400
+_FULL_STOP = re.compile(r'[^\s*(][^\s*(][.!?]\Z|[。！？]\Z')
+"""Behind more than one letter, which could be the name of an option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +100,24 @@ class Reading:
 class Page:
     """A reply, with its reasoning left out of `start` to `end`."""
 
-    __slots__ = ('_blocks', '_continental', 'end', 'low', 'own_end', 'raw', 'signs', 'start', 'text', 'unfinished')
+    __slots__ = (
+        '_blocks',
+        '_continental',
+        '_own_end',
+        'end',
+        'low',
+        'plain',
+        'raw',
+        'signs',
+        'start',
+        'text',
+        'unfinished',
+    )
 
     def __init__(self, reply: str) -> None:
         self.raw = reply
         text = reply if reply.isascii() else _WIDE.sub(lambda sign: chr(_NARROW[ord(sign[0])]), reply)
+        self.plain = text  # with its markup
         if '*' in text or '`' in text or '\\' in text or '_' in text or '~~' in text:
             text = _MARKUP.sub(lambda match: ' ' * len(match[0]), text)
         self.text = text
@@ -107,13 +125,23 @@ class Page:
         self.low = low if len(low) == len(text) else ''.join(sign.lower()[:1] for sign in text)
         self._blocks: dict[int, list[tuple[int, str]]] = {}
         self._continental: bool | None = None
-        letters = frozenset() if self.low.isascii() else frozenset(self.low)
-        self.signs = frozenset(sign for sign in CUES.signs if sign[0] in letters and sign in self.low)
+        self.signs = frozenset() if self.low.isascii() else self._find_signs()
         start = reply.rfind('</think>') + len('</think>')
         self.start = start if start > 7 and reply[start:].strip() else 0
         self.unfinished = '<think>' in reply and '</think>' not in reply
         self.end = len(reply)
-        self.own_end = self._find_next_question()
+        self._own_end = -1
+
+    def _find_signs(self) -> frozenset[str]:
+        letters = frozenset(self.low)
+        return frozenset(sign for sign in CUES.signs if sign[0] in letters and sign in self.low)
+
+    @property
+    def own_end(self) -> int:
+        """Where a base model asks itself the next question; else the end."""
+        if self._own_end < 0:
+            self._own_end = self._find_next_question()
+        return self._own_end
 
     def heads(self, start: int, end: int) -> list[tuple[int, str]]:
         """The words of a part that a cue can begin with, with their places."""
@@ -166,9 +194,12 @@ class Page:
         return max([start, *(self.low.rfind(mark, start, position) + 1 for mark in marks)])
 
     def is_cut(self, end: int) -> bool:
-        """Whether a part breaks off in the middle of a long sentence."""
+        """Whether a part breaks off: in a long sentence, in one that follows others, or behind a word like `the`."""
         begin, stop = self.last_sentence(self.start, end)
-        return stop - begin > 60 and not self.text[stop:end].strip()
+        if self.text[stop : end + 1].strip(' \n*_"\''):
+            return False
+        follows = begin > self.start and _FULL_STOP.search(self.text, max(self.start, begin - 3), begin) is not None
+        return stop - begin > 60 or follows or CUES.breaks_off.search(self.low, max(begin, stop - 20), stop) is not None
 
     def last_sentence(self, start: int, end: int) -> tuple[int, int]:
         """The last sentence of a part that has a letter or digit."""
@@ -192,4 +223,7 @@ class Page:
     def _find_next_question(self) -> int:
         begins = self.start + len(self.text[self.start :]) - len(self.text[self.start :].lstrip())
         match = CUES.next_question.search(self.low, begins) if '\n' in self.low else None
-        return match.start() if match else self.end
+        special = _SPECIAL.search(self.low, begins, match.start() if match else self.end) if '<' in self.low else None
+        match = special or match
+        sums = _SUMS.match(self.text, begins)
+        return match.start() if match else sums.end() if sums else self.end

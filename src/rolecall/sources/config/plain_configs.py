@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
+from rolecall.plain_files import open_plain
 
 _YAML = ('.yaml', '.yml')
 _KEY_START = r'^(?:\{[ \t]*)?["\']?'
@@ -69,7 +70,8 @@ def parse_plain(path: str | Path) -> Any:
     """What a YAML or JSON file says."""
     file = Path(path)
     try:
-        text = file.read_text(encoding='utf-8-sig')
+        with open_plain(file, largest=_MOST_BYTES, links=True) as opened:
+            text = opened.read().decode('utf-8-sig')
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, 'strerror', None) or error
         raise ConfigError(Problem(str(path), f'cannot be read: {why}.')) from error

@@ -6,7 +6,7 @@ use in their templates; nothing else is added to a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,14 @@ from rolecall.sources.datasets.columns import make_shape
 from rolecall.sources.datasets.conversions import LETTERS
 from rolecall.sources.datasets.folders import open_folder
 from rolecall.sources.datasets.formats import FileOptions
+from rolecall.sources.datasets.haystacks import find_origin, find_parallel, reason_over_needles
 from rolecall.sources.datasets.layouts import (
     Entry,
     HubLoader,
     Loader,
+    Shape,
     SplitFile,
+    choose_rows,
     expand_rows,
     filter_splits,
     open_hub_layout,
@@ -33,49 +36,92 @@ from rolecall.sources.datasets.layouts import (
 )
 from rolecall.sources.datasets.ranges import apply_range, sample
 from rolecall.sources.datasets.rows import WHOLE, JoinedRows, ListRows, MappedRows, Row, Splits
-
-_FILE_OPTIONS = ('format', 'columns')
-_LENIENT_TSV = FileOptions(format='tsv', columns=('question', 'answer'), strict=False)
-_FIRST_ANSWER = make_shape('*, answer = answer | literal | first')
-_ALL_ANSWERS = make_shape('*, answer = answer | literal')
-_CLOZE = make_shape('question = question | strip, answer = answer | strip')
+from rolecall.sources.datasets.worded import (
+    babilong,
+    code_execution,
+    code_generation,
+    kor_bench,
+    live_math_bench,
+    musr,
+    output_prediction,
+    super_gpqa,
+)
 
 
 def _open_declared(declaration: Sequence[str], path: Path, entry: Entry) -> Splits:
     """Open a benchmark of the table that lies in files."""
-    files, row, words = declaration
+    files, rows, words, *given = declaration
     options = _read_options(words)
-    shape = _find_shape(row)
-    file_options = {name: options[name] for name in _FILE_OPTIONS if name in options}
-    if 'columns' in file_options:
-        file_options['columns'] = tuple(file_options['columns'].split(','))
+    shapes = [_find_shape(row) for row in rows.split(' || ')]
     splits = open_layout(
         path,
-        {**options, **entry},
-        _read_files(files),
-        None if 'each' in options else shape,
-        options=FileOptions(**file_options),
+        _fill_entry(options, entry, given),
+        _read_files(files, shapes if len(shapes) > 1 else []),
+        None if 'each' in options else shapes[-1],
+        options=FileOptions(
+            format=options.get('format'),
+            columns=tuple(options['columns'].split(',')) if 'columns' in options else None,
+            strict='strict' not in options,
+        ),
         keep=_find_function(options.get('keep')),
     )
-    if 'each' in options:
-        splits = expand_rows(splits, shape, path)
-    if 'mini_set' in options and entry.get('mini_set') and 'test' in splits:
-        splits['test'] = sample(splits['test'], 150, seed=1024)
-    return _repeat(splits, entry, options)
+    return _choose_and_repeat(_expand_each(splits, options, shapes[-1], path), options, entry, path)
 
 
 def _open_declared_hub(declaration: Sequence[str], entry: Entry, base: Path | None) -> Splits:
     """Open a benchmark of the table that is published on a hub."""
-    splits, row, words = declaration
+    splits, row, words, *given = declaration
     options = _read_options(words)
-    names = dict(split.split('=') for split in splits.split() if '=' in split)
-    config, path = options.get('config', ''), options.get('path', '')
-    keep = _find_function(options.get('keep'))
-    opened = open_hub_layout(entry, base, _find_shape(row), splits=names, config=config, keep=keep, path=path)
-    return _repeat(opened, entry, options)
+    shape, path = _find_shape(row), Path(str(entry.get('path')))
+    opened = open_hub_layout(
+        _fill_entry(options, entry, given),
+        base,
+        None if 'each' in options else shape,
+        splits=dict(split.split('=') for split in splits.split() if '=' in split),
+        config=options.get('config', ''),
+        keep=_find_function(options.get('keep')),
+    )
+    return _choose_and_repeat(_expand_each(opened, options, shape, path), options, entry, path)
 
 
-def _repeat(splits: Splits, entry: Entry, options: dict[str, str]) -> Splits:
+def _fill_entry(options: Mapping[str, Any], entry: Entry, given: Sequence[str]) -> dict[str, Any]:
+    """The entry over its defaults, with the values that the table makes of them (as rows are made of records)."""
+    filled = {**options, **entry}
+    return {**filled, **(make_shape(given[0])(filled) if given else {})}
+
+
+def _expand_each(splits: Splits, options: Mapping[str, str], shape: Any, path: Path) -> Splits:
+    """Rows of records that are several: `each` alone names a shape that gives them, or else it names their lists."""
+    if 'each' not in options:
+        return splits
+    if not options['each']:
+        return expand_rows(splits, shape, path)
+
+    def expand(record: Row, number: int) -> Iterator[Row]:
+        return map(shape or dict, _list_items(record, record, options['each']))
+
+    return expand_rows(splits, expand, path)
+
+
+def _list_items(record: Row, holder: Row, columns: str) -> Iterator[Row]:
+    """The record with an item in place of its list: `a,b` are lists side by side, `a.b` a list inside an item of a."""
+    outer, _, inner = columns.partition('.')
+    names = outer.split(',')
+    values = [holder[name] for name in names]
+    for items in zip(*values, strict=True) if isinstance(values[0], list) else [values]:
+        row = {**record, **dict(zip(names, items, strict=True))}
+        yield from _list_items(row, items[0], inner) if inner else [row]
+
+
+def _choose_and_repeat(splits: Splits, options: Mapping[str, str], entry: Entry, path: Path) -> Splits:
+    if 'mini_set' in options and entry.get('mini_set') and 'test' in splits:
+        splits['test'] = sample(splits['test'], 150, seed=1024)
+    if 'range' in options:
+        splits = {name: apply_range(rows, options['range']) for name, rows in splits.items()}
+    if 'joined' in options:
+        splits = {options['joined']: JoinedRows(list(splits.values()))}
+    if 'where' in options:
+        splits = choose_rows(splits, entry, dict([options['where'].split(':')]), path)
     match options.get('repeat'):
         case 'rows':
             return repeat_rows(splits, entry)
@@ -100,15 +146,16 @@ def _find_function(name: str | None) -> Any:
     return getattr(record_shapes, name) if name else None
 
 
-def _read_files(files: str) -> dict[str, SplitFile]:
+def _read_files(files: str, shapes: Sequence[Any] = ()) -> dict[str, SplitFile]:
     """Splits and their files: `train,test=%.jsonl+%.lst`, `test=a.json[:5]`, `-` for the file that the path names."""
-    splits = {}
+    splits: dict[str, SplitFile] = {}
     for words in files.split():
         names, is_named, place = words.rpartition('=')
         for name in names.split(',') if is_named else [WHOLE]:
             file, bracket, range_ = place.replace('%', name).partition('[')
             file, _, labels = file.partition('+')
-            splits[name] = SplitFile(file.strip('-') and file, labels=labels, range=f'[{range_}' if bracket else None)
+            shape = shapes[len(splits)] if shapes else None
+            splits[name] = SplitFile(file.strip('-') and file, shape, labels, f'[{range_}' if bracket else None)
     return splits
 
 
@@ -116,7 +163,7 @@ def _declare(open_it: Callable[..., Splits], line: Sequence[str]) -> Callable[..
     """What opens a benchmark of the table; its docstring says where the rows are."""
     files = [(name, split.file) for name, split in _read_files(line[0]).items()]
     places = ', '.join(file if name == WHOLE else f'{name} = {file}' for name, file in files if file)
-    if line[-1].startswith('hub'):
+    if line[2].startswith('hub'):
         where = 'A hub dataset, or a folder with its files.'
     else:
         where = f'Files below path: {places}.' if places else 'One file of rows, named by path.'
@@ -144,10 +191,7 @@ def _gpqa(path: Path, entry: Entry) -> Splits:
 
 def _mmlu_pro(path: Path, entry: Entry) -> Splits:
     """A folder of splits; `category` picks one subject."""
-    category = entry.get('category')
-    splits = open_folder(path)
-    if category is not None:
-        splits = filter_splits(splits, lambda row: row['category'] == category, path)
+    splits = choose_rows(open_folder(path), entry, {'category': 'category'}, path)
     return {
         name: MappedRows(rows, lambda row, _: record_shapes.mmlu_pro(row), str(path)) for name, rows in splits.items()
     }
@@ -159,54 +203,27 @@ def _mt_bench(path: Path, entry: Entry) -> Splits:
     return open_layout(path, entry, {WHOLE: '{name}.json'}, shape)
 
 
-def _natural_questions(path: Path, entry: Entry) -> Splits:
-    """Files below path: dev = nq-dev.qa.csv, test = nq-test.qa.csv."""
-    files = {'dev': SplitFile('nq-dev.qa.csv', _FIRST_ANSWER), 'test': SplitFile('nq-test.qa.csv', _ALL_ANSWERS)}
-    return open_layout(path, entry, files, options=_LENIENT_TSV)
-
-
-def _nq_open(path: Path, entry: Entry) -> Splits:
-    """Files below path: train = nq-open-train.jsonl, validation = nq-open-validation.jsonl."""
-    train = SplitFile('nq-open-train.jsonl', make_shape('*, answer = answer | first'))
-    return open_layout(path, entry, {'train': train, 'validation': 'nq-open-validation.jsonl'})
-
-
-def _trivia_qa(path: Path, entry: Entry) -> Splits:
-    """Files below path: dev = trivia-dev.qa.csv, test = trivia-test.qa.csv."""
-    dev = SplitFile('trivia-dev.qa.csv', _ALL_ANSWERS)
-    test = SplitFile('trivia-test.qa.csv', _FIRST_ANSWER)
-    return open_layout(path, entry, {'dev': dev, 'test': test}, options=_LENIENT_TSV)
-
-
-def _story(more: str, split: str, path: Path, entry: Entry) -> Splits:
-    """Files below path: {lang}_train.jsonl and {lang}_eval.jsonl, together."""
-    context = ' '.join(f'{{input_sentence_{number}}}' for number in (1, 2, 3, 4))
-    shape = make_shape(f'*, context = "{context}"{more}')
-    files = {split: f'{{lang}}_{split}.jsonl' for split in ('train', 'eval')}
-    return {split: JoinedRows(list(open_layout(path, entry, files, shape).values()))}
-
-
 def _mathbench(path: Path, entry: Entry) -> Splits:
     """Files below path: {name}.jsonl; questions are cloze, rotated or plain choices."""
-    files = {WHOLE: '{name}.jsonl'}
-    if 'cloze' in str(entry.get('name')):
-        return open_layout(path, entry, files, _CLOZE)
-    if entry.get('with_circular', True):
-        return expand_rows(open_layout(path, entry, files), record_shapes.rotations, path)
-    splits = open_layout(path, entry, files, record_shapes.choice_question)
-    plain = make_shape('question, answer = answer | strip')
-    return {split: MappedRows(rows, lambda row, _: plain(row), str(path)) for split, rows in splits.items()}
+    strip = make_shape('question, answer = answer | strip')
+    circular = entry.get('with_circular', True)
+    return _open_exam(path, entry, '{name}.jsonl', circular, lambda row: strip(record_shapes.choice_question(row)))
 
 
 def _objective(path: Path, entry: Entry) -> Splits:
     """The file that path and `filename` name; `name` says whether its questions are cloze, rotated or plain choices."""
-    files = {WHOLE: SplitFile(str(entry.get('filename') or '').lstrip('/'))}
-    name = str(entry.get('name') or '')
-    if 'cloze' in name:
-        return open_layout(path, entry, files, _CLOZE)
-    if 'circular' in name:
-        return expand_rows(open_layout(path, entry, files), record_shapes.rotations, path)
-    return open_layout(path, entry, files, record_shapes.choice_question)
+    file = str(entry.get('filename') or '').lstrip('/')
+    return _open_exam(path, entry, file, 'circular' in str(entry.get('name')), record_shapes.choice_question)
+
+
+def _open_exam(path: Path, entry: Entry, file: str, circular: bool, plain: Shape) -> Splits:
+    if 'cloze' in str(entry.get('name')):
+        return open_layout(
+            path, entry, {WHOLE: file}, make_shape('question = question | strip, answer = answer | strip')
+        )
+    if circular:
+        return expand_rows(open_layout(path, entry, {WHOLE: file}), record_shapes.rotations, path)
+    return open_layout(path, entry, {WHOLE: file}, plain)
 
 
 def _xsum(path: Path, entry: Entry) -> Splits:
@@ -264,33 +281,20 @@ def _lcsts(path: Path, entry: Entry) -> Splits:
     }
 
 
-def _leetcode(path: Path, entry: Entry) -> Splits:
-    """One file of rows, named by path: the first five are for training; `difficulty` chooses rows."""
-    tests = '{test_list_2 = test_list | lines, task_id = Contest id}'
-    shape = make_shape(f'*, test_case = test_list, test_list = test_list | lines, test_column = {tests}')
-    files = {'train': SplitFile(range='[:5]'), 'test': SplitFile(range='[5:]')}
-    splits = open_layout(path, entry, files, shape)
-    wanted = entry.get('difficulty', 'ALL')
-    if wanted != 'ALL':
-        splits = filter_splits(splits, lambda row: row['Difficulty'] == wanted, path)
-    return repeat_test_split(splits, entry)
-
-
-def _bigcodebench(path: Path, entry: Entry) -> Splits:
-    """Files below path: BigCodeBench-{release_version}.jsonl, or BigCodeBench-Hard-… for the hard version."""
-    hard = '-Hard' if entry.get('dataset_version') == 'hard' else ''
-    file = f'BigCodeBench{hard}-{{release_version}}.jsonl'
-    return open_layout(path, {'release_version': 'v0.1.2', **entry}, {'train': file, 'test': file})
+def _pmmeval_mmlu(path: Path, entry: Entry) -> Splits:
+    """Files below path: mmmlu/easy/test/mmlu_{lang}.jsonl and mmmlu/hard/…; `difficulty` chooses one, or `all`."""
+    wanted = entry.get('difficulty', 'all')
+    levels = ('easy', 'hard') if wanted == 'all' else (wanted,)
+    files = {level: f'mmmlu/{level}/test/mmlu_{{lang}}.jsonl' for level in levels}
+    return {'test': JoinedRows(list(open_layout(path, entry, files).values()))}
 
 
 def _taco(entry: Entry, base: Path | None) -> Splits:
     """A hub dataset, or a folder with its files; `difficulty` chooses rows."""
-    wanted, where = entry.get('difficulty', 'ALL'), str(entry.get('path'))
+    where = str(entry.get('path'))
     splits = open_hub_layout(entry, base, splits={'test': 'test'})
     numbered = MappedRows(splits['test'], lambda row, index: {**row, 'problem_id': f'test{index}'}, where)
-    chosen: Splits = {'test': numbered}
-    if wanted != 'ALL':
-        chosen = filter_splits(chosen, lambda row: row['difficulty'] == wanted, where)
+    chosen = choose_rows({'test': numbered}, entry, {'difficulty': 'difficulty'}, where)
     rows = MappedRows(chosen['test'], lambda row, _: record_shapes.contest(row), where)
     return repeat_rows({'test': rows}, entry)
 
@@ -303,12 +307,6 @@ def _llm4mat(path: Path, entry: Entry) -> Splits:
     if entry.get('mini_set') and 'test' in limited:
         limited['test'] = apply_range(limited['test'], '[:150]')
     return {name: apply_range(rows, '[:5]') if name == 'train' else rows for name, rows in limited.items()}
-
-
-def _scicode(path: Path, entry: Entry) -> Splits:
-    """Files below path: SciCode_datasets.json, or with `with_bg` SciCode_datasets_with_background.json."""
-    background = '_with_background' if entry.get('with_bg') else ''
-    return open_layout(path, entry, {WHOLE: f'SciCode_datasets{background}.json'})
 
 
 def _unconditional(entry: Entry, base: Path | None) -> Splits:
@@ -324,42 +322,44 @@ def _proteins(entry: Entry, base: Path | None) -> Splits:
     return {'test': ListRows([{'input': f'Generate a protein sequence{tags}.', 'output': ''}] * count)}
 
 
-_DECLARED = {name: declaration for name, *declaration in read_table(__file__)}
+_DECLARED = {name: declaration for names, *declaration in read_table(__file__) for name in names.split()}
 
 BENCHMARKS: dict[str, Loader] = {
-    **{name: _declare(_open_declared, line) for name, line in _DECLARED.items() if not line[-1].startswith('hub')},
+    **{name: _declare(_open_declared, line) for name, line in _DECLARED.items() if not line[2].startswith('hub')},
     'AGIEvalDataset': _agieval,
     'ARCPrizeDataset': open_arc_prize,
-    'BigCodeBenchDataset': _bigcodebench,
+    'BabiLongDataset': babilong,
     'C3Dataset': _with_doc(partial(_c3, ' ', None, False), _c3),
     'C3Dataset_V2': _with_doc(partial(_c3, '', '[NULL]', True), _c3),
     'CompassBenchObjectiveV1_3': _objective,
     'FofoDataset': _fofo,
     'GaokaoBenchDataset': _gaokao,
     'GPQADataset': _gpqa,
-    'LCDataset': _leetcode,
+    'korbenchDataset': kor_bench,
     'LCSTSDataset': _lcsts,
     'LLM4MatDataset': _llm4mat,
     'MathBenchDataset': _mathbench,
     'MMLUProDataset': _mmlu_pro,
     'MTBenchDataset': _mt_bench,
-    'NaturalQuestionDataset': _natural_questions,
-    'NQOpenDataset': _nq_open,
-    'SciCodeDataset': _scicode,
-    'StoryClozeDataset': _with_doc(partial(_story, '', 'test'), _story),
-    'StoryClozeDatasetV2': _with_doc(
-        partial(_story, ', answer_right_ending = answer_right_ending | letter(-AB)', WHOLE), _story
-    ),
+    'MusrDataset': musr,
+    'NeedleBenchMultiDataset': reason_over_needles,
+    'NeedleBenchOriginDataset': find_origin,
+    'NeedleBenchParallelDataset': find_parallel,
+    'PMMEvalMMMLUDataset': _pmmeval_mmlu,
     'TEvalDataset': open_teval,
-    'TriviaQADataset': _trivia_qa,
     'WikiBenchDataset': _objective,
     'XiezhiDataset': _xiezhi,
     'XsumDataset': _xsum,
 }
 
 HUB_BENCHMARKS: dict[str, HubLoader] = {
-    **{name: _declare(_open_declared_hub, line) for name, line in _DECLARED.items() if line[-1].startswith('hub')},
+    **{name: _declare(_open_declared_hub, line) for name, line in _DECLARED.items() if line[2].startswith('hub')},
     'BFCLDataset': open_bfcl,
+    'LCBCodeExecutionDataset': code_execution,
+    'LCBCodeGenerationDataset': code_generation,
+    'LCBTestOutputPredictionDataset': output_prediction,
+    'LiveMathBenchDataset': live_math_bench,
+    'SuperGPQADataset': super_gpqa,
     'TACODataset': _taco,
     'Uncond_material_Dataset': _unconditional,
     'Uncond_RNA_Dataset': _unconditional,

@@ -4,19 +4,22 @@
 - `-id` removes a column;
 - `name = path` goes into nested values: `question.stem`, `turns.0.content`, `choices.*.text` of each choice, `.` is the
   record itself; operations follow after `|`;
-- `name = "…"` is a text with `{columns}` filled in, `name = {a, b}` a nested record;
-- `(ABCD) = options` puts the items of a list under letters; `(ABCDEFG?)` allows any number of them.
+- `name = "…"` is a text with `{columns}` filled in, `name = {a, b}` a nested record, `name = [a, *b]` a list of values,
+  `name = 0` a number;
+- `(ABCD) = options` puts the items of a list under letters, `(first second)` under names; `(ABCDEFG?)` allows any
+  number of them.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from rolecall.sources.datasets.conversions import LETTERS, last_boxed
+from rolecall.sources.datasets.conversions import LETTERS, label_lines, last_boxed
 from rolecall.sources.datasets.rows import Row
 
 _Read: TypeAlias = Callable[[Any], Any]
@@ -24,19 +27,35 @@ _Read: TypeAlias = Callable[[Any], Any]
 _OPERATIONS: Mapping[str, Callable[[str], _Read]] = {
     'after': lambda mark: lambda text: text.partition(mark)[2],
     'boxed': lambda _: last_boxed,
+    'cell': lambda place: lambda line: line.strip().split('\t')[int(place)],
     'capital': lambda _: lambda text: text[:1].upper() + text[1:],
+    'either': lambda names: lambda record: next((record[name] for name in names.split() if record.get(name)), None),
+    'else': lambda default: lambda value: default if value is None else value,
+    'fill': lambda mark: lambda pair: pair[0].replace(mark, pair[1]),
+    'find': lambda pattern: lambda text: re.findall(pattern, text)[0],
     'first': lambda _: itemgetter(0),
+    'get': lambda name: lambda record: record.get(name),
+    'if': lambda names: lambda value: dict(name.split(':') for name in names.split()).get(str(value), ''),
     'int': lambda _: int,
     'is_true': lambda _: lambda value: int(str(value).lower() == 'true'),
+    'item': lambda place: itemgetter(int(place)),
     'join': lambda mark: mark.join,
+    'last': lambda mark: lambda text: text.rpartition(mark)[2],
+    'labelled': lambda _: label_lines,
     'letter': lambda letters: lambda number: (letters or LETTERS)[int(number)],
     'lines': lambda _: '\n'.join,
     'literal': lambda _: ast.literal_eval,
     'lower': lambda _: lambda value: str(value).lower(),
     'named': lambda names: dict(name.split(':') for name in names.split()).__getitem__,
-    'replace': lambda words: lambda text: text.replace(*words.split(' ')),
+    'place': lambda _: lambda pair: pair[0].index(pair[1]),
+    'present': lambda _: lambda values: list(filter(None, values)),
+    'replace': lambda words: lambda text: text.replace(*words.replace('\\n', '\n').split(' ')),
     'strip': lambda _: str.strip,
     'skip': lambda times: lambda text: text.split(': ', int(times))[-1],
+    'spaced': lambda _: lambda text: text.replace('_', ' '),
+    'text': lambda _: str,
+    'unique': lambda _: lambda values: list(dict.fromkeys(values)),
+    'words': lambda _: lambda text: len(text.split()),
 }
 
 
@@ -47,6 +66,10 @@ def make_shape(declaration: str) -> Callable[[Row], Row]:
     ...     {'passage': {'text': 'Sky.'}, 'choices': [{'text': 'blue'}, {'text': 'red'}], 'gold': '1'}
     ... )
     {'text': 'Sky.', 'A': 'blue', 'B': 'red', 'label': 'B'}
+    >>> make_shape('answer = [choices, right] | place | letter, question = [question, *choices] | lines')(
+    ...     {'question': 'Which?', 'choices': ['blue', 'red'], 'right': 'red'}
+    ... )
+    {'answer': 'B', 'question': 'Which?\\nblue\\nred'}
     """
     steps = [_read_column(column) for column in _split(declaration, ',')]
 
@@ -67,7 +90,7 @@ def _split(text: str, mark: str) -> list[str]:
     pieces, depth, quoted = [''], 0, False
     for character in text:
         quoted ^= character == '"'
-        depth += 0 if quoted else (character in '{(') - (character in '})')
+        depth += 0 if quoted else (character in '{([') - (character in '])}')
         if character == mark and not depth and not quoted:
             pieces.append('')
         else:
@@ -90,7 +113,8 @@ def _read_column(column: str) -> tuple[str, Callable[..., Any]]:
     read = _read_value(value or name)
     if name.startswith('('):
         letters, strict = name.strip('(?)'), '?' not in name
-        return '', lambda row, record: row.update(zip(letters, read(record), strict=strict))
+        names = letters.split() if ' ' in letters else letters
+        return '', lambda row, record: row.update(zip(names, read(record), strict=strict))
     return name, read
 
 
@@ -101,6 +125,11 @@ def _read_value(value: str) -> _Read:
         read = start[1:-1].format_map
     elif start.startswith('{'):
         read = make_shape(start[1:-1])
+    elif start.startswith('['):
+        items = [(item.startswith('*'), _read_value(item.lstrip('*'))) for item in _split(start[1:-1], ',')]
+        read = partial(_list, items)
+    elif start.isdecimal():
+        read = partial(_give, int(start))
     else:
         path = [step for step in start.split('.') if step]
         read = itemgetter(path[0]) if len(path) == 1 else partial(_follow, path=path)
@@ -108,6 +137,14 @@ def _read_value(value: str) -> _Read:
         name, _, argument = operation.removesuffix(')').partition('(')
         read = _chain(read, _OPERATIONS[name](argument))
     return read
+
+
+def _give(number: int, record: Row) -> int:
+    return number
+
+
+def _list(items: Sequence[tuple[bool, _Read]], record: Row) -> list[Any]:
+    return [value for spread, read in items for value in (read(record) if spread else [read(record)])]
 
 
 def _chain(read: _Read, operate: _Read) -> _Read:

@@ -36,6 +36,16 @@ def label_options(options: list[Any]) -> dict[str, Any]:
     return dict(zip('ABCD', options, strict=True))
 
 
+def label_lines(options: Any) -> str:
+    """Options on a line each, after their labels or letters.
+
+    >>> label_lines(['x', 'y']) == label_lines({'A': 'x', 'B': 'y'}) == 'A. x\\nB. y\\n'
+    True
+    """
+    labelled = options.items() if isinstance(options, Mapping) else zip(LETTERS, options, strict=False)
+    return ''.join(f'{label}. {option}\n' for label, option in labelled)
+
+
 def read_options(value: Any) -> dict[str, Any] | None:
     """The options of a question by their labels, in any of the usual forms; None if there are none.
 

@@ -57,6 +57,8 @@ class Dataset:
     test: Rows
     reader: Reader
     name: str
+    note: str = ''
+    """What reports say about its rows."""
 
 
 def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, str | Path] | None = None) -> Dataset:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rolecall.errors import ConfigError, DataError, Problem
+from rolecall.plain_files import read_plain
 from rolecall.sources.datasets.arrow import open_hub
 from rolecall.sources.datasets.folders import find, open_folder
 from rolecall.sources.datasets.formats import FileOptions, open_file
@@ -144,10 +145,21 @@ def filter_splits(splits: Splits, keep: Callable[[Row], bool], where: object) ->
     return {name: FilteredRows(rows, keep, str(where)) for name, rows in splits.items()}
 
 
+def choose_rows(splits: Splits, entry: Entry, columns: Mapping[str, str], where: object) -> Splits:
+    """The rows whose columns have the values that these keys of the entry ask for; `ALL` and None ask for all rows."""
+    wanted = {column: entry[key] for key, column in columns.items() if entry.get(key) not in (None, 'ALL')}
+    if not wanted:
+        return splits
+    return filter_splits(splits, lambda row: all(row[column] == value for column, value in wanted.items()), where)
+
+
+_LARGEST_JSON = 4 << 30
+
+
 def read_json(path: Path) -> Any:
     """A whole JSON document, for files that hold no list of rows."""
     try:
-        return json.loads(path.read_text('utf-8'))
+        return json.loads(read_plain(path, largest=_LARGEST_JSON))
     except OSError as error:
         raise DataError(f'{path}: cannot read: {error.strerror}.') from error
     except (ValueError, RecursionError) as error:
@@ -162,17 +174,17 @@ def open_hub_layout(
     splits: Mapping[str, str] | None = None,
     config: str = '',
     keep: Callable[[Row, Entry], bool] | None = None,
-    path: str = '',
 ) -> Splits:
     """Open a hub dataset, or a folder with its files.
 
     `splits` maps our names of splits to the hub's (`{name}` is taken from the entry); `config` is the key of the
-    entry that names the hub's configuration; `path` is the dataset where the entry names none.
+    entry that names the hub's configuration, or its name with `{keys}` of the entry.
     """
-    source = str(entry.get('path') or path)
+    source = str(entry.get('path') or '')
     if not source:
         raise ConfigError(Problem('path', 'must be the location of the data, got nothing.'))
-    opened = _open_hub_or_folder(source, str(entry.get(config) or '') if config else '', base)
+    configuration = config.format_map(entry) if '{' in config else str(entry.get(config) or '') if config else ''
+    opened = _open_hub_or_folder(source, configuration, base)
     chosen = opened
     if splits:
         named = {ours: theirs.format_map(entry) for ours, theirs in splits.items()}

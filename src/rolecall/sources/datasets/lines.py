@@ -325,7 +325,7 @@ def _explain_error(error: Exception) -> str:
 
 def _remedy(error: Exception) -> str:
     """The remedy for one malformed record."""
-    skip = "skip and count such lines: --on-error skip, or on_error='skip' in a config."
+    skip = "skip and count such lines of a dataset: --on-error skip, or on_error='skip' in a config."
     match error:
         case UnicodeDecodeError() if not _BINARY.search(error.object):
             return f'{_name_encoding(error.object)} If only some lines are wrong, {skip}'

@@ -14,8 +14,7 @@ from rolecall.registry import is_reference_class
 from rolecall.usercode import short_path
 
 _WORDED_BY_LOADER = re.compile(
-    r'(?:NeedleBench\w+|Ruler\w+|BabiLong|LCB\w+|LiveMathBench|korbench|Musr|SuperGPQA|AlignmentBench|CIBench|'
-    r'CompassArenaSubjective\w*)(?:Dataset|Bench)'
+    r'(?:NeedleBenchATC|Ruler\w+|AlignmentBench|CIBench|CompassArenaSubjective\w*)(?:Dataset|Bench)'
 )
 """Types whose loader in the package writes part of the prompt, so the rows alone would give another prompt."""
 SUPPLY_ROWS = 'Or supply rows with --data train=FILE test=FILE (data={…} in Python).'

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rolecall.sources.datasets.conversions import LETTERS, drop_columns, label_options
+from rolecall.sources.datasets.conversions import LETTERS, drop_columns, label_lines, label_options
 from rolecall.sources.datasets.rows import Row
 
 _ROTATIONS = ('ABCD', 'BCDA', 'CDAB', 'DABC')
@@ -58,16 +58,6 @@ def agieval_v2(row: Row) -> Row:
     }
 
 
-def arc(row: Row) -> Row:
-    choices = row['question']['choices']
-    labels = [choice['label'] for choice in choices]
-    return {
-        'question': row['question']['stem'],
-        'answerKey': LETTERS[labels.index(row['answerKey'])],
-        **{f'text{letter}': choice['text'] for letter, choice in zip('ABCD', choices, strict=True)},
-    }
-
-
 def gpqa(row: Row, index: int) -> Row:
     """The four answers, turned by one place from row to row so that the right one is not always the first."""
     right = row['Correct Answer']
@@ -102,11 +92,6 @@ def mt_bench_dialogue(row: Row) -> Row:
     return {'dialogue': dialogue, 'capability': capability, 'others': others, 'judge': judge}
 
 
-def piqa_v2(row: Row) -> Row:
-    label = int(row['label'])
-    return {**drop_columns(row, 'id', 'label'), 'answer': 'NULL' if label < 0 else LETTERS[label]}
-
-
 def piqa_v3(row: Row) -> Row:
     """Capitals as a reader expects them: an ending that continues the goal starts small."""
     goal = _capital(row['goal'])
@@ -118,35 +103,6 @@ def piqa_v3(row: Row) -> Row:
         'sol1': fit(row['sol1']),
         'sol2': fit(row['sol2']),
     }
-
-
-def siqa_v2(row: Row) -> Row:
-    label = int(row['label'])
-    answers = {letter: row[f'answer{letter}'] for letter in 'ABC'}
-    candidates = [[f'{letter}. {answer}', letter, answer] for letter, answer in answers.items()]
-    return {
-        **row,
-        'all_labels': {'candidates': candidates, 'label': label - 1},
-        'label': LETTERS[label - 1],
-    }
-
-
-def winogrande(row: Row) -> Row:
-    sentence = row['sentence']
-    return {
-        'prompt': sentence,
-        'only_option1': row['option1'],
-        'only_option2': row['option2'],
-        'opt1': sentence.replace('_', row['option1']),
-        'opt2': sentence.replace('_', row['option2']),
-        'answer': row['answer'],
-        'cont': sentence.split('_')[1],
-    }
-
-
-def winogrande_v2(row: Row) -> Row:
-    answer = row['answer']
-    return {**winogrande(row), 'answer': LETTERS[int(answer) - 1] if answer != '' else 'NULL'}
 
 
 def wsc(row: Row) -> Row:
@@ -178,40 +134,27 @@ def wsc_v3(row: Row) -> Row:
     return {**spans, 'text': ' '.join(word for word in words if word), 'label': label}
 
 
-def multirc(row: Row, number: int) -> Iterator[Row]:
-    for question in row['passage']['questions']:
-        for answer in question['answers']:
-            yield {
-                'text': row['passage']['text'],
-                'question': question['question'],
-                'answer': answer['text'],
-                'label': answer['label'],
-            }
-
-
-def multirc_v2(row: Row, number: int) -> Iterator[Row]:
-    return ({**shaped, 'label': 'BA'[shaped['label']]} for shaped in multirc(row, number))
-
-
-def record(row: Row, number: int) -> Iterator[Row]:
-    text = row['passage']['text'].replace('@highlight', '')
-    for query in row['qas']:
-        answers = [answer['text'] for answer in query['answers']]
-        yield {'text': text, 'question': query['query'].replace('@placeholder', '____'), 'answers': answers}
-
-
-def record_v2(row: Row, number: int) -> Iterator[Row]:
-    return ({**shaped, 'text': shaped['text'].replace('\n\n', '\n')} for shaped in record(row, number))
-
-
 def qasper(row: Row, number: int) -> Iterator[Row]:
+    return ({**shaped, 'evidence': article} for shaped, article, _ in _qasper(row))
+
+
+def qasper_cut(row: Row, number: int) -> Iterator[Row]:
+    """The article from the first place on that the annotators marked."""
+    for shaped, article, clues in _qasper(row):
+        places = [article.find(clue) for clue in clues]
+        yield {**shaped, 'evidence': article[max(0, min(places, default=0)) :]}
+
+
+def _qasper(row: Row) -> Iterator[tuple[Row, str, list[str]]]:
     article = '\n'.join(
         (section['section_name'] or '') + '\n' + '\n'.join(section['paragraphs']) + '\n' for section in row['full_text']
     )
     for question in row['qas']:
-        answers = [span for answer in question['answers'] for span in answer['answer']['extractive_spans']]
-        if answers:
-            yield {'answer': answers, 'question': question['question'], 'evidence': article}
+        answers = [answer['answer'] for answer in question['answers']]
+        spans = [span for answer in answers for span in answer['extractive_spans']]
+        if spans:
+            clues = [clue for answer in answers for clue in answer.get('evidence', ())]
+            yield {'answer': spans, 'question': question['question']}, article, clues
 
 
 def choice_question(row: Row) -> Row:
@@ -243,12 +186,66 @@ def chid(row: Row) -> Row:
     return {**row, **{f'content{number}': text for number, text in enumerate(filled)}}
 
 
-def paragraphs(row: Row, number: int) -> Iterator[Row]:
-    """The questions of one article in SQuAD's layout, each answer once."""
-    for paragraph in row['paragraphs']:
-        for question in paragraph['qas']:
-            answers = list(dict.fromkeys(answer['text'] for answer in question['answers']))
-            yield {'context': paragraph['context'], 'question': question['question'], 'answers': answers}
+def infinite_find(row: Row) -> Row:
+    number = re.findall(r'The .+ of', row['input'])[0].lower().removesuffix(' of')
+    prefix = f'What is {number} in the following list?'
+    return {'prefix': prefix, 'context': row['context'], 'answer': row['answer']}
+
+
+def squad(row: Row) -> Row:
+    """A question of SQuAD 2.0; an impossible one has its plausible answers and says so."""
+    question = row['qas']
+    impossible = question['is_impossible']
+    texts = [answer['text'] for answer in question['plausible_answers' if impossible else 'answers']]
+    answers = [*dict.fromkeys(texts), *(['impossible to answer'] if impossible else [])]
+    return {'context': row['paragraphs']['context'], 'question': question['question'], 'answers': answers}
+
+
+def first_column(row: Row) -> Row:
+    return {'question': next(iter(row.values()))}
+
+
+def obqa_question(row: Row) -> Row:
+    stem = row['question']['stem']
+    options = [choice['text'] for choice in row['question']['choices']]
+    fact = {'fact1': row['fact1']} if 'fact1' in row else {}
+    stem += '' if stem.endswith('?') else ' what?'
+    return {**label_options(options), 'question_stem': stem, 'answerKey': row['answerKey'], **fact}
+
+
+def without_image(row: Row, entry: Mapping[str, Any]) -> bool:
+    return row.get('image') is None
+
+
+def science(row: Row) -> Row:
+    right = f'{LETTERS[row["answer"]]}. {row["choices"][row["answer"]]}'
+    return {**row, 'label': right, 'choices': label_lines(row['choices'])}
+
+
+def pubmed(row: Row) -> Row:
+    question = f'CONTEXTS: {row["context"]}\nQUESTION: {row["question"]}'
+    labels = {'yes': 'A. yes', 'no': 'B. no'}
+    label = labels.get(row['final_decision'], 'C. maybe')
+    return {**row, 'question': question, 'choices': 'A. yes\nB. no\nC. maybe', 'label': label}
+
+
+def physics(row: Row) -> Row:
+    answers = ''.join(f'Answer {number}: {answer}\n' for number, answer in enumerate(row['final_answers'], start=1))
+    return {**drop_columns(row, 'questions'), 'input': row['questions'], 'target': answers}
+
+
+def protein_choice(row: Row) -> Row:
+    options = [option.rpartition(': ')[2] for option in row['options']]
+    question = f'\nQuestion: {row["question"]}\nAnswer Choices: \n{label_lines(options)}'
+    label = LETTERS[int(row['answer'].split(' ')[-1]) - 1]
+    return {
+        **row,
+        'start': 'A',
+        'end': LETTERS[len(options) - 1],
+        'question': question,
+        'options': options,
+        'label': label,
+    }
 
 
 def finance_iq(row: Row) -> Row:
@@ -304,16 +301,6 @@ def medbullets(row: Row) -> Row:
 def nejm(row: Row) -> Row:
     lines = [line.strip() for line in row['Choices'].splitlines() if line.strip()]
     return _choice(row, row['Question'], [re.sub(r'^[A-Z]\.\s*', '', line) for line in lines], row['Answer'])
-
-
-def climate(row: Row) -> Row:
-    question = f'{row["Question"]}\n{row["Options"]}' if row.get('Options') else row['Question']
-    return {**row, 'input': question, 'target': row['Answer']}
-
-
-def stem(row: Row) -> Row:
-    question = '\n'.join([row['question'], *row['options']])
-    return {'question': question, 'answer': row['answer']}
 
 
 def gue(row: Row) -> Row:

@@ -97,6 +97,7 @@ _BUILTINS = {
     'VotekRetriever': 'rolecall.sources.retrievers.dense:VotekRetriever',
     'DPPRetriever': 'rolecall.sources.retrievers.dense:DPPRetriever',
     'MDLRetriever': 'rolecall.sources.retrievers.dense:MDLRetriever',
+    'XiezhiRetriever': 'rolecall.sources.retrievers.simple:XiezhiRetriever',
     'SlidingWindowRetriever': 'rolecall.sources.retrievers.simple:SlidingWindowRetriever',
 }
 RETRIEVERS: Registry[type[Any]] = Registry('retriever', _BUILTINS, is_ours=lambda name: name in _BUILTINS)

@@ -93,6 +93,28 @@ class RandomRetriever(RetrieverSettings):
 
 
 @dataclass(frozen=True, slots=True)
+class XiezhiRetriever(RetrieverSettings):
+    """The first training rows that share a label with the test row, by the order of its `labels`."""
+
+    ice_num: int = 1
+
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
+        by_label: dict[str, list[int]] = {}
+        for index, row in enumerate(pool.train):
+            for label in row.get('labels') or ():
+                by_label.setdefault(label, []).append(index)
+        return meter.track(
+            pool.pick(
+                dict.fromkeys(index for label in row.get('labels') or () for index in by_label.get(label, ())),
+                self.ice_num,
+                position,
+                row,
+            )
+            for position, row in enumerate(test)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SlidingWindowRetriever(RetrieverSettings):
     """For test row i the k training rows just before row i, counted round the end of the training set.
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.languages import console_language, translate_message
 from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
@@ -18,6 +17,7 @@ from rolecall.ui.cli.options import (
     print_note,
     read_options,
 )
+from rolecall.ui.views.chinese import console_language, translate_message
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.ui.cli.languages import console_language, translate_message
 from rolecall.ui.cli.options import declare_command, print_note, whole_number
 from rolecall.ui.cli.report import add_slices_option, note_damage
+from rolecall.ui.views.chinese import console_language, translate_message
 
 if TYPE_CHECKING:
     from rolecall.insight.gate import GateResult
@@ -70,7 +71,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from rolecall.insight.comparison import compare_runs, comparison_as_json
     from rolecall.runs.serving.bench_files import is_bench
     from rolecall.runs.store.run_reader import RunReader
-    from rolecall.ui.report import RunSource, StoredRun
+    from rolecall.ui.report import StoredRun
     from rolecall.ui.report.comparison_view import print_comparison
     from rolecall.ui.views.terminal import make_console
 
@@ -84,8 +85,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     with RunReader(arguments.left) as first, RunReader(arguments.right or arguments.left) as second:
         first.refuse_if_nothing_is_whole()
         second.refuse_if_nothing_is_whole()
-        left: RunSource = StoredRun(first)
-        right: RunSource = StoredRun(second)
+        left, right = StoredRun(first), StoredRun(second)
         if arguments.models is not None:
             left, right = (_only_model(run, name) for run, name in zip((first, second), arguments.models, strict=True))
         aligned = None
@@ -116,7 +116,7 @@ def _compare(arguments: argparse.Namespace) -> int:
                     print(wrap_for(sys.stdout, printable(line)))
             changed = any({*difference.differing} - {'engine', 'tokenizer'} for difference in comparison.differences)
             if arguments.right is not None and (changed or aligned is not None):
-                print(f'Why they differ: rolecall explain {arguments.left} {arguments.right}')
+                print(f'Why they differ: {shlex.join(["rolecall", "explain", arguments.left, arguments.right])}')
         for run in (left, right) if arguments.right else (left,):
             note_damage(run)
     return 0
@@ -154,10 +154,9 @@ def _compare_benches(arguments: argparse.Namespace) -> int:
 
 def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
     from rolecall.insight.gate import gate_runs
-    from rolecall.insight.run_source import StoredRun
     from rolecall.runs.seal import read_seal
 
-    sealed = read_seal(right.archive) if isinstance(right, StoredRun) else None
+    sealed = read_seal(right.archive)
     if sealed is not None and sealed[1].get('margin') != arguments.margin:
         print_note(f'{right.title} was sealed with a margin of {sealed[1].get("margin"):g}, not {arguments.margin:g}.')
     return _print_verdicts(gate_runs(left, right, margin=arguments.margin), arguments)
@@ -185,9 +184,9 @@ def _print_verdicts(result: GateResult, arguments: argparse.Namespace) -> int:
 
 def _only_model(run: Any, model: str) -> Any:
     """One model of a run; a name that it does not have is an error."""
-    from rolecall.insight.run_source import OneModelRun
+    from rolecall.insight.run_source import StoredRun
 
     models = list(dict.fromkeys(card.model for card in run.scorecards()))
     if model not in models:
         raise ConfigError(Problem('--models', f'the run has no model {model!r}.', did_you_mean(model, models)))
-    return OneModelRun(run, model)
+    return StoredRun(run, model)

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command, fail
+from rolecall.ui.views.chinese import translate_message
 
 
 def add_doctor(commands: Any) -> None:
@@ -38,9 +39,10 @@ def _run_doctor(arguments: argparse.Namespace) -> int:
         return fail('--repair needs a RUN.') if target else _check_machine(arguments)
     checkup = repair_run(directory, target) if target else check_run(directory)
     for line in (*checkup.lines(), *describe_receipts(directory), *describe_waiting(directory)):
-        print(wrap_for(sys.stdout, printable(line)))
+        print(wrap_for(sys.stdout, printable(translate_message(line))))
     if target:
-        print(printable(f'Saved in {target}. Run the config there to ask for what is missing.'))
+        saved = f'Saved in {target}. Run the config there to ask for what is missing.'
+        print(printable(translate_message(saved)))
     return 0 if checkup.is_whole else 1
 
 
@@ -57,7 +59,7 @@ def _check_machine(arguments: argparse.Namespace) -> int:
         line = (
             json_line(asdict(check))
             if arguments.json
-            else f'{"! " if check.problem else "  "}{check.what:<22}{_shorten_home(check.found)}'
+            else f'{"! " if check.problem else "  "}{check.what:<22}{_shorten_home(translate_message(check.found))}'
         )
         print(line if arguments.json else wrap_for(sys.stdout, printable(line), hang=22))
     return 1 if problems else 0

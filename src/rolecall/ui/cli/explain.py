@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import Any
 
-from rolecall.ui.cli.languages import console_language, translate_message
 from rolecall.ui.cli.options import declare_command, positive_number, whole_number
+from rolecall.ui.views.chinese import console_language, translate_message
 
 
 def add_explain(commands: Any) -> None:

@@ -6,7 +6,6 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.languages import translate_message
 from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
@@ -15,6 +14,7 @@ from rolecall.ui.cli.options import (
     open_experiment,
     print_note,
 )
+from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,15 +1,11 @@
-"""The language of help and common messages: how it is chosen, and its translations.
-
-English costs look-ups in the environment.
-"""
+"""The language of the command line: how it is chosen, and help in Chinese."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 LANGUAGES = ('en', 'zh')
@@ -38,98 +34,23 @@ def _find_language(names: Iterable[str | None]) -> str:
     return 'zh' if re.match('zh(?![a-z])', next(iter(names), None) or '', re.IGNORECASE) else 'en'
 
 
-_language = 'en'
-
-
-def set_language(language: str) -> None:
-    """Choose the language of messages for this process."""
-    global _language
-    _language = language
-
-
-def translate_message(text: str) -> str:
-    """A message in the chosen language, line by line; lines that the catalogue lacks stay English."""
-    return text if _language == 'en' else '\n'.join(map(_translate_line, text.split('\n')))
-
-
-def console_language() -> tuple[Callable[[str], str], Callable[[str], str]] | None:
-    """How a console translates lines and heads; None for English."""
-    return None if _language == 'en' else (translate_message, translate_head)
-
-
-def translate_head(text: str) -> str:
-    """The head of a table, or a fixed word in it, in Chinese."""
-    from rolecall.ui.cli.chinese import HEADS
-
-    return '\n'.join(HEADS.get(line) or translate_message(line) for line in text.split('\n'))
-
-
-def _translate_line(line: str) -> str:
-    text = line.lstrip()
-    for pattern, chinese in _message_patterns():
-        if match := pattern.fullmatch(text):
-            values = list(match.groups())
-            if chinese.endswith('}'):  # where another message may stand
-                values[-1] = _translate_line(values[-1])
-            return line[: len(line) - len(text)] + chinese.format(*values)
-    return _translate_facts(line)
-
-
-def _translate_facts(line: str) -> str:
-    """A line of progress or a cell: facts between commas, perhaps behind a name."""
-    pieces = re.split('(, |; )', line)
-    facts = [_translate_named_fact(piece) for piece in pieces]
-    for gap in range(1, len(pieces), 2):
-        if facts[gap - 1] != pieces[gap - 1] or facts[gap + 1] != pieces[gap + 1]:
-            facts[gap] = {', ': '，', '; ': '；'}[pieces[gap]]
-    return ''.join(facts)
-
-
-def _translate_named_fact(piece: str) -> str:
-    name, colon, fact = piece.rpartition(': ')
-    chinese = _translate_fact(fact)
-    return piece if chinese == fact else f'{name}{colon and "："}{chinese}'
-
-
-def _translate_fact(fact: str) -> str:
-    for pattern, chinese in _fact_patterns():
-        if match := pattern.fullmatch(fact):
-            return chinese.format(*match.groups())
-    return fact
-
-
-@cache
-def _fact_patterns() -> list[tuple[re.Pattern[str], str]]:
-    from rolecall.ui.cli.chinese import FACTS
-
-    number = r'(~?[\d.,:]+)'
-    return [
-        (re.compile(number.join(map(re.escape, english.split('#')))), chinese.replace('#', '{}'))
-        for english, chinese in FACTS.items()
-    ]
-
-
-@cache
-def _message_patterns() -> list[tuple[re.Pattern[str], str]]:
-    from rolecall.ui.cli.chinese import MESSAGES
-
-    return [(re.compile('(.+?)'.join(map(re.escape, text.split('{}')))), chinese) for text, chinese in MESSAGES.items()]
-
-
 def translate_parser(parser: argparse.ArgumentParser) -> None:
     """Put the help of a parser and its commands into Chinese."""
-    from rolecall.ui.cli.chinese import HELP
+    from rolecall.ui.views.chinese import read_chinese
 
+    chinese = read_chinese('help')
     parser.formatter_class = _Formatter
-    parser.description = HELP.get(parser.description or '', parser.description)
+    parser.description = chinese.get(parser.description or '', parser.description)
     if parser.epilog:
-        parser.epilog = HELP.get(parser.epilog) or ''.join(HELP.get(piece, piece) for piece in _pieces(parser.epilog))
+        parser.epilog = chinese.get(parser.epilog) or ''.join(
+            chinese.get(piece, piece) for piece in _pieces(parser.epilog)
+        )
     for group in parser._action_groups:
-        group.title = HELP.get(group.title or '', group.title)
+        group.title = chinese.get(group.title or '', group.title)
     for action in parser._actions:
-        action.help = HELP.get(action.help or '', action.help)
+        action.help = chinese.get(action.help or '', action.help)
         for choice in _commands(action):
-            choice.help = HELP.get(choice.help or '', choice.help)
+            choice.help = chinese.get(choice.help or '', choice.help)
         for command in _parsers(action):
             translate_parser(command)
 

@@ -16,6 +16,7 @@ from rolecall.ui.cli.options import (
     open_experiment,
     whole_number,
 )
+from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from rolecall.experiment.lint.finding import Finding
@@ -69,7 +70,7 @@ def _lint(arguments: argparse.Namespace) -> int:
     experiment = open_experiment(arguments, arguments.config)
     findings = lint_config(experiment, silence=arguments.silence, limit=arguments.limit)
     for line in _json_lines(findings) if arguments.json else _finding_lines(findings):
-        print(line if arguments.json else wrap_for(sys.stdout, line))
+        print(line if arguments.json else wrap_for(sys.stdout, translate_message(line)))
     counting = ('error', 'warning') if arguments.strict else ('error',)
     return 1 if any(finding.severity in counting for finding in findings) else 0
 
@@ -137,4 +138,4 @@ def _rule_lines() -> Iterator[str]:
 
     width = max(map(len, RULES))
     for rule in RULES.values():
-        yield f'{rule.name.ljust(width)}  {rule.severity:<7}  {rule.description}'
+        yield f'{rule.name.ljust(width)}  {rule.severity:<7}  {translate_message(rule.description)}'

@@ -12,15 +12,16 @@ from typing import Any, NoReturn
 
 from rolecall._version import __version__
 from rolecall.errors import RolecallError, close_match
-from rolecall.ui.cli.languages import LANGUAGES, choose_language, set_language, translate_parser
+from rolecall.ui.cli.languages import LANGUAGES, choose_language, translate_parser
 from rolecall.ui.cli.options import EXIT_CODES, HelpFormatter, declare_group, fail
 from rolecall.ui.cli.streams import discard_stdout, prepare_streams
+from rolecall.ui.views.chinese import set_language
 
 _COMMANDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ('init', 'view', 'lint', 'run', 'report', 'score', 'compare', 'sweep', 'explain', 'bench', 'web', 'doctor'), ()
     ),
-    'runs': ('list', 'control', 'merge', 'collect', 'import', 'scan', 'label', 'reread', 'reproduce'),
+    'runs': ('list', 'note', 'control', 'merge', 'collect', 'import', 'scan', 'label', 'reread', 'reproduce'),
     'export': ('requests', 'results', 'bundle', 'sft', 'mlflow'),
     'config': ('show', 'list', 'schema', 'prompter'),
     'model': ('pull', 'tune'),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def fail(reason: str) -> int:
 def print_note(note: str) -> None:
     """Print a line of ours to stderr. Control characters in it are written out, never sent to the terminal."""
     from rolecall.strings import printable, wrap_for
-    from rolecall.ui.cli.languages import translate_message
+    from rolecall.ui.views.chinese import translate_message
 
     print(wrap_for(sys.stderr, f'rolecall: {printable(translate_message(note))}'), file=sys.stderr)
 
@@ -109,30 +109,64 @@ def add_source_options(
 
     With `shows_judge`, a bare `--judge` is allowed, and is `SHOW_JUDGE`.
     """
-    rows = _add_rows_options(parser, shows_judge=shows_judge)
+    from rolecall.experiment.opening.source_options import Overrides, RowsOptions
+
+    rows = parser.add_argument_group('a file of rows instead of a config')
+    shown = {
+        'nargs': '?',
+        'const': SHOW_JUDGE,
+        'help': "the judge's requests about the answers, and for a file of rows who judges: a model that judges "
+        'answers (with --metric: those that it cannot read): correctness:openai/NAME (rolecall config list judges)',
+    }
+    declare_options(RowsOptions, rows, choices={'type': _choices}, judge=shown if shows_judge else {})
     _add_preview_models(rows, asks_models=asks_models)
-    _add_override_options(parser)
+    overrides = parser.add_argument_group('changes to every dataset, without editing the config')
+    declare_options(Overrides, overrides)
+    overrides.add_argument(
+        '--set',
+        metavar='PATH=VALUE',
+        action='append',
+        default=[],
+        help='any value, by its place: datasets.*.infer_cfg.inferencer.max_out_len=64; may be repeated',
+    )
     _add_task_options(parser)
 
 
+def add_column_options(parser: Any, *, needed: bool) -> None:
+    """Where a prompter finds its arguments in a row, and the answer."""
+    parser.add_argument('--answer-column', metavar='COLUMN', required=needed, help='column that holds the answer')
+    parser.add_argument('--input-column', metavar='COLUMN', help='column of the user input (default: input)')
+    parser.add_argument('--history-column', metavar='COLUMN', help='column of the earlier turns')
+    parser.add_argument('--tools-column', metavar='COLUMN', help="column of each row's tools")
+
+
 def declare_options(
-    options: type, parser: argparse.ArgumentParser, further: argparse._ArgumentGroup | None, everyday: Collection[str]
+    options: type,
+    place: argparse._ActionsContainer,
+    further: argparse._ArgumentGroup | None = None,
+    everyday: Collection[str] = (),
+    **arguments: Mapping[str, Any],
 ) -> None:
-    """The options that a dataclass has for the command line: those of every day, and further ones."""
+    """The options that a dataclass has for the command line; with `further`, those of every day and others apart.
+
+    `arguments` are for argparse, by the option's name.
+    """
     from dataclasses import fields
 
     for option in fields(options):
         if not option.metadata:
             continue
         argument = {'help': option.metadata['help'], 'default': option.default, **option.metadata['argument']}
+        least = option.metadata['least']
         if option.default is False:
             argument['action'] = 'store_true'
         elif 'int' in option.type:
-            argument.setdefault('type', positive_number)
+            argument.setdefault('type', positive_number if least is None else whole_number)
         elif 'float' in option.type:
-            argument.setdefault('type', float)
-        place = parser if further is None or option.name in everyday else further
-        place.add_argument(f'--{option.name.replace("_", "-")}', **argument)
+            argument.setdefault('type', float if least is None else _number)
+        argument |= arguments.get(option.name, {})
+        flags = (f'--{option.name.replace("_", "-")}', *option.metadata['also'])
+        (place if further is None or option.name in everyday else further).add_argument(*flags, **argument)
 
 
 def read_options(options: type[Options], arguments: argparse.Namespace, **changes: Any) -> Options:
@@ -141,42 +175,6 @@ def read_options(options: type[Options], arguments: argparse.Namespace, **change
 
     typed = {option.name: getattr(arguments, option.name) for option in fields(options) if option.metadata}  # type: ignore[arg-type]
     return options(**{**typed, **changes})
-
-
-def _add_rows_options(parser: argparse.ArgumentParser, *, shows_judge: bool) -> argparse._ArgumentGroup:
-    rows = parser.add_argument_group('a file of rows instead of a config')
-    rows.add_argument(
-        '--template',
-        metavar='TEXT',
-        action='append',
-        help=r"prompt for each row: '{question}\n{answer}'; \n is a line break; given twice, both wordings are asked",
-    )
-    rows.add_argument(
-        '--answer', '--output-column', metavar='COLUMN', help='column that holds the answer; hidden from the prompt'
-    )
-    rows.add_argument('--choices', metavar='A,B,…', type=_choices, default=(), help='the answers to choose from')
-    rows.add_argument(
-        '--metric', metavar='NAME', help='exact, contains, number, math, f1, rouge, bleu, … (default: exact)'
-    )
-    rows.add_argument(
-        '--extract', metavar='NAME', help='how the answer is read from a reply (rolecall config list postprocessors)'
-    )
-    rows.add_argument(
-        '--judge',
-        metavar='RUBRIC:MODEL',
-        nargs='?' if shows_judge else None,
-        const=SHOW_JUDGE if shows_judge else None,
-        help=("the judge's requests about the answers, and for a file of rows who judges: " if shows_judge else '')
-        + 'a model that judges answers, instead of a metric: correctness:openai/NAME (rolecall config list judges)',
-    )
-    rows.add_argument(
-        '--ask',
-        choices=('generate', 'perplexity'),
-        help='read the choice from a reply, or compare log-probabilities (default: compare, if every model gives them)',
-    )
-    add_encoding_option(rows)
-    rows.add_argument('--on-error', choices=('stop', 'skip'), help='what a malformed row does (default: stop)')
-    return rows
 
 
 class _Replaced(argparse.Action):
@@ -210,29 +208,6 @@ def add_encoding_option(parser: Any) -> None:
     parser.add_argument('--encoding', metavar='NAME', help='encoding of the file (default: utf-8)')
 
 
-def _add_override_options(parser: argparse.ArgumentParser) -> None:
-    overrides = parser.add_argument_group('changes to every dataset, without editing the config')
-    overrides.add_argument('--shots', metavar='N', type=whole_number, help='examples for each row')
-    overrides.add_argument('--retriever', metavar='NAME', help='how examples are chosen: fixk, random, bm25, topk, …')
-    overrides.add_argument('--system', metavar='TEXT', help='a system message')
-    overrides.add_argument('--temperature', metavar='T', type=_temperature, help='sampling temperature')
-    overrides.add_argument('--max-out-len', metavar='N', type=positive_number, help='longest answer, in tokens')
-    overrides.add_argument('--seed', metavar='N', type=whole_number, help='seed of sampling and of random examples')
-    overrides.add_argument('--n', metavar='N', type=positive_number, help='answers for each row')
-    overrides.add_argument(
-        '--read-as',
-        choices=('own', 'opencompass', 'aisbench', 'lm_eval'),
-        help='whose reading of replies makes the score (default: that of the system whose names the config uses)',
-    )
-    overrides.add_argument(
-        '--set',
-        metavar='PATH=VALUE',
-        action='append',
-        default=[],
-        help='any value, by its place: datasets.*.infer_cfg.inferencer.max_out_len=64; may be repeated',
-    )
-
-
 def _add_task_options(parser: argparse.ArgumentParser) -> None:
     tasks = parser.add_argument_group(
         'a benchmark by name, or a task file of lm-evaluation-harness (.yaml, a folder, or lm_eval:NAME)'
@@ -259,35 +234,22 @@ def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bo
     A command that asks models gets the embedded one where none is given.
     """
     from rolecall.experiment.experiment import Experiment
-    from rolecall.experiment.opening.overrides import Overrides
-    from rolecall.experiment.opening.rows_config import RowsOptions
     from rolecall.experiment.opening.set_values import parse_setting
-    from rolecall.experiment.opening.source import SourceOptions
+    from rolecall.experiment.opening.source_options import Overrides, RowsOptions, SourceOptions
 
     options = SourceOptions(
         models=tuple(arguments.model),
         model_name=arguments.model_name,
-        rows=RowsOptions(
+        rows=read_options(
+            RowsOptions,
+            arguments,
             template=arguments.template[0] if arguments.template else None,
             other_templates=tuple(arguments.template[1:]) if arguments.template else (),
-            answer=arguments.answer,
-            choices=arguments.choices,
-            metric=arguments.metric,
-            extract=arguments.extract,
             judge=arguments.judge or None,
-            ask=arguments.ask,
-            encoding=arguments.encoding,
-            on_error=arguments.on_error,
         ),
-        overrides=Overrides(
-            shots=arguments.shots,
-            retriever=arguments.retriever,
-            system=arguments.system,
-            temperature=arguments.temperature,
-            max_out_len=arguments.max_out_len,
-            seed=arguments.seed,
-            n=arguments.n,
-            read_as=arguments.read_as,
+        overrides=read_options(
+            Overrides,
+            arguments,
             settings=tuple(map(parse_setting, arguments.set)),
             silence=tuple(arguments.silence) if asks_models else (),
         ),
@@ -313,7 +275,7 @@ def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bo
 
 def _choices(text: str) -> tuple[str, ...]:
     from rolecall.errors import ConfigError
-    from rolecall.experiment.opening.rows_config import read_choices
+    from rolecall.experiment.opening.source_options import read_choices
 
     try:
         return read_choices(text)
@@ -322,7 +284,7 @@ def _choices(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(f'{problem.what} {problem.remedy}'.rstrip()) from error
 
 
-def _temperature(text: str) -> float:
+def _number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:

@@ -7,14 +7,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.languages import console_language, translate_message
 from rolecall.ui.cli.options import declare_command, fail, print_note
+from rolecall.ui.views.chinese import console_language, translate_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rolecall.insight.run_source import RunSource
+    from rolecall.insight.run_source import StoredRun
     from rolecall.models.prices import Price
 
 
@@ -93,7 +93,8 @@ def add_slices_option(parser: argparse.ArgumentParser, example: str) -> None:
 def _report_slices(arguments: argparse.Namespace) -> int:
     from rolecall.experiment.previews.jsonl import json_line
     from rolecall.runs.store.run_reader import RunReader
-    from rolecall.ui.report.slice_tables import RunSlices, slices_terminal
+    from rolecall.ui.report.slice_tables import RunSlices
+    from rolecall.ui.report.terminal_report import print_table
     from rolecall.ui.report.text_reports import tables_markdown
     from rolecall.ui.views.terminal import make_console
 
@@ -106,7 +107,8 @@ def _report_slices(arguments: argparse.Namespace) -> int:
         elif arguments.markdown or arguments.csv:
             print(tables_markdown(slices.tables()) if arguments.markdown else slices.as_csv(), end='')
         else:
-            slices_terminal(slices, make_console(sys.stdout, translate=console_language()))
+            for table in slices.tables():
+                print_table(table, make_console(sys.stdout, translate=console_language()))
     return 0
 
 
@@ -129,7 +131,7 @@ def _report_bench(arguments: argparse.Namespace) -> int:
     return _open_page(target) if arguments.open else 0
 
 
-def note_damage(run: RunSource) -> None:
+def note_damage(run: StoredRun) -> None:
     """Print to stderr which parts of a run could not be read, if any."""
     if run.damage:
         print_note(f'{run.title}: {run.damage}')

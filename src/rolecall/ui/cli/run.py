@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.languages import translate_message
 from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
@@ -23,6 +22,7 @@ from rolecall.ui.cli.options import (
     read_options,
 )
 from rolecall.ui.cli.report import show_report
+from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,7 +153,8 @@ def _probe(experiment: Experiment, options: RunOptions, arguments: argparse.Name
 
     from rolecall.insight.judge_probes import probe_judges
     from rolecall.runs.store.run_reader import RunReader
-    from rolecall.ui.report.terminal_report import print_counts
+    from rolecall.ui.report.document import count_tables
+    from rolecall.ui.report.terminal_report import print_table
     from rolecall.ui.views.run_progress import progress_for
     from rolecall.ui.views.terminal import make_console
 
@@ -161,7 +162,8 @@ def _probe(experiment: Experiment, options: RunOptions, arguments: argparse.Name
     progress = progress_for(quiet=arguments.quiet, translate=translate_message)
     with RunReader(arguments.probe) if arguments.probe else nullcontext() as answers:
         summaries, counts = probe_judges(experiment, replace(options, out=out), answers=answers, listener=progress)
-    print_counts('judges', counts, make_console(sys.stdout))
+    for table in count_tables('probes', counts):
+        print_table(table, make_console(sys.stdout))
     for summary in summaries:  # that all answers of a probe are the same is no news
         for line in _next_steps(replace(summary, reply_warnings=()), _repeat_command(out)):
             _print_aside(line)

@@ -27,7 +27,8 @@ def add_score(commands: Any) -> None:
         'Show the rows of a run with the characters of the reply that the answer was read from, the rule, how sure the '
         'reading is, and what else was possible.',
         '  rolecall score runs/mmlu --row 17\n  rolecall score runs/mmlu --inferred\n'
-        '  rolecall score runs/mmlu --doubted --patch gold_patch.jsonl\n'
+        '  rolecall score runs/mmlu --doubted --patch patch.jsonl\n'
+        '  rolecall score runs/mmlu --gold-patch patch.jsonl\n'
         '  rolecall score runs/mmlu --differ                     rows that OpenCompass reads differently\n'
         '  rolecall score runs/mmlu --read-as own --row 17       the verdict by our own reading',
     )
@@ -41,8 +42,11 @@ def add_score(commands: Any) -> None:
         nargs='*',
         help='only rows where these models (default: the better half) agree on another answer than the gold answer',
     )
-    parser.add_argument('--json', action='store_true', help='with --doubted: one JSON object per row, then per score')
     parser.add_argument('--patch', metavar='FILE', help='with --doubted: write the rows as JSON lines')
+    parser.add_argument('--gold-patch', metavar='FILE', help='the scores by the gold answers of this patch')
+    parser.add_argument(
+        '--json', action='store_true', help='with --doubted or --gold-patch: one JSON object per row, then per score'
+    )
     parser.add_argument('--differ', action='store_true', help='only rows whose verdict is another by the other reading')
     parser.add_argument('--read-as', metavar='SYSTEM', choices=tuple(READ_BY), help='show the verdicts of this reading')
     parser.add_argument('--dataset', metavar='NAME', help='only this dataset')
@@ -53,8 +57,10 @@ def _show_readings(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.strings import printable
 
-    if arguments.doubted is not None:
+    if arguments.doubted is not None or arguments.gold_patch:
         return _show_doubted(arguments)
+    if arguments.patch:
+        return fail('--patch goes with --doubted: rolecall score RUN --doubted --patch FILE.')
     count = 0
     with RunReader(arguments.directory) as run:
         cards = {(card.dataset, card.model): card for card in run.scorecards() if card.beside}
@@ -76,29 +82,31 @@ def _show_readings(arguments: argparse.Namespace) -> int:
 def _show_doubted(arguments: argparse.Namespace) -> int:
     """The rows whose gold answer is in doubt, and what they do to the scores."""
     from dataclasses import asdict
-    from pathlib import Path
 
     from rolecall.experiment.previews.jsonl import json_line
-    from rolecall.insight.doubted_gold import doubt_gold, write_patch
+    from rolecall.insight.doubted_gold import doubt_gold, find_patched_rows, score_patched
+    from rolecall.runs.atomic import write_atomically
     from rolecall.runs.store.run_reader import RunReader
+    from rolecall.sources.datasets.gold_patch import write_gold_patch
     from rolecall.strings import count_noun, printable
     from rolecall.ui.cli.options import print_note
 
     with RunReader(arguments.directory) as run:
-        rows, scores = doubt_gold(run, arguments.doubted)
+        patch = arguments.gold_patch
+        rows = find_patched_rows(run, patch) if patch else doubt_gold(run, arguments.doubted or ())
+        scores = score_patched(run, rows)
     if arguments.json:
-        print(
-            *(json_line(asdict(record)) for record in rows), *(json_line(asdict(score)) for score in scores), sep='\n'
-        )
+        print(*(json_line(record) for record in (*map(asdict, rows), *map(asdict, scores))), sep='\n')
     for row in () if arguments.json else rows:
-        votes = f'{count_noun(len(row.votes), "model")}: {", ".join(row.votes)}'
-        print(printable(f'{row.dataset}, row {row.row}: gold {row.gold!r}, but {row.proposed!r} by {votes}'))
+        votes = f' by {count_noun(len(row.votes), "model")}: {", ".join(row.votes)}' if row.votes else ''
+        print(printable(f'{row.dataset}, row {row.row}: gold {row.gold!r}, but {row.proposed!r}{votes}'))
     for score in () if arguments.json else scores:
         without = f'{score.without:.1f} [{score.low:.1f}, {score.high:.1f}] without them'
         names = f'{score.dataset} × {score.model}'
         print(printable(f'{names}: {score.score:.1f}; {without}; {score.patched:.1f} with the other answer as gold'))
     if arguments.patch:
-        write_patch(Path(arguments.patch), rows)
+        with write_atomically(arguments.patch) as part:
+            part.write_text(write_gold_patch(rows), 'utf-8')
         print_note(f'wrote {count_noun(len(rows), "row")} to {arguments.patch}: check each before you trust it.')
     return 0
 

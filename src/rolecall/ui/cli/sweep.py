@@ -6,7 +6,6 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.languages import translate_message
 from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
@@ -17,9 +16,11 @@ from rolecall.ui.cli.options import (
     read_options,
     whole_number,
 )
+from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from rolecall.insight.sweep import Sweep, Swept
+    from rolecall.insight.sweep_axes import Variant
 
 _EVERYDAY = ('out', 'limit', 'sample', 'dry_run', 'max_cost', 'max_total_tokens', 'max_minutes')
 
@@ -35,9 +36,10 @@ def add_sweep(commands: Any) -> None:
         'Ask variants of a dataset about the same rows: how much the score varies, by axis, beside the error of the '
         'rows and the noise of asking again.',
         '  rolecall sweep gsm8k --model smollm2 --limit 100 --axis separator casing spacing --repeat 2\n'
-        '  rolecall sweep rows.csv --answer a --model m.py:f --axis shots=0,2,5 draw=1,2,3\n'
+        '  rolecall sweep rows.csv --answer a --model m.py:f --axis shots=0,2,5 draw=1,2,3 --full\n'
+        '  rolecall sweep mmlu --model smollm2 --axis labels format=chat,plain asking=gen,ppl --html sweep.html\n'
         "  rolecall sweep config.py --axis 'template=Answer: {q}|{q}\\nThink, then answer.' --best\n"
-        '  rolecall sweep config.py --axis reader=first_number,last_number      asks nothing new\n'
+        '  rolecall sweep config.py --axis reader=first_number,stated_number    asks nothing new\n'
         '  rolecall sweep config.py --axis datasets.*.infer_cfg.inferencer.max_out_len=16,64,256 --dry-run',
     )
     parser.usage = 'rolecall sweep CONFIG --axis AXIS … [--model NAME] [--limit N] [option …]'
@@ -49,12 +51,23 @@ def add_sweep(commands: Any) -> None:
         nargs='+',
         action='extend',
         default=[],
-        help='separator, casing, spacing, labels, order; shots=0,2,5, draw=1,2,3, length=16,64; system=TEXT|TEXT, '
-        'template=TEXT|TEXT, reader=NAME,NAME; or any PATH=VALUE,VALUE',
+        help='separator, casing, spacing, labels, order; shots=0,2,5, draw=1,2,3, retriever=NAME, length=16,64; '
+        'system=TEXT|TEXT, template=TEXT|TEXT; format=chat,plain,FAMILY; asking=gen,ppl; reader=NAME,NAME; or any '
+        'PATH=VALUE,VALUE of datasets or models',
     )
+    parser.add_argument('--full', action='store_true', help='ask every mix of levels: interactions, too')
     parser.add_argument('--repeat', metavar='N', type=whole_number, default=0, help='ask again N times: the noise')
+    parser.add_argument(
+        '--noise',
+        metavar='AXIS',
+        nargs='+',
+        default=[],
+        help='axes that should not matter, counted as noise: models.*.batch_size=1,8, another server',
+    )
     parser.add_argument('--best', action='store_true', help='look for the best variant: hopeless ones stop early')
     parser.add_argument('--save-config', metavar='FILE', help='write the best variant as a config')
+    parser.add_argument('--save-robust', metavar='FILE', help='write the variant with the smallest largest loss')
+    parser.add_argument('--html', metavar='FILE', help='write a page with plots: scores by variant, share by axis')
     parser.add_argument('--json', action='store_true', help='print one JSON object')
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
     further = parser.add_argument_group('how the run is made')
@@ -69,25 +82,48 @@ def _sweep(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.errors import ConfigError, Problem
-    from rolecall.insight.sweep import Sweep, count_turns
+    from rolecall.insight.sweep import Sweep, count_turns, pick_robust
     from rolecall.runs.run_options import RunOptions
     from rolecall.ui.views.run_progress import progress_for
 
-    if not arguments.axis and not arguments.repeat:
+    if not arguments.axis and not arguments.repeat and not arguments.noise:
         remedy = 'Name one, e.g. --axis separator casing spacing; --help lists them.'
         raise ConfigError(Problem('--axis', 'nothing is varied.', remedy))
     options = read_options(RunOptions, arguments)
     experiment = open_experiment(arguments, arguments.config, asks_models=True)
     out = Path(arguments.out) if arguments.out else Path('sweeps') / experiment.name
-    sweep = Sweep(experiment, tuple(arguments.axis), replace(options, out=out), arguments.repeat)
+    sweep = Sweep(
+        experiment,
+        tuple(arguments.axis),
+        replace(options, out=out),
+        arguments.repeat,
+        tuple(arguments.noise),
+        arguments.full,
+    )
     listener = progress_for(quiet=arguments.quiet, translate=translate_message)
     if options.dry_run:
         sweep.plan(listener)
         return 0
     swept = sweep.find_best(listener) if arguments.best else sweep.run(listener)
     _print(swept, [*count_turns(swept), *sweep.describe_cost()], as_json=arguments.json)
+    if arguments.html:
+        from rolecall.runs.atomic import write_atomically
+        from rolecall.ui.report.sweep_page import sweep_page
+
+        with write_atomically(arguments.html) as part:
+            part.write_text(sweep_page([each.as_json() for each in swept]), encoding='utf-8')
+    scored: dict[str, list[Swept]] = {}
+    for each in (each for each in swept if each.rows):
+        scored.setdefault(each.dataset, []).append(each)
     if arguments.save_config:
-        _save_best(sweep, swept, arguments.save_config)
+        _save(sweep, {name: models[0].pick_best() for name, models in scored.items()}, arguments.save_config)
+    if arguments.save_robust:
+        robust = {name: pick_robust(models) for name, models in scored.items()}
+        _save(sweep, robust, arguments.save_robust)
+        for each in (each for name in robust for each in scored[name]):
+            chosen = next(variant for variant in each.scores if variant.name == robust[each.dataset].name)
+            text = each.hold_out(chosen).describe(100 if each.percent else 1)
+            print_note(f'most robust for {each.dataset} × {each.model}: {text}')
     return max(summary.exit_code for summary in sweep.summaries)
 
 
@@ -102,20 +138,19 @@ def _print(swept: list[Swept], notes: list[str], *, as_json: bool) -> None:
         print(wrap_for(sys.stdout, printable(translate_message(line))))
 
 
-def _save_best(sweep: Sweep, swept: list[Swept], target: str) -> None:
+def _save(sweep: Sweep, chosen: dict[str, Variant], target: str) -> None:
+    """Write a variant of each dataset as a config, with the models as the first of them sets them up."""
     from pathlib import Path
 
     from rolecall.experiment.opening.saved_config import save_config
 
-    best: dict[str, Any] = {}
-    for each in (each for each in swept if each.rows):
-        best.setdefault(each.dataset, each.pick_best()[0])
-    if missing := [dataset for dataset in sweep.variants if dataset not in best]:
+    if missing := [dataset for dataset in sweep.variants if dataset not in chosen]:
         print_note(f'{target} is not written: {", ".join(missing)} has no scores.')
         return
-    datasets = [{**variant.entry, 'abbr': dataset} for dataset, variant in best.items()]
-    config: dict[str, list[Any]] = {'models': [model.entry for model in sweep.experiment.models], 'datasets': datasets}
+    datasets = [{**variant.entries.dataset, 'abbr': dataset} for dataset, variant in chosen.items()]
+    first = next(iter(chosen.values()))
+    config: dict[str, list[Any]] = {'models': list(first.entries.models), 'datasets': datasets}
     places = {f'{key}[{place}]' for key in ('datasets', 'models') for place in range(len(config[key]))}
     save_config(config, Path(target), places=places)
-    names = ', '.join(f'{dataset}: {variant.name}' for dataset, variant in best.items())
+    names = ', '.join(f'{dataset}: {variant.name}' for dataset, variant in chosen.items())
     print(translate_message(f'wrote {target}: {names}'), file=sys.stderr)

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command, fail, print_note, whole_number
+from rolecall.ui.views.chinese import console_language
 
 
 def add_web(commands: Any) -> None:
@@ -52,5 +53,6 @@ def _web(arguments: argparse.Namespace) -> int:
         host=arguments.host,
         port=arguments.port,
         open_browser=not arguments.no_open and sys.stdout.isatty(),
+        language='' if console_language() is None else 'zh',
     )
     return 0

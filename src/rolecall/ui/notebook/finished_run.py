@@ -145,11 +145,11 @@ class FinishedRun:
     def report(self, path: str | Path = 'report.html') -> Path:
         """Write the report as one HTML page."""
         from rolecall.runs.atomic import write_atomically
-        from rolecall.ui.report import StoredRun, page_parts
+        from rolecall.ui.report import StoredRun, build_page
 
         with RunReader(self.out) as reader, write_atomically(path) as part, open(part, 'w', encoding='utf-8') as page:
             run = StoredRun(reader)
-            page.writelines(page_parts(run, prices=run.prices()))
+            page.writelines(build_page(run, prices=run.prices()).parts)
         return Path(path)
 
     def __repr__(self) -> str:

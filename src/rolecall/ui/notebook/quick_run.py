@@ -9,9 +9,7 @@ from typing import Any, Literal
 
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.loading import SourceLike
-from rolecall.experiment.opening.overrides import Overrides
-from rolecall.experiment.opening.rows_config import RowsOptions
-from rolecall.experiment.opening.source import SourceOptions, list_models
+from rolecall.experiment.opening.source_options import Overrides, RowsOptions, SourceOptions, list_models
 from rolecall.models.model_names import ModelName
 from rolecall.runs import RunOptions, run_config
 from rolecall.runs.versions import choose_version, describe_rows

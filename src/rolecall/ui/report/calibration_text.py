@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rolecall.insight.calibration import Calibration, calibrate
-from rolecall.insight.run_source import RunSource, StoredRun
+from rolecall.insight.run_source import StoredRun
 from rolecall.insight.strata import Order
 from rolecall.scoring.corrected_scores import Estimate
 from rolecall.strings import count_noun
@@ -30,6 +30,9 @@ def describe_calibration(calibration: Calibration) -> Iterator[str]:
         *((f'{kind.name}: recall in percent', kind.recall, 100) for kind in calibration.classes),
     )
     yield from (f'  {name} {_number(number, scale)}' for name, number, scale in measures if number)
+    for attacks in calibration.attacks:
+        judge = f' of {attacks.model}' if len(calibration.attacks) > 1 else ''
+        yield f'  attack rate{judge} in percent {attacks.share} (probed on {attacks.total} rows)'
     if calibration.alpha is not None:
         yield f"  the people among themselves: Krippendorff's alpha {calibration.alpha:.2f}"
     if corrected.halved_by is None:
@@ -43,21 +46,19 @@ def describe_calibration(calibration: Calibration) -> Iterator[str]:
     yield f'  calibration of {", ".join(f"{part} {digest}" for part, digest in calibration.judge.items())}'
 
 
-def describe_corrections(run: RunSource) -> list[str]:
+def describe_corrections(run: StoredRun) -> list[str]:
     """The corrected scores of a run that has labels, in a line each."""
-    calibrations = calibrate(run.archive) if isinstance(run, StoredRun) else []
-    return [next(describe_calibration(calibration)) for calibration in calibrations]
+    return [next(describe_calibration(calibration)) for calibration in calibrate(run.archive)]
 
 
-def describe_carried(carried: Calibration, source: str) -> str:
-    """The score of a run corrected by the labels of another."""
+def describe_carried(carried: Calibration, why: str, source: str) -> str:
+    """The score of a run corrected by the labels of another, or why it is not."""
     name = f'{carried.dataset} × {carried.model}: {_number(carried.raw, carried.factor)}'
-    if carried.changed:
-        return f'{name}; not corrected: the calibration of {source} is stale ({", ".join(carried.changed)} changed).'
     if carried.rogan_gladen is None:
-        return f'{name}; not corrected: {source} has no labels of both right and wrong rows by this judge.'
-    corrected = f'if the judge errs here as often as there: {_number(carried.rogan_gladen, carried.factor)}'
-    return f'{name}; corrected by the labels of {source} (Rogan–Gladen), {corrected}'
+        return f'{name}; not corrected: {why}. Label 30 rows: rolecall runs label RUN --todo 30.'
+    return (
+        f'{name}; corrected by the labels of {source} (Rogan–Gladen): {_number(carried.rogan_gladen, carried.factor)}'
+    )
 
 
 def describe_reading(error: ReadingError) -> Iterator[str]:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rolecall.experiment.previews.differences import Change, Pieces
 from rolecall.insight.comparison import Comparison, Difference, Flip, prompt_changes
-from rolecall.insight.run_source import RunSource
+from rolecall.insight.run_source import StoredRun
 from rolecall.runs.store.results import Result
 from rolecall.strings import count_noun, join_words, printable
 from rolecall.ui.report.counts import verdict_of
@@ -33,8 +33,8 @@ def print_comparison(
     comparison: Comparison,
     to: Console,
     *,
-    left: RunSource,
-    right: RunSource,
+    left: StoredRun,
+    right: StoredRun,
     flips: int = _FLIPS,
     all_words: bool = False,
 ) -> None:
@@ -86,51 +86,54 @@ def _row_noun(diff: Difference) -> str:
 
 
 def _wide_table(differences: Sequence[Difference]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ('dataset', 'model', 'metric'):
-        table.add_column(name, overflow='fold')
-    for name in ('left', 'right', 'difference', 'p', 'rows', 'flipped'):
-        table.add_column(name, justify='right')
-    has_served = any(diff.served for diff in differences)
-    if has_served:
-        table.add_column('answered by', overflow='fold')
+    heads = ('left', 'right', 'difference', 'p', 'rows', 'flipped')
+    served = ('answered by',) if any(diff.served for diff in differences) else ()
+    table = _new_table(('dataset', 'model', 'metric'), heads, served)
     for diff in differences:
-        digits = _digits(diff)
-        table.add_row(
-            *(Text(printable(name)) for name in (diff.dataset, diff.model, diff.metric)),
-            *(_number(value, digits) for value in (diff.left, diff.right)),
-            Text(' ').join([_difference(diff, digits), Text(_interval(diff, digits))]),
-            _p_value(diff),
-            _rows_compared(diff),
-            f'{len(diff.flips):,}',
-            *([Text(printable(diff.served))] if has_served else []),
-        )
+        left, right, difference, interval, *counts = _cells(diff)
+        names = (diff.dataset, diff.model, diff.metric)
+        both = Text(' ').join([difference, Text(interval)])
+        who = [_printable(diff.served) for _ in served]
+        table.add_row(*map(_printable, names), left, right, both, *counts, *who)
     return table
 
 
 def _narrow_table(differences: Sequence[Difference]) -> Table:
     """The same in five columns of two lines each, for 80 columns."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column('dataset × model', overflow='fold')
-    table.add_column('left\nright', justify='right', no_wrap=True)
-    table.add_column('difference', justify='right', no_wrap=True)
-    table.add_column('p', justify='right', no_wrap=True)
-    table.add_column('rows\nflipped', justify='right', no_wrap=True)
+    table = _new_table(('dataset × model',), ('left\nright', 'difference', 'p', 'rows\nflipped'))
     for diff in differences:
-        digits = _digits(diff)
-        table.add_row(
-            Text.assemble(
-                (printable(diff.dataset), 'bold'),
-                f' × {printable(diff.model)}',
-                (f'\n{printable(diff.metric)}', 'dim'),
-                (f'\n{printable(diff.served)}' if diff.served else '', 'dim'),
-            ),
-            f'{_number(diff.left, digits)}\n{_number(diff.right, digits)}',
-            Text('\n').join([_difference(diff, digits), Text(_interval(diff, digits), 'dim')]),
-            _p_value(diff),
-            f'{_rows_compared(diff)}\n{len(diff.flips):,}',
+        left, right, difference, interval, chance, rows, flipped = _cells(diff)
+        name = Text.assemble(
+            (printable(diff.dataset), 'bold'),
+            f' × {printable(diff.model)}',
+            *((f'\n{printable(line)}', 'dim') for line in (diff.metric, diff.served) if line),
         )
+        both = Text('\n').join([difference, Text(interval, 'dim')])
+        table.add_row(name, f'{left}\n{right}', both, chance, f'{rows}\n{flipped}')
     return table
+
+
+def _new_table(texts: Sequence[str], numbers: Sequence[str], more: Sequence[str] = ()) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in texts:
+        table.add_column(name, overflow='fold')
+    for name in numbers:
+        table.add_column(name, justify='right', no_wrap=True)
+    for name in more:
+        table.add_column(name, overflow='fold')
+    return table
+
+
+def _printable(name: str) -> Text:
+    return Text(printable(name))
+
+
+def _cells(diff: Difference) -> tuple[str, str, Text, str, str, str, str]:
+    """Left, right, the difference, its interval, p, rows and flipped rows."""
+    digits = _digits(diff)
+    left, right = (_number(value, digits) for value in (diff.left, diff.right))
+    difference, interval = _difference(diff, digits), _interval(diff, digits)
+    return left, right, difference, interval, _p_value(diff), _rows_compared(diff), f'{len(diff.flips):,}'
 
 
 def _p_value(diff: Difference) -> str:
@@ -167,7 +170,7 @@ def _interval(diff: Difference, digits: int) -> str:
 
 
 def _print_flips(
-    diff: Difference, to: Console, left: RunSource, right: RunSource, most: int, changes: int | None
+    diff: Difference, to: Console, left: StoredRun, right: StoredRun, most: int, changes: int | None
 ) -> None:
     head = f'{diff.dataset} × {diff.model}: {count_noun(len(diff.flips), _row_noun(diff))} flipped'
     to.rule(Text(printable(head), 'bold'), style='dim')

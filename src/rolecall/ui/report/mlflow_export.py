@@ -14,7 +14,7 @@ from rolecall.errors import RolecallError, import_extra
 from rolecall.redaction import Redactor, environment_secrets, find_secrets, is_secret_name
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.ui.report import StoredRun, page_parts
+from rolecall.ui.report import StoredRun, build_page
 
 _UNNAMEABLE = re.compile(r'[^\w\-. :/]+')
 _COLUMNS = ('dataset', 'row', 'prediction', 'extracted', 'gold', 'correct', 'score', 'outcome', 'reason')
@@ -38,7 +38,7 @@ def export_mlflow(
         reader.refuse_if_nothing_is_whole()
         report = Path(folder, 'report.html')
         with report.open('w', encoding='utf-8', errors='backslashreplace') as page:
-            page.writelines(page_parts(StoredRun(reader)))
+            page.writelines(build_page(StoredRun(reader)).parts)
         try:
             client = mlflow.MlflowClient(tracking_uri)
             place = _find_experiment(client, experiment or reader.title)

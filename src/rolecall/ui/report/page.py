@@ -16,33 +16,22 @@ from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from rolecall._version import __version__
-from rolecall.insight.kept_counts import ProbeCount, ScanCount
-from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import (
-    Previews,
-    RunSource,
-    find_batched,
-    find_counts,
-    find_notices,
-    find_parts,
-    find_seal,
-    judge_requests,
-    requests_sent,
-)
+from rolecall.insight.run_source import Previews, StoredRun, judge_requests, requests_sent
 from rolecall.models.prices import PRICES_OF, Price
-from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
-from rolecall.ui.report.calibration_text import describe_corrections
-from rolecall.ui.report.counts import VERDICTS, RunCounts, every_card, unjudged_reasons
+from rolecall.ui.report.counts import VERDICTS, RunCounts
+from rolecall.ui.report.curves import tradeoff_plots
+from rolecall.ui.report.document import ReportDocument, ReportTable
 from rolecall.ui.report.packing import Packer, pack
 from rolecall.ui.report.palette import SERIES, plot_sheet, style_sheet
 from rolecall.ui.report.plots import (
     ENDINGS,
+    ScorePlot,
     fold_endings,
     link_to_rows,
     marker_points,
@@ -52,27 +41,25 @@ from rolecall.ui.report.plots import (
     score_plots,
     spread_plot,
 )
-from rolecall.ui.report.ranking_summary import rank_run, word_headline
 from rolecall.ui.report.row_sample import RowSample
 from rolecall.ui.report.score_text import (
     FOLD_FROM,
     MOST_FURTHER,
     OUTCOMES,
     denominator,
-    describe_extraction,
-    describe_judges,
-    describe_servers,
-    digits_of,
     further_numbers,
     grid_of,
     interval,
     left_out,
     score,
 )
-from rolecall.ui.report.slice_tables import SliceTable
-from rolecall.ui.report.times import TIME_HEADS, list_times
-from rolecall.ui.report.tradeoffs import tradeoff_plots
-from rolecall.ui.report.usage import usage_table
+from rolecall.ui.views.chinese import (
+    is_chinese,
+    markup_in_chinese,
+    read_chinese,
+    translate_head,
+    translate_message,
+)
 from rolecall.ui.views.looks import LOOKS
 
 _MOST_BYTES = 50_000_000
@@ -87,7 +74,7 @@ _MEASURES = (
 
 
 def report_html(
-    run: RunSource,
+    run: StoredRun,
     *,
     previews: Previews | None = None,
     most_bytes: int = _MOST_BYTES,
@@ -101,11 +88,6 @@ def report_html(
     return ''.join(build_page(run, previews=previews, most_bytes=most_bytes, most_rows=most_rows, prices=prices).parts)
 
 
-def page_parts(run: RunSource, *, prices: Mapping[str, Price | None] | None = None) -> Iterator[str]:
-    """The page in parts, for writing it to a file as it is made."""
-    return build_page(run, prices=prices).parts
-
-
 @dataclass(frozen=True, slots=True)
 class ReportPage:
     """The page in parts, and the sentence at its top."""
@@ -115,13 +97,13 @@ class ReportPage:
 
 
 def build_page(
-    run: RunSource,
+    run: StoredRun,
     *,
     previews: Previews | None = None,
     most_bytes: int = _MOST_BYTES,
     most_rows: int = _MOST_ROWS,
     prices: Mapping[str, Price | None] | None = None,
-    slices: Sequence[SliceTable] = (),
+    slices: Sequence[ReportTable] = (),
 ) -> ReportPage:
     """The page: every row is read here, once, and the parts are made as they are written."""
     cards: Sequence[Scorecard] = run.scorecards()
@@ -129,7 +111,7 @@ def build_page(
     packer = Packer(share=max(_LEAST_SHARE, most_bytes // 2 // max(1, len(pairs))), pool=most_bytes // 2)
     sample = RowSample(max(_FEWEST_ROWS, most_rows // max(1, len(pairs))))
     packer.sort_as(card for card in grid_of(cards).cards_in_order())
-    run_counts = RunCounts(batched=find_batched(run))
+    run_counts = RunCounts(batched=run.batched)
     for light in run.light_results():
         run_counts.add_some(light)
         sample.add(light)
@@ -143,43 +125,42 @@ def build_page(
         else:
             packer.skip(pair)
             run_counts.measure_texts(result, None)
-    cards = every_card(cards, run_counts)
+    report = ReportDocument.of(run, prices=prices, counts=run_counts)
     models = tuple(dict.fromkeys([model for _, model in (*pairs, *run_counts.endings)]))
-    digests = find_parts(run)
-    ranked = rank_run(run_counts, cards, digests)
-    headline = ' '.join(filter(None, (word_headline(ranked, run_counts, cards, digests), find_seal(run))))
+    headline = ' '.join(filter(None, (report.headline, report.seal)))
     parts = (
         make_environment()
         .get_template('page.html')
         .generate(
             **_head(run, packer),
-            **_summary(cards, run_counts, models),
-            **_scores(cards, models, [*find_notices(run), *describe_corrections(run)]),
-            **_outcomes(cards, run_counts),
-            ranked=ranked,
+            report=report,
             headline=headline,
-            scan=[ScanCount.HEADS, *(count.cells for count in find_counts(run, ScanCount) if count.hits)],
-            probes=[ProbeCount.HEADS, *(count.cells for count in find_counts(run, ProbeCount))],
+            facts=_facts(report, models),
+            models=models,
+            score_plots=_score_plots(report, models),
             slices=slices,
-            pairwise=pairwise_tables(cards),
-            pairwise_heads=PAIRWISE_HEADS,
-            rating_heads=RATING_HEADS,
-            **_usage(run_counts, prices or {}),
-            times=list_times(run),
-            time_heads=TIME_HEADS,
+            prices_of=PRICES_OF,
+            fold_from=FOLD_FROM,
+            **_outcomes(report),
             **_lengths(run_counts, models),
-            tradeoffs=tradeoff_plots(ranked, run_counts, models, prices or {}),
+            tradeoffs=tradeoff_plots(report.ranked, run_counts, models, prices or {}),
             **_rows(packer),
         )
     )
     return ReportPage(headline, parts)
 
 
-@lru_cache(maxsize=1)
 def make_environment() -> Environment:
-    """Templates that escape every value and write out bidirectional control characters."""
+    """Templates that escape every value and write out bidirectional control characters, in the chosen language."""
+    return _make_environment(is_chinese())
+
+
+@lru_cache
+def _make_environment(chinese: bool) -> Environment:  # a key of the cache
+    words = markup_in_chinese if chinese else str
+    folder = files(__package__).joinpath('templates')
     environment = Environment(
-        loader=PackageLoader('rolecall.ui.report', 'templates'),
+        loader=FunctionLoader(lambda name: words(folder.joinpath(name).read_text('utf-8'))),
         autoescape=True,
         finalize=_make_printable,
         undefined=StrictUndefined,
@@ -189,6 +170,9 @@ def make_environment() -> Environment:
     environment.filters['raw'] = Markup
     environment.globals.update(
         hues=len(SERIES),
+        language='zh' if chinese else 'en',
+        head=translate_head,
+        translate_head=translate_head,
         marker_points=marker_points,
         link=link_to_rows,
         score=score,
@@ -209,7 +193,9 @@ def _make_breakable(name: str) -> Markup:
 
 
 def _make_printable(value: object) -> object:
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return printable(translate_message(value))
 
 
 def read_asset(name: str) -> str:
@@ -238,7 +224,7 @@ def page_head(title: str, created: str, *, styles: Sequence[str] = (), script: s
     }
 
 
-def _head(run: RunSource, packer: Packer) -> dict[str, Any]:
+def _head(run: StoredRun, packer: Packer) -> dict[str, Any]:
     styles = _styles(packer)
     script = read_asset('draw.js') + read_asset('report.js')
     head = page_head(run.title, run.created, styles=styles, script=script)
@@ -260,34 +246,22 @@ def _describe_page(packer: Packer, styles: Sequence[str]) -> dict[str, Any]:
         'verdicts': list(VERDICTS),
         'origins': [[numbers[style], *rest] for style, *rest in packer.origins],
         'legend': [[group, look.meaning, numbers[look.style]] for group, look in LOOKS.items()],
+        **({'words': dict(read_chinese('page'))} if is_chinese() else {}),
     }
 
 
-def _summary(cards: Sequence[Scorecard], run_counts: RunCounts, models: Sequence[str]) -> dict[str, Any]:
-    scored = [card.dataset for card in cards if not card.members]
-    datasets = dict.fromkeys(scored + [dataset for dataset, _ in run_counts.endings])
-    counts = ((len(datasets), 'dataset'), (len(models), 'model'), (run_counts.rows, 'row'))
-    return {'facts': [count_noun(*count) for count in counts], 'models': models}
+def _facts(report: ReportDocument, models: Sequence[str]) -> list[str]:
+    scored = [card.dataset for card in report.cards if not card.members]
+    datasets = dict.fromkeys(scored + [dataset for dataset, _ in report.counts.endings])
+    counts = ((len(datasets), 'dataset'), (len(models), 'model'), (report.counts.rows, 'row'))
+    return [count_noun(*count) for count in counts]
 
 
-def _scores(cards: Sequence[Scorecard], models: Sequence[str], notices: Sequence[str]) -> dict[str, Any]:
-    digits, grid = digits_of(cards), grid_of(cards)
+def _score_plots(report: ReportDocument, models: Sequence[str]) -> list[ScorePlot]:
+    grid = report.grid
     few = len(grid.groups) < FOLD_FROM
-    plotted = [card for card in cards if few or (card.dataset, card.metric) not in grid.groups]
-    return {
-        'grid': grid,
-        'digits': digits,
-        'score_plots': list(score_plots(plotted, models, digits)),
-        'notices': notices,
-        'warnings': warnings_of(cards),
-        'extraction': describe_extraction(cards),
-        'judges': describe_judges(cards),
-        'servers': describe_servers(cards),
-    }
-
-
-def _usage(run_counts: RunCounts, prices: Mapping[str, Price | None]) -> dict[str, Any]:
-    return {'usage': usage_table(run_counts, prices), 'prices_of': PRICES_OF}
+    plotted = [card for card in report.cards if few or (card.dataset, card.metric) not in grid.groups]
+    return list(score_plots(plotted, models, report.digits))
 
 
 def _lengths(run_counts: RunCounts, models: Sequence[str]) -> dict[str, Any]:
@@ -296,16 +270,15 @@ def _lengths(run_counts: RunCounts, models: Sequence[str]) -> dict[str, Any]:
     return {
         'measures': [measure_plot(name, merge_datasets(numbers), models) for name, numbers in measures],
         'length_plots': [spread_plot(name, numbers, models) for name, numbers in measures] if several else [],
-        'fold_from': FOLD_FROM,
     }
 
 
-def _outcomes(cards: Sequence[Scorecard], run_counts: RunCounts) -> dict[str, Any]:
-    folded, members = fold_endings(run_counts.endings, grid_of(cards))
-    endings = Counter(ending for counts in run_counts.endings.values() for ending in counts)
-    reasons = [*unjudged_reasons(cards), *run_counts.reasons_by_count()][:_REASONS]
+def _outcomes(report: ReportDocument) -> dict[str, Any]:
+    every = report.counts.endings
+    folded, members = fold_endings(every, report.grid)
+    endings = Counter(ending for counts in every.values() for ending in counts)
     return {
-        'bars': list(outcome_bars(folded, groups={group for group, _ in folded.keys() - run_counts.endings.keys()})),
+        'bars': list(outcome_bars(folded, groups={group for group, _ in folded.keys() - every.keys()})),
         'member_bars': list(outcome_bars(members)),
         'member_count': len({dataset for dataset, _ in members}),
         'endings': [
@@ -320,7 +293,7 @@ def _outcomes(cards: Sequence[Scorecard], run_counts: RunCounts) -> dict[str, An
                 'reason': why.reason,
                 'places': ', '.join(f'{dataset} × {model}' for dataset, model in why.pairs),
             }
-            for why in reasons
+            for why in report.reasons[:_REASONS]
         ],
     }
 

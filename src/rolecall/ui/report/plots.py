@@ -104,8 +104,8 @@ class Whisker:
     model: int
     y: float
     x: str
-    low: str
-    high: str
+    ends: tuple[str, ...]
+    """Both ends of the interval, or none."""
     title: str
     href: str
 
@@ -141,36 +141,38 @@ def _score_plot(metric: str, cards: Sequence[Scorecard], models: Sequence[str], 
     grid = grid_of(cards)
     ends = [number for card in cards for number in (card.value, card.low, card.high) if _is_drawable(number)]
     scale = Scale(tuple(round_ticks(min(ends), max(ends))))
-    bands = (_band(grid, line, scale, models, digits) for line in grid.lines)
+    bands = []
+    for line in grid.lines:
+        own = [card for model in grid.models if (card := grid.card(line, model))]
+        points = [(card.model, card.low, card.value or 0.0, card.high, _describe(card, digits)) for card in own]
+        bands.append(_band(line[0], points, scale, models))
     return ScorePlot(metric, scale, tuple(bands))
-
-
-def _band(grid: Grid, line: tuple[str, str], scale: Scale, models: Sequence[str], digits: int) -> Band:
-    cards = [card for model in grid.models if (card := grid.card(line, model))]
-    whiskers = (
-        _whisker(card, models.index(card.model), scale, _PAD + _STEP * (place + 0.5), digits)
-        for place, card in enumerate(cards)
-    )
-    title = f'{line[0]}: ' + '; '.join(_describe(card, digits) for card in cards)
-    return Band(line[0], _STEP * len(cards) + 2 * _PAD, title, tuple(whiskers))
 
 
 def _describe(card: Scorecard, digits: int) -> str:
     return f'{card.model} {score(card, digits)} {interval(card, digits)}, {denominator(card)} scored'
 
 
-def _whisker(card: Scorecard, number: int, scale: Scale, y: float, digits: int) -> Whisker:
-    low, high = card.low, card.high
-    has_interval = _is_drawable(low) and _is_drawable(high)
-    return Whisker(
-        model=number,
-        y=y,
-        x=scale.x(card.value or 0.0),
-        low=scale.x(low) if has_interval and low is not None else '',
-        high=scale.x(high) if has_interval and high is not None else '',
-        title=f'{card.dataset} × {_describe(card, digits)}',
-        href=link_to_rows(dataset=card.dataset, model=card.model),
-    )
+_Point = tuple[str, float | None, float, float | None, str]
+"""A model, the low end, the middle and the high end of its whisker, and what it says."""
+
+
+def _band(dataset: str, points: Sequence[_Point], scale: Scale, models: Sequence[str]) -> Band:
+    whiskers = []
+    for place, (model, low, middle, high, words) in enumerate(points):
+        ends = (low, high) if _is_drawable(low) and _is_drawable(high) else ()
+        whiskers.append(
+            Whisker(
+                model=models.index(model),
+                y=_PAD + _STEP * (place + 0.5),
+                x=scale.x(middle),
+                ends=tuple(map(scale.x, ends)),
+                title=f'{dataset} × {words}',
+                href=link_to_rows(dataset=dataset, model=model),
+            )
+        )
+    title = f'{dataset}: ' + '; '.join(words for *_, words in points)
+    return Band(dataset, _STEP * len(points) + 2 * _PAD, title, tuple(whiskers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,25 +321,12 @@ def spread_plot(name: str, numbers: Mapping[Pair, array[float]], models: Sequenc
     scale = Scale(tuple(round_ticks(0.0, max(high for _, _, high in spreads.values()))))
     bands = []
     for dataset in dict.fromkeys(dataset for dataset, _ in spreads):
-        own = [(model, spreads[dataset, model]) for model in models if (dataset, model) in spreads]
-        words = [
-            (model, f'{model} median {_round(middle)}, {_round(low)} to {_round(high)}')
-            for model, (low, middle, high) in own
+        own = [(model, *spreads[dataset, model]) for model in models if (dataset, model) in spreads]
+        points: list[_Point] = [
+            (model, low, middle, high, f'{model} median {_round(middle)}, {_round(low)} to {_round(high)}')
+            for model, low, middle, high in own
         ]
-        whiskers = (
-            Whisker(
-                model=models.index(model),
-                y=_PAD + _STEP * (place + 0.5),
-                x=scale.x(middle),
-                low=scale.x(low),
-                high=scale.x(high),
-                title=f'{dataset} × {description}',
-                href=link_to_rows(dataset=dataset, model=model),
-            )
-            for place, ((model, (low, middle, high)), (_, description)) in enumerate(zip(own, words, strict=True))
-        )
-        title = f'{dataset}: ' + '; '.join(description for _, description in words)
-        bands.append(Band(dataset, _STEP * len(own) + 2 * _PAD, title, tuple(whiskers)))
+        bands.append(_band(dataset, points, scale, models))
     return ScorePlot(name, scale, tuple(bands))
 
 

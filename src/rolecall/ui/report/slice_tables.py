@@ -8,39 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from rolecall.insight.slices import Confusion, Slice, SliceChange, find_confusions, slice_run
 from rolecall.runs.result_files import quote_formula
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.strings import count_noun, printable
+from rolecall.strings import count_noun
+from rolecall.ui.report.document import ReportTable
 
 CLASS = 'class'
 """The word of `--by` for classes of answers."""
 _LEVEL = 0.05
 _CSV = ('dataset', 'model', 'column', 'value', 'rows', 'score', 'low', 'high', 'precision', 'recall', 'f1')
-
-
-@dataclass(frozen=True, slots=True)
-class SliceTable:
-    """A table of texts. All columns from `numbers_from` on hold numbers."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numbers_from: int = 1
-
-    def draw(self) -> Table:
-        """The table for a terminal."""
-        table = Table(title=printable(self.title), title_justify='left', box=SIMPLE_HEAD, pad_edge=False)
-        for place, head in enumerate(self.heads):
-            table.add_column(Text(printable(head)), justify='right' if place >= self.numbers_from else 'left')
-        for row in self.rows:
-            table.add_row(*(Text(printable(cell)) for cell in row))
-        return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +59,7 @@ class RunSlices:
                 writer.writerow((*names, each.gold, '', '', '', each.precision, each.recall, each.f1))
         return out.getvalue()
 
-    def tables(self) -> Iterator[SliceTable]:
+    def tables(self) -> Iterator[ReportTable]:
         """For each dataset and column a table with a column for each model; then the classes."""
         for dataset, column in dict.fromkeys((each.dataset, each.column) for each in self.slices):
             yield self._slice_table(dataset, column)
@@ -90,7 +67,7 @@ class RunSlices:
             yield _class_table(confusion)
             yield _confusion_table(confusion)
 
-    def _slice_table(self, dataset: str, column: str) -> SliceTable:
+    def _slice_table(self, dataset: str, column: str) -> ReportTable:
         own = [each for each in self.slices if (each.dataset, each.column) == (dataset, column)]
         models = list(dict.fromkeys(each.model for each in own))
         by_place = {(each.value, each.model): each for each in own}
@@ -98,7 +75,7 @@ class RunSlices:
             (value, *(self._cell(by_place.get((value, model))) for model in models))
             for value in dict.fromkeys(each.value for each in own)
         )
-        return SliceTable(f'{dataset} by {column}', (column, *models), rows)
+        return ReportTable(f'{dataset} by {column}', (column, *models), rows)
 
     def _cell(self, part: Slice | None) -> str:
         if part is None or part.score is None:
@@ -108,7 +85,7 @@ class RunSlices:
         return f'{factor * part.score:.1f}{ends}  {count_noun(part.rows, "row")}'
 
 
-def _class_table(confusion: Confusion) -> SliceTable:
+def _class_table(confusion: Confusion) -> ReportTable:
     rows = tuple(
         (each.label, *map(_share, (each.precision, each.recall, each.f1)), f'{each.gold:,}', f'{each.predicted:,}')
         for each in confusion.classes
@@ -116,17 +93,17 @@ def _class_table(confusion: Confusion) -> SliceTable:
     )
     mean = ('mean', '', '', _share(confusion.macro_f1), '', '')
     heads = ('class', 'precision', 'recall', 'F1', 'gold', 'predicted')
-    return SliceTable(f'{confusion.dataset} × {confusion.model}: classes', heads, (*rows, mean))
+    return ReportTable(f'{confusion.dataset} × {confusion.model}: classes', heads, (*rows, mean))
 
 
-def _confusion_table(confusion: Confusion) -> SliceTable:
+def _confusion_table(confusion: Confusion) -> ReportTable:
     labels = confusion.labels
     rows = tuple(
         (gold, *(f'{confusion.counts.get((gold, answer), 0):,}' for answer in labels))
         for gold in dict.fromkeys(gold for gold, _ in confusion.counts)
     )
     heads = ('gold ↓ answer →', *(label or 'none read' for label in labels))
-    return SliceTable(f'{confusion.dataset} × {confusion.model}: confusion', heads, tuple(sorted(rows)))
+    return ReportTable(f'{confusion.dataset} × {confusion.model}: confusion', heads, tuple(sorted(rows)))
 
 
 def _share(share: float | None) -> str:
@@ -147,9 +124,3 @@ def describe_changes(changes: Sequence[SliceChange]) -> Iterator[str]:
         )
     others = len(changes) - len(sure)
     yield f'{others:,} of {len(changes):,} slices without a difference beyond chance (p corrected by Holm).'
-
-
-def slices_terminal(slices: RunSlices, to: Console) -> None:
-    """Print all tables."""
-    for table in slices.tables():
-        to.print(table.draw())

@@ -11,16 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rolecall.insight.kept_counts import TEXT_CELLS, Kept, ProbeCount, ScanCount
-from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
-from rolecall.insight.run_source import RunSource, find_batched, find_counts, find_notices, find_parts, find_seal
+from rolecall.insight.run_source import StoredRun
 from rolecall.models.prices import Price
-from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
-from rolecall.ui.report.calibration_text import describe_corrections
-from rolecall.ui.report.counts import RunCounts, Why, count_results, every_card, unjudged_reasons
-from rolecall.ui.report.ranking_summary import RankingSummary, rank_run, word_headline
+from rolecall.ui.report.counts import Why
+from rolecall.ui.report.document import ReportDocument, ReportTable
 from rolecall.ui.report.score_text import (
     FOLD_FROM,
     MOST_FURTHER,
@@ -29,18 +25,12 @@ from rolecall.ui.report.score_text import (
     Line,
     alias_of,
     denominator,
-    describe_extraction,
-    describe_judges,
-    describe_servers,
-    digits_of,
     further_numbers,
-    grid_of,
     interval,
     left_out,
     score,
 )
-from rolecall.ui.report.times import TIME_HEADS, TIME_TEXTS, list_times
-from rolecall.ui.report.usage import usage_table
+from rolecall.ui.report.usage import UsageTable
 
 _CELL = 26
 _FIRST = 24
@@ -53,50 +43,39 @@ _ODD = '#d55e00'
 
 
 def report_terminal(
-    run: RunSource, to: Console, *, everything: bool = False, prices: Mapping[str, Price | None] | None = None
+    run: StoredRun, to: Console, *, everything: bool = False, prices: Mapping[str, Price | None] | None = None
 ) -> None:
     """Print the scores of a run with their intervals and denominators, and what to know about them."""
-    run_counts = count_results(run.light_results(), batched=find_batched(run))
-    cards = every_card(run.scorecards(), run_counts)
-    whole = grid_of(cards)
+    report = ReportDocument.of(run, prices=prices)
+    whole, digits = report.grid, report.digits
     grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.fold()
-    to.print(Text.assemble((printable(run.title), 'bold'), (f'  {printable(run.created)}', 'dim')))
-    parts = find_parts(run)
-    ranked = rank_run(run_counts, cards, parts)
-    if headline := word_headline(ranked, run_counts, cards, parts):
-        to.print(Text(printable(headline), 'bold'))
-    if seal := find_seal(run):
-        to.print(Text(printable(seal)))
-    for line in describe_corrections(run):
+    to.print(Text.assemble((printable(report.title), 'bold'), (f'  {printable(report.created)}', 'dim')))
+    if report.headline:
+        to.print(Text(printable(report.headline), 'bold'))
+    for line in filter(None, (report.seal, *report.corrections)):
         to.print(Text(printable(line)))
-    if not cards:
+    if not report.cards:
         to.print(Text('no scores yet'))
     elif _FIRST + _CELL * len(grid.models) <= to.width:
-        to.print(_across(grid, digits_of(cards)))
+        to.print(_across(grid, digits))
     elif len(grid.models) > 2 and _NARROW_FIRST + _NARROW * len(grid.models) <= to.width:
-        to.print(_narrow_table(grid, digits_of(cards)))
-        _print_remarks(grid, digits_of(cards), to)
+        to.print(_narrow_table(grid, digits))
+        _print_remarks(grid, digits, to)
     else:
-        to.print(_make_tall_table(grid, digits_of(cards)))
+        to.print(_make_tall_table(grid, digits))
     if hidden := len(whole.lines) - len(grid.lines):
         to.print(Text(f'{count_noun(hidden, "line")} folded into groups; --all shows them.', 'dim'))
     for note in grid.interval_notes:
         to.print(Text(note, 'dim'))
-    for warning in (*find_notices(run), *warnings_of(cards)):
+    for warning in (*report.notices, *report.warnings):
         to.print(Text(f'warning: {printable(warning)}', _ODD))
-    _print_lines('extraction', describe_extraction(grid.cards_in_order()), to)
-    _print_lines('servers', describe_servers(grid.cards_in_order()), to)
-    _print_lines('judges', describe_judges(grid.cards_in_order()), to)
-    if ranked is not None and len(ranked.ranking.places) > 2:
-        rows = count_noun(ranked.ranking.rows, 'row')
-        to.print(Text(f'ranking on {rows} that all models have', 'bold'))
-        to.print(_ranking_table(ranked))
-    print_counts('replies', find_counts(run, ScanCount), to)
-    print_counts('judges', find_counts(run, ProbeCount), to)
-    _print_pairwise(cards, to)
-    _print_usage(run_counts, prices or {}, to, everything=everything)
-    _print_times(run, to)
-    _print_reasons([*unjudged_reasons(cards), *run_counts.reasons_by_count()], to)
+    for title, lines in report.remarks.items():
+        _print_lines(title, lines, to)
+    for table in report.tables:
+        print_table(table, to)
+    if report.usage is not None:
+        _print_usage(report.usage, to, everything=everything)
+    _print_reasons(report.reasons, to)
 
 
 def _head(grid: Grid, line: Line) -> Text:
@@ -112,13 +91,22 @@ def _in_brackets(alias: str) -> str:
 
 
 def _across(grid: Grid, digits: dict[str, int]) -> Table:
+    return _make_wide_table(
+        grid, [[_cell(card, digits[line[1]]) for card in _cards(grid, line)] for line in grid.lines]
+    )
+
+
+def _cards(grid: Grid, line: Line) -> list[Scorecard | None]:
+    return [grid.card(line, model) for model in grid.models]
+
+
+def _make_wide_table(grid: Grid, cells: Sequence[Sequence[Text]], **column: int) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column('dataset', overflow='fold')
     for model in grid.models:
-        table.add_column(Text(printable(model)), justify='right', overflow='fold')
-    for line in grid.lines:
-        cells = (_cell(grid.card(line, model), digits[line[1]]) for model in grid.models)
-        table.add_row(_head(grid, line), *cells)
+        table.add_column(Text(printable(model)), justify='right', overflow='fold', **column)  # type: ignore[arg-type]
+    for line, texts in zip(grid.lines, cells, strict=True):
+        table.add_row(_head(grid, line), *texts)
     return table
 
 
@@ -151,21 +139,16 @@ def _remarks(card: Scorecard, digits: int) -> list[tuple[str, str]]:
 
 def _narrow_table(grid: Grid, digits: dict[str, int]) -> Table:
     """Models across with a score and half its interval each, for many models on few columns."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    table.add_column('dataset', overflow='fold')
-    for model in grid.models:
-        table.add_column(Text(printable(model)), justify='right', overflow='fold', max_width=_NARROW - 2)
-    for line in grid.lines:
-        cells = []
-        for card in (grid.card(line, model) for model in grid.models):
-            places = digits[line[1]]
-            mark = '*' if card is not None and _remarks(card, places) else ''
-            reach = '' if card is None or card.low is None or card.high is None else (card.high - card.low) / 2
-            half = f'\n±{reach:,.{places}f}' if reach != '' else ''
-            number = '' if card is None else f'{score(card, places)}{mark}'
-            cells.append(Text.assemble((number, 'bold'), (half, 'dim')))
-        table.add_row(_head(grid, line), *cells)
-    return table
+    cells = [[_narrow_cell(card, digits[line[1]]) for card in _cards(grid, line)] for line in grid.lines]
+    return _make_wide_table(grid, cells, max_width=_NARROW - 2)
+
+
+def _narrow_cell(card: Scorecard | None, digits: int) -> Text:
+    if card is None:
+        return Text('')
+    mark = '*' if _remarks(card, digits) else ''
+    half = '' if card.low is None or card.high is None else f'\n±{(card.high - card.low) / 2:,.{digits}f}'
+    return Text.assemble((f'{score(card, digits)}{mark}', 'bold'), (half, 'dim'))
 
 
 def _print_remarks(grid: Grid, digits: dict[str, int], to: Console) -> None:
@@ -214,8 +197,7 @@ def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
 
 def _print_lines(title: str, lines: Sequence[str], to: Console) -> None:
     """How much scores depend on the extractor or the judge, where the same replies have several readings."""
-    if lines:
-        to.print(Text(title, 'bold'))
+    to.print(Text(title, 'bold'))
     for line in lines[:_MOST_LINES]:
         to.print(Text(f' {printable(line)}'))
     if (rest := len(lines) - _MOST_LINES) > 0:
@@ -231,55 +213,23 @@ def _new_table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) ->
     return table
 
 
-def _ranking_table(ranked: RankingSummary) -> Table:
-    table = _new_table('', ('rank', 'mean'), ('model',))
-    for place in ranked.ranking.places:
-        table.add_row(Text(printable(place.model)), place.rank, f'{100 * place.value:.1f}')
-    return table
+def print_table(table: ReportTable, to: Console) -> None:
+    """Print a table of the report. A dataset that all lines share has no column."""
+    start = int(table.heads[0] == 'dataset' and len({row[0] for row in table.rows}) == 1)
+    if table.rows:
+        to.print(Text(printable(table.title), 'bold'))
+        drawn = _new_table('', table.heads[table.numbers_from :], table.heads[start : table.numbers_from])
+        drawn.collapse_padding = True
+        for row in table.rows:
+            drawn.add_row(*(Text(printable(cell)) for cell in row[start:]))
+        to.print(drawn)
+    if table.also:
+        to.print(Text(printable(table.also), 'dim'))
 
 
-def _print_pairwise(cards: Sequence[Scorecard], to: Console) -> None:
-    """Who wins against whom, where a judge compared models, and a rating of three or more."""
-    tables = pairwise_tables(cards)
-    if tables is None:
-        return
-    one_dataset = len({line[0] for line in tables.pairs}) == 1
-    named = ((PAIRWISE_HEADS, tables.pairs, 'comparisons'), (RATING_HEADS, tables.ratings, 'Bradley-Terry ratings'))
-    for heads, lines, title in named:
-        if not lines:
-            continue
-        start = 1 if one_dataset else 0
-        texts = 3 if heads is PAIRWISE_HEADS else 2
-        table = _new_table(title, heads[texts:], heads[start:texts])
-        table.collapse_padding = True
-        for column in table.columns[texts - start :]:
-            column.no_wrap = True
-        for line in lines:
-            table.add_row(*(Text(printable(cell)) for cell in line[start:]))
-        to.print(table)
-
-
-def print_counts(title: str, counts: Sequence[Kept], to: Console) -> None:
-    """What scanners find in replies, or what sways judges. Scanners without a hit are named below the table."""
-    lines = [count.cells for count in counts if not isinstance(count, ScanCount) or count.hits]
-    if lines:
-        table = _new_table(title, counts[0].HEADS[TEXT_CELLS:], counts[0].HEADS[:TEXT_CELLS])
-        for column in table.columns[TEXT_CELLS : TEXT_CELLS + 2]:
-            column.no_wrap = True
-        for line in lines:
-            table.add_row(*(Text(printable(cell)) for cell in line))
-        to.print(table)
-    reported = {line[0] for line in lines}
-    if clean := [name for name in dict.fromkeys(count.cells[0] for count in counts) if name not in reported]:
-        to.print(Text(f'no reply: {printable(", ".join(clean))}', 'dim'))
-
-
-def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Console, *, everything: bool) -> None:
-    usage = usage_table(counts, prices)
-    if usage is None:
-        return
+def _print_usage(usage: UsageTable, to: Console, *, everything: bool) -> None:
     fold = not everything and len({line.dataset for line, _ in usage.rows}) > FOLD_FROM
-    table = _new_table('tokens', usage.heads, ('model, dataset',))
+    table = _new_table('Tokens', usage.heads, ('model, dataset',))
     table.collapse_padding = True
     before = None
     for line, cells in usage.rows:
@@ -294,20 +244,12 @@ def _print_usage(counts: RunCounts, prices: Mapping[str, Price | None], to: Cons
         to.print(Text('--all shows the tokens of each dataset.', 'dim'))
 
 
-def _print_times(run: RunSource, to: Console) -> None:
-    times = list_times(run)
-    if not times:
-        return
-    table = _new_table('where time went, in seconds', TIME_HEADS[TIME_TEXTS:], TIME_HEADS[:TIME_TEXTS])
-    for cells in times:
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    to.print(table)
-
-
 def _print_reasons(reasons: Sequence[Why], to: Console) -> None:
     if not reasons:
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, title='why', title_justify='left', title_style='bold')
+    table = Table(
+        box=SIMPLE_HEAD, pad_edge=False, title='Why rows are missing', title_justify='left', title_style='bold'
+    )
     table.add_column('rows', justify='right')
     for name in ('outcome', 'reason', 'where'):
         table.add_column(name, overflow='fold')

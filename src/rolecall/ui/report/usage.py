@@ -35,9 +35,8 @@ class UsageLine:
         """Whether any tokens were reported."""
         return bool(self.used.input_tokens or self.used.output_tokens)
 
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The texts under all heads."""
+    def cells(self, decimals: int) -> tuple[str, ...]:
+        """The texts under all heads; money with so many decimals."""
         used = self.used
         return (
             f'{used.rows:,}',
@@ -47,7 +46,7 @@ class UsageLine:
             _count(used.output_tokens, 'not known'),
             _count(used.reasoning_tokens),
             _UNKNOWN if used.seconds is None or not used.rows else f'{used.seconds / used.rows:,.2f}',
-            _UNKNOWN if self.cost is None else f'{self.cost:,.2f}' if self.cost >= 0.01 else f'{self.cost:.4f}',
+            _UNKNOWN if self.cost is None else f'{self.cost:,.{decimals}f}',
         )
 
 
@@ -64,7 +63,8 @@ def usage_table(counts: RunCounts, prices: Mapping[str, Price | None]) -> UsageT
     lines = list(usage_lines(counts, prices))
     if not any(line.has_tokens for line in lines):
         return None
-    cells = [line.cells for line in lines]
+    decimals = 4 if any(0 < line.cost < 0.01 for line in lines if line.cost is not None) else 2
+    cells = [line.cells(decimals) for line in lines]
     columns = [place for place in range(len(_HEADS)) if any(texts[place] != _UNKNOWN for texts in cells)]
     rows = ((line, tuple(texts[place] for place in columns)) for line, texts in zip(lines, cells, strict=True))
     return UsageTable(tuple(_HEADS[place] for place in columns), tuple(rows))

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING
 
+from rolecall.apps.tuning.tune import TuneListener
 from rolecall.strings import count_noun, printable
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def tune_progress_for(stream: IO[str] | None = None) -> PlainTuneProgress:
     return LiveTuneProgress(stream) if stream.isatty() else PlainTuneProgress(stream)
 
 
-class PlainTuneProgress:
+class PlainTuneProgress(TuneListener):
     """Lines for logs: how far the tuning is now and then, and every loss on held-out rows."""
 
     def __init__(self, stream: IO[str], *, every: float = _EVERY) -> None:

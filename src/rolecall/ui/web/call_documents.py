@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 
+from rolecall.checking import is_whole
 from rolecall.core.prompts.pieces import Kind, Origin
 from rolecall.core.render.spans import Span
 from rolecall.errors import ConfigError, Problem
@@ -47,14 +47,27 @@ def _read_event(line: bytes) -> dict[str, Any] | None:
         return None
     spans = event.pop('spans', None)
     if isinstance(spans, list):
-        event['blocks'] = _make_blocks([span for span in spans if isinstance(span, Mapping)])
+        calls = event.pop('calls', None)
+        event['blocks'] = _make_blocks(*map(_list_mappings, (spans, calls)))
     return event
 
 
-def _make_blocks(spans: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The spans of each message, or of the whole text."""
-    by_message = groupby(spans, key=lambda span: (span.get('message'), str(span.get('role', ''))))
-    return [{'heading': role, 'extra': '', 'spans': list(map(_read_span, group))} for (_, role), group in by_message]
+def _list_mappings(values: Any) -> list[Mapping[str, Any]]:
+    return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
+
+
+def _make_blocks(spans: list[Mapping[str, Any]], calls: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The spans of each message, or of the whole text. A message that calls tools says so in its heading."""
+    blocks: dict[Any, dict[str, Any]] = {}
+    for part in (*spans, *calls):
+        role, number = str(part.get('role', '')), part.get('message')
+        block = blocks.setdefault(str(number), {'heading': role, 'extra': '', 'spans': [], 'at': number})
+        if 'arguments' in part:
+            block['heading'] += f' · {part.get("name")}({part["arguments"]})'
+        else:
+            block['spans'].append(_read_span(part))
+    ordered = sorted(blocks.values(), key=lambda block: block['at'] if is_whole(block['at']) else -1)
+    return [{name: value for name, value in block.items() if name != 'at'} for block in ordered]
 
 
 def _read_span(span: Mapping[str, Any]) -> dict[str, Any]:

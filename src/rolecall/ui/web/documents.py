@@ -54,6 +54,7 @@ class ConfigDocument:
         return {
             'path': str(self.path),
             'name': self.path.stem,
+            'suffix': self.path.suffix,
             'datasets': [
                 {
                     'abbr': abbr,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint.linter import lint_config
 from rolecall.experiment.opening.sampling import sampling_of
+from rolecall.experiment.opening.saved_config import format_saved
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.run_source import PairRows
 from rolecall.models.prices import find_price
@@ -46,7 +47,7 @@ _OPTIONS = {
 _CHOICES: dict[str, Registry[Any]] = {'retriever': RETRIEVERS, 'meta_template': META_TEMPLATES}
 _ROLES = ('HUMAN', 'BOT', 'SYSTEM')
 _LINT_ROWS = 5
-_NAME = re.compile(r'[\w-]{1,80}\.py')
+_NAME = re.compile(r'[\w-]{1,80}\.\w{2,4}')
 
 Edit = tuple[ValuePath, Any]
 
@@ -305,9 +306,11 @@ def _cost(pair: Pair, tokens: int | None) -> dict[str, float] | None:
 
 
 def edited_source(document: ConfigDocument, dataset: str, model: str | None, edits: Sequence[Edit]) -> str:
-    """A config file that loads the original and makes the edits."""
+    """A config file that loads the original and makes the edits. YAML and JSON are written whole, as what they are."""
     edited = _Edited(document, dataset, model, edits)
     edited.build()
+    if document.path.suffix != '.py':
+        return _edited_data(document, edited, {str(path[0]) for path, _ in edits})
     places = {'dataset': edited.task.where, 'model': edited.model_entry.where if edited.model_entry else ''}
     touched = dict.fromkeys(places[str(path[0])] for path, _ in edits)
     copies = [f'{place} = {_copy_call(document, place)}' for place in touched]
@@ -330,6 +333,18 @@ def edited_source(document: ConfigDocument, dataset: str, model: str | None, edi
             '',
         ]
     )
+
+
+def _edited_data(document: ConfigDocument, edited: _Edited, kinds: Collection[str]) -> str:
+    """The whole config with the edited entries in their places."""
+    config = dict(document.config)
+    wheres = {'dataset': edited.task.where, 'model': edited.model_entry.where if edited.model_entry else ''}
+    for kind in kinds:
+        key, _, number = wheres[kind].removesuffix(']').partition('[')
+        config[key] = [edited.entries[kind] if at == int(number) else entry for at, entry in enumerate(config[key])]
+    experiment = document.experiment
+    places = {*(task.where for task in experiment.tasks), *(model.where for model in experiment.models)}
+    return format_saved(config, document.path, places=places)
 
 
 def _assignments(edited: _Edited, places: Mapping[str, str], edits: Sequence[Edit]) -> Iterator[str]:
@@ -368,8 +383,9 @@ def _list_names(document: ConfigDocument) -> list[str]:
 
 def save_edited(document: ConfigDocument, source: str, name: str) -> Path:
     """Write the edited config beside the original, under a new name. A file that exists is never replaced."""
-    if not _NAME.fullmatch(name):
-        raise ConfigError(Problem('name', f'expected a file name such as edited.py, got {name!r:.60}.'))
+    suffix = document.path.suffix
+    if not _NAME.fullmatch(name) or not name.endswith(suffix):
+        raise ConfigError(Problem('name', f'expected a file name such as edited{suffix}, got {name!r:.60}.'))
     file = document.path.parent / name
     try:
         with open(file, 'x', encoding='utf-8') as stream:

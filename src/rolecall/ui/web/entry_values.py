@@ -98,7 +98,7 @@ def parse_source(text: str, before: Any, *, where: str) -> Any:
     {'type': 'PromptTemplate', 'template': {'round': [-1]}}
     """
     try:
-        value = _evaluate(ast.parse(text.strip(), mode='eval').body)
+        value = ast.literal_eval(_Literals().visit(ast.parse(text.strip(), mode='eval')))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, 'lineno', None)
         at = f' (line {line})' if isinstance(line, int) else ''
@@ -107,20 +107,15 @@ def parse_source(text: str, before: Any, *, where: str) -> Any:
     return _restore_types(value, {part_name(type_): type_ for type_ in _types_of(before)}, where)
 
 
-def _evaluate(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant) and isinstance(node.value, _LITERALS):
-        return node.value
-    if isinstance(node, ast.List):
-        return [_evaluate(item) for item in node.elts]
-    if isinstance(node, ast.Tuple):
-        return tuple(_evaluate(item) for item in node.elts)
-    if isinstance(node, ast.Dict) and None not in node.keys:
-        return {_evaluate(key): _evaluate(item) for key, item in zip(node.keys, node.values, strict=True) if key}
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        return -_evaluate(node.operand)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == 'dict' and not node.args:
-        return {word.arg: _evaluate(word.value) for word in node.keywords if word.arg}
-    raise SyntaxError(f'{ast.unparse(node):.60} is not a value', (None, node.lineno, None, None))
+class _Literals(ast.NodeTransformer):
+    """Writes `dict(key=value)` as `{'key': value}`, so that only literals are left."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:  # the name that ast looks for
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name) or node.func.id != 'dict' or node.args:
+            raise SyntaxError(f'{ast.unparse(node):.60} is not a value', (None, node.lineno, None, None))
+        words = [word for word in node.keywords if word.arg]
+        return ast.Dict([ast.Constant(word.arg) for word in words], [word.value for word in words])
 
 
 def _types_of(value: Any) -> Iterator[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from rolecall.insight.calibration import calibrate, collect_labels
 from rolecall.insight.label_files import key_of
@@ -14,8 +14,6 @@ from rolecall.runs.store.labels import Decision, Labels, RowKey, settle
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.report.calibration_text import describe_calibration, describe_order, describe_reading
 
-Task = Literal['label', 'answer', 'second']
-"""Label rows, say which answer replies give, or label rows that others have labelled."""
 _LENGTH = 20
 
 
@@ -30,8 +28,11 @@ class LabelQueue:
         self._pairs: dict[tuple[str, str], StratifiedRows] = {}
         self._rereading: Rereading | None = None
 
-    def next_rows(self, task: Task, by: str) -> dict[str, Any]:
-        """The rows that a person should decide next, how far everybody has come, and the scores so far."""
+    def next_rows(self, task: str, by: str) -> dict[str, Any]:
+        """The rows that a person should decide next, how far everybody has come, and the scores so far.
+
+        `task`: to label rows; `answer`, to say which answer replies give; `second`, to label rows that others have.
+        """
         self._refresh()
         decisions = (self._answers if task == 'answer' else self._labels).by_row()
         people = Counter(person for by_person in decisions.values() for person in by_person)
@@ -44,7 +45,7 @@ class LabelQueue:
             'divided': [list(key) for key in divided],
         }
 
-    def _describe_labels(self, task: Task, by: str, divided: list[RowKey]) -> dict[str, Any]:
+    def _describe_labels(self, task: str, by: str, divided: list[RowKey]) -> dict[str, Any]:
         decisions = self._labels.by_row()
         if task == 'second':
             keys = [key for key in dict.fromkeys([*divided, *decisions]) if by not in decisions[key]][:_LENGTH]

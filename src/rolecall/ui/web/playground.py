@@ -17,12 +17,10 @@ from urllib.parse import parse_qsl
 from rolecall.core.render.families import META_TEMPLATES
 from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.opening.rows_config import RowsOptions
 from rolecall.experiment.opening.saved_config import save_config
-from rolecall.experiment.opening.source import SourceOptions
+from rolecall.experiment.opening.source_options import RowsOptions, SourceOptions
 from rolecall.experiment.previews.jsonl import ascii_json
-from rolecall.models.model_names import find_service
-from rolecall.models.services import ALIASES, SOURCES
+from rolecall.models.services import ALIASES, SOURCES, find_service
 from rolecall.ui.web.routes import GET_ROUTES, POST_ROUTES, check_body
 from rolecall.ui.web.workspace import Workspace
 

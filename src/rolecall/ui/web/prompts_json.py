@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rolecall.core.program import fingerprint
@@ -29,7 +30,6 @@ _MODEL_KINDS = ('marker', 'default', 'message', 'chat_template')
 
 def preview_as_json(pair: Pair, preview: Preview, config: Mapping[str, Any]) -> dict[str, Any]:
     """Everything the page shows of one request."""
-    headed = is_messages(preview)
     places = _Places(pair)
     return {
         'dataset': preview.dataset,
@@ -39,14 +39,7 @@ def preview_as_json(pair: Pair, preview: Preview, config: Mapping[str, Any]) -> 
         'label': None if preview.label is None else str(preview.label),
         'turn': preview.turn,
         'sent': preview.sent,
-        'blocks': [
-            {
-                'heading': block.heading if headed else '',
-                'extra': block.extra,
-                'spans': [span_as_json(span, places) for span in block.spans if span.text or span.token is not None],
-            }
-            for block in blocks_of(preview)
-        ],
+        'blocks': _blocks_as_json(preview, lambda span: span_as_json(span, places)),
         'explanations': _explain_spans(places, preview, config),
         'facts': list(facts_of(preview)),
         'request': preview.request if preview.request is not None else preview.prompt,
@@ -65,18 +58,23 @@ def sent_as_json(preview: Preview, *, changed: bool) -> dict[str, Any]:
         'label': None,
         'turn': None,
         'note': CHANGED if changed else NO_CONFIG,
-        'blocks': [
-            {
-                'heading': block.heading if is_messages(preview) else '',
-                'extra': block.extra,
-                'spans': [{**span_as_json(span), 'label': ['as sent'], 'group': ''} for span in block.spans],
-            }
-            for block in blocks_of(preview)
-        ],
+        'blocks': _blocks_as_json(preview, lambda span: {**span_as_json(span), 'label': ['as sent'], 'group': ''}),
         'explanations': {},
         'facts': [],
         'request': preview.request,
     }
+
+
+def _blocks_as_json(preview: Preview, draw: Callable[[Span], dict[str, Any]]) -> list[dict[str, Any]]:
+    headed = is_messages(preview)
+    return [
+        {
+            'heading': block.heading if headed else '',
+            'extra': block.extra,
+            'spans': [draw(span) for span in block.spans if span.text or span.token is not None],
+        }
+        for block in blocks_of(preview)
+    ]
 
 
 class _Places:
@@ -154,7 +152,7 @@ def _explain(origin: Origin, place: str, pair: Pair, preview: Preview, config: M
     facts: dict[str, Any] = {'meaning': LOOKS[group_of(origin)].meaning}
     if place:
         facts['place'] = place
-        facts['file'] = config.locate_nearest(place) if isinstance(config, Config) else ''
+        facts['file'] = _shorten(config.locate_nearest(place)) if isinstance(config, Config) else ''
     named = pair.model_entry.entry.get('meta_template') if pair.model_entry is not None else None
     if origin.kind in ('marker', 'default', 'message') and isinstance(named, str):
         facts['named'] = named
@@ -170,6 +168,11 @@ def _explain(origin: Origin, place: str, pair: Pair, preview: Preview, config: M
     if origin.fallback:
         facts['fallback'] = [origin.role, origin.fallback]
     return facts
+
+
+def _shorten(place: str) -> str:
+    """A place in a file below the current folder, named from there."""
+    return place.removeprefix(f'{Path.cwd()}/')
 
 
 def row_as_json(row: Mapping[str, Any]) -> dict[str, str]:

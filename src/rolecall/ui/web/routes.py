@@ -5,6 +5,7 @@ The server calls them on a thread; the playground calls them in a web worker.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from importlib.resources import files
@@ -15,11 +16,13 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.runs.store.labels import Kind
 from rolecall.ui.report.page import read_asset
 from rolecall.ui.report.palette import plot_sheet, style_sheet
+from rolecall.ui.views.chinese import read_chinese
 from rolecall.ui.views.looks import ALL_STYLES
 from rolecall.ui.web.documents import ConfigDocument, Split, diff_as_json
 from rolecall.ui.web.editing import Edit, edited_prompts, edited_source, save_edited
 from rolecall.ui.web.prompts_json import LEGEND
-from rolecall.ui.web.run_documents import RowFilter
+from rolecall.ui.web.run_documents import RowFilter, RunDocument
+from rolecall.ui.web.starting import control_run, plan_as_json
 from rolecall.ui.web.trying import keep_trial
 from rolecall.ui.web.workspace import Workspace
 
@@ -34,14 +37,12 @@ _SHAPE: Mapping[str, Any] = {
     'number': int,
     'compare': (int, type(None)),
     'name': (str, type(None)),
+    'run': int,
+    'options': dict,
 }
 Answer = dict[str, Any]
 Query = Mapping[str, str]
 Body = Mapping[str, Any]
-
-
-def _session(workspace: Workspace, query: Query) -> Answer:
-    return {'version': __version__, 'legend': LEGEND, **workspace.overview()}
 
 
 def _rows(workspace: Workspace, query: Query) -> Answer:
@@ -60,10 +61,6 @@ def _tokens(workspace: Workspace, query: Query) -> Answer:
     return _document(workspace, query).tokens(query.get('dataset', ''), query.get('model') or None, row, number)
 
 
-def _lint(workspace: Workspace, query: Query) -> Answer:
-    return {'findings': _document(workspace, query).findings(query.get('dataset', ''), query.get('model', ''))}
-
-
 def _diff(workspace: Workspace, query: Query) -> Answer:
     left, right = (
         _document(workspace, query, f'{side}_config').find_preview(
@@ -77,21 +74,6 @@ def _diff(workspace: Workspace, query: Query) -> Answer:
     return diff_as_json(left, right)
 
 
-def _queue(workspace: Workspace, query: Query) -> Answer:
-    """The rows of a run that a person should decide next."""
-    tasks = {'answer': 'answer', 'second': 'second'}
-    task: Any = tasks.get(query.get('task', ''), 'label')
-    return workspace.run(read_number(query, 'run')).queue.next_rows(task, query.get('by', ''))
-
-
-def _runs(workspace: Workspace, query: Query) -> Answer:
-    return {'runs': workspace.runs()}
-
-
-def _run(workspace: Workspace, query: Query) -> Answer:
-    return workspace.run(read_number(query, 'run')).overview()
-
-
 def _run_rows(workspace: Workspace, query: Query) -> Answer:
     dataset, model, outcome, verdict, text = (
         query.get(name, '') for name in ('dataset', 'model', 'outcome', 'verdict', 'q')
@@ -101,13 +83,13 @@ def _run_rows(workspace: Workspace, query: Query) -> Answer:
         number, _, other = query['against'].partition(':')
         against = workspace.run(read_number({'against': number}, 'against')).counterpart(other)
     wanted = RowFilter(dataset, model, outcome, verdict, text, read_number(query, 'first'), against)
-    return workspace.run(read_number(query, 'run')).rows(wanted, query.get('after', ''))
+    return _run(workspace, query).rows(wanted, query.get('after', ''))
 
 
 def _run_row(workspace: Workspace, query: Query) -> Answer:
     dataset, model = query.get('dataset', ''), query.get('model', '')
     config = workspace.config_for(dataset, model)
-    return workspace.run(read_number(query, 'run')).row(dataset, model, read_number(query, 'row'), config)
+    return _run(workspace, query).row(dataset, model, read_number(query, 'row'), config)
 
 
 def _edit(workspace: Workspace, body: Body) -> Answer:
@@ -142,24 +124,38 @@ def _label(workspace: Workspace, body: Body) -> Answer:
 
 
 GET_ROUTES: Mapping[str, Callable[[Workspace, Query], Answer]] = {
-    'session': _session,
+    'session': lambda workspace, query: {'version': __version__, 'legend': LEGEND, **workspace.overview()},
     'rows': _rows,
     'prompts': _prompts,
     'tokens': _tokens,
-    'lint': _lint,
+    'lint': lambda workspace, query: {
+        'findings': _document(workspace, query).findings(query.get('dataset', ''), query.get('model', ''))
+    },
     'diff': _diff,
-    'runs': _runs,
-    'run': _run,
+    'runs': lambda workspace, query: {'runs': workspace.runs()},
+    'run': lambda workspace, query: _run(workspace, query).overview(),
     'run_rows': _run_rows,
     'run_row': _run_row,
-    'queue': _queue,
+    'queue': lambda workspace, query: _run(workspace, query).queue.next_rows(
+        query.get('task', ''), query.get('by', '')
+    ),
+    'run_slices': lambda workspace, query: _run(workspace, query).slices(query.get('by', '').split('\n')),
+    'started': lambda workspace, query: workspace.started(read_number(query, 'number')),
 }
 POST_ROUTES: Mapping[str, Callable[[Workspace, Body], Answer]] = {
     'edit': _edit,
     'save': _save,
     'keep': _keep,
     'label': _label,
+    'plan': lambda workspace, body: plan_as_json(workspace.reopen(body.get('config', 0)), body.get('options', {})),
+    'start': lambda workspace, body: {'started': workspace.start(body.get('config', 0), body.get('options', {}))},
+    'control': lambda workspace, body: control_run(workspace.run_path(body.get('run', 0)), body.get('options', {})),
+    'note': lambda workspace, body: workspace.run(body.get('run', 0)).write_notes(body.get('options', {})),
 }
+
+
+def _run(workspace: Workspace, query: Query) -> RunDocument:
+    return workspace.run(read_number(query, 'run'))
 
 
 def _document(workspace: Workspace, query: Query, key: str = 'config') -> ConfigDocument:
@@ -199,5 +195,7 @@ def read_assets() -> dict[str, str]:
     own = {entry.name: entry.read_text('utf-8') for entry in folder.iterdir() if entry.is_file()}
     vendor = folder.joinpath('vendor')
     own |= {f'vendor/{entry.name}': entry.read_text('utf-8') for entry in vendor.iterdir() if entry.is_file()}
-    shared = {'draw.js': read_asset('draw.js'), 'report.css': read_asset('report.css')}
+    shared = {name: read_asset(name) for name in ('draw.js', 'report.css')}
+    words = json.dumps(dict(read_chinese('page')), ensure_ascii=False)
+    shared['chinese.js'] = f'export const CHINESE = {words};\n'
     return own | shared | {'origins.css': style_sheet(ALL_STYLES) + plot_sheet()}

@@ -6,6 +6,7 @@ Rows are found by key, never by offset, so the millionth costs what the first do
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,32 +15,40 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import DataError, RolecallError, RunError
+from rolecall.errors import ConfigError, DataError, Problem, RolecallError, RunError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.alignment import AlignedRun, align_runs, explain_differences, is_imported
 from rolecall.insight.cause_shares import explain
 from rolecall.insight.comparison import Comparison, Difference, compare_runs
-from rolecall.insight.kept_counts import ScanCount, read_counts
-from rolecall.insight.run_source import OneModelRun, RunSource, StoredRun, find_notices, judge_requests, requests_sent
+from rolecall.insight.kept_counts import read_counts
+from rolecall.insight.run_source import StoredRun, judge_requests, requests_sent
+from rolecall.insight.slices import LENGTH, POSITION
+from rolecall.insight.sweep import read_sweep
+from rolecall.runs.brake import Control
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE, is_running
 from rolecall.runs.store.labels import Kind, Labels, RowKey, Value, settle
 from rolecall.runs.store.results import Result
+from rolecall.runs.store.run_notes import RunNotes
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import pairs_of
 from rolecall.scoring.reading_choice import word_other_verdict
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.report.counts import VERDICTS, verdict_of
 from rolecall.ui.report.score_text import OUTCOMES
+from rolecall.ui.report.slice_tables import CLASS, RunSlices
 from rolecall.ui.web.documents import ConfigDocument
 from rolecall.ui.web.label_queue import LabelQueue
 from rolecall.ui.web.prompts_json import cut_text, preview_as_json, sent_as_json
-from rolecall.ui.web.runs_json import LONGEST_TEXT, as_text, row_cells, row_facts, score_table
+from rolecall.ui.web.runs_json import LONGEST_TEXT, as_text, find_question, row_cells, row_facts, score_table
 
 _PAGE = 100
 _CHUNK = 500
 _SECONDS = 0.4
 _LIVE_SECONDS = 30
 _FLIPS = 500
+_ROWS_LOOKED_AT = 20
+"""Rows of each dataset whose columns are offered as slices: rows need not all have the same ones."""
 _NUMBERS = (
     *('dataset', 'model', 'metric', 'left', 'right', 'difference', 'low', 'high', 'p', 'rows', 'compared'),
     *('different_gold', 'different_requests', 'left_model', 'right_model', 'differing', 'served'),
@@ -75,8 +84,6 @@ class RowFilter:
             return False
         if (self.verdict == 'cut' and not result.is_cut) or (self.verdict == 'readings differ' and not result.beside):
             return False
-        if self.text and self.text.lower() not in _searchable(result):
-            return False
         return self.against is None or _is_flipped(result, self.against(result))
 
 
@@ -86,7 +93,7 @@ class RunDocument:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._reader = RunReader(path)
-        self.run: RunSource = StoredRun(self._reader)
+        self.run: StoredRun = StoredRun(self._reader)
         self.labels = Labels(path)
 
     def summary(self) -> dict[str, Any]:
@@ -97,7 +104,8 @@ class RunDocument:
             'path': str(self.path),
             'created': self._reader.created or self.run.created,
             'live': self._is_live(),
-            'damage': '; '.join(find_notices(self.run)),
+            **{f'own_{name}': value for name, value in RunNotes.read(self.path).as_json().items()},
+            'damage': '; '.join(self.run.notices),
             'datasets': list(dict.fromkeys(dataset for dataset, _ in pairs)),
             'models': list(dict.fromkeys(model for _, model in pairs)),
             'scores': score_table([*cards, *_list_unfinished(cards, pairs)]),
@@ -111,11 +119,50 @@ class RunDocument:
             'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
             'labelled': len(self.labels.by_row()),
             'scan': self._scan(),
+            'control': asdict(Control.read(self.path)),
+            'asked': [*dict.fromkeys(model for _, model in pairs_of(self._reader))],
+            'columns': self._columns(),
+            'swept': read_sweep(self.path),
             'last': {f'{dataset} × {model}': row for dataset, model, row in self._last_rows()},
         }
 
+    def write_notes(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep another name, note or list of tags with the run."""
+        if not all(isinstance(changes.get(name, ''), str) for name in ('name', 'note', 'tags')):
+            raise ConfigError(Problem('notes', 'expected texts: name, note and tags.'))
+        notes = RunNotes.read(self.path)
+        tags = re.split(r'[,\s]+', changes['tags']) if 'tags' in changes else list(notes.tags)
+        notes = notes.change(
+            name=changes.get('name'), note=changes.get('note'), add=tags, remove={*notes.tags} - {*tags}
+        )
+        notes.write(self.path)
+        return notes.as_json()
+
+    def slices(self, by: Sequence[str]) -> dict[str, Any]:
+        """The scores by columns of the rows, by length, place of the answer or class, as tables."""
+        chosen = [[column for column in by if column not in ('', CLASS)], [CLASS] if CLASS in by else []]
+        tables: list[dict[str, Any]] = []
+        notes: list[str] = []
+        with RunReader(self.path) as reader:
+            for columns in filter(None, chosen):  # answers without classes do not hide what else was chosen
+                try:
+                    tables += map(asdict, RunSlices.of(reader, columns).tables())
+                except ConfigError as error:
+                    notes.append(str(error))
+        return {'tables': tables, 'notes': notes}
+
+    def _columns(self) -> list[str]:
+        """What the rows of the run can be sliced by."""
+        rows = (
+            self._reader.fields(dataset, row)
+            for dataset in dict(self._reader.pairs())
+            for row in range(_ROWS_LOOKED_AT)
+        )
+        columns = dict.fromkeys(name for fields in rows for name in fields if name)
+        return [*columns, LENGTH, POSITION, CLASS]
+
     def _scan(self) -> list[dict[str, Any]]:
-        counts = read_counts(self.path, ScanCount)
+        counts = read_counts(self.path, 'scan')
         return [{**asdict(count), 'share': count.share} for count in counts if count.hits]
 
     def _last_rows(self) -> Iterator[tuple[str, str, int]]:
@@ -138,8 +185,8 @@ class RunDocument:
             )
             for result in results:
                 key = (result.dataset, result.model, result.row)
-                if wanted.accepts(result) and self._accepts_label(wanted, result):
-                    cells.append(row_cells(result))
+                if wanted.accepts(result) and self._has_text(wanted, result) and self._accepts_label(wanted, result):
+                    cells.append(row_cells(result, self._question(result)))
                     if len(cells) == _PAGE:
                         return {'rows': cells, 'after': json.dumps(key)}
             if len(results) < _CHUNK:
@@ -152,7 +199,7 @@ class RunDocument:
         """One row with its requests, replies and verdict. Origins come from a config that words it the same way."""
         result = self.find(dataset, model, row)
         return {
-            **row_cells(result),
+            **row_cells(result, self._question(result)),
             'labels': {by: decision.value for by, decision in self.labels.find((dataset, model, row)).items()},
             'reason': cut_text(result.reason, LONGEST_TEXT),
             'replies': [cut_text(reply, LONGEST_TEXT) for reply in result.replies],
@@ -215,6 +262,13 @@ class RunDocument:
     def counterpart(self, model: str) -> Counterpart:
         """Finds rows of this run by those of another one, or of another model of this one."""
         return lambda result: self._reader.result(result.dataset, model or result.model, result.row)
+
+    def _question(self, result: Result) -> str:
+        return find_question(self._reader.fields(result.dataset, result.row))
+
+    def _has_text(self, wanted: RowFilter, result: Result) -> bool:
+        text = wanted.text.lower()
+        return not text or text in _searchable(result) or text in self._question(result).lower()
 
     def _accepts_label(self, wanted: RowFilter, result: Result) -> bool:
         if wanted.verdict not in ('labelled', 'disagrees'):
@@ -350,9 +404,9 @@ class RunSide:
         """A reader of its own, so that a long comparison does not keep the page waiting."""
         return RunReader(self.path)
 
-    def run_of(self, reader: RunReader) -> RunSource:
+    def run_of(self, reader: RunReader) -> StoredRun:
         """The rows to compare."""
-        return OneModelRun(reader, self.model) if self.model else StoredRun(reader)
+        return StoredRun(reader, self.model or None)
 
 
 def _is_flipped(result: Result, other: Result | None) -> bool:

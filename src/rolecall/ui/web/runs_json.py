@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rolecall.runs.store.results import Result
@@ -49,13 +49,29 @@ def _score_cell(card: Scorecard | None, digits: int) -> dict[str, Any] | None:
     }
 
 
-def row_cells(result: Result) -> dict[str, Any]:
+_QUESTIONS = ('question', 'problem', 'query', 'instruction', 'prompt', 'input', 'text', 'sentence')
+"""Columns that hold what is asked, the likeliest first."""
+
+
+def find_question(fields: Mapping[str, Any]) -> str:
+    """What a row asks, on one line: a column of that name, or else the first text.
+
+    >>> find_question({'id': 'x1', 'context': 'A park.', 'question': 'Where  is it?'}), find_question({'q': '1+1'})
+    ('Where is it?', '1+1')
+    """
+    texts = {name.lower(): value for name, value in fields.items() if isinstance(value, str)}
+    column = next((name for name in _QUESTIONS if name in texts), next(iter(texts), ''))
+    return ' '.join(texts.get(column, '')[: 4 * _CELL].split())
+
+
+def row_cells(result: Result, question: str = '') -> dict[str, Any]:
     """What the list shows of a row: short texts only."""
     reply = result.replies[-1] if result.replies else ''
     return {
         'dataset': result.dataset,
         'model': result.model,
         'row': result.row,
+        'questionCell': cut_text(question, _CELL),
         'outcome': result.outcome,
         'verdict': verdict_of(result),
         'score': result.score,

@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from rolecall.errors import RolecallError
+from rolecall.ui.views.chinese import to_chinese
 
 HEADERS = {
     'Content-Security-Policy': (
@@ -94,6 +95,11 @@ class AccessRules:
         return None
 
 
+def wants_chinese(request: web.Request) -> bool:
+    """Whether the page that asks is in Chinese."""
+    return request.headers.get('Accept-Language') == 'zh'
+
+
 def make_guard(rules: AccessRules) -> Middleware:
     """The middleware that applies the rules and adds the headers. `/?token=…` trades the token for a cookie.
 
@@ -108,7 +114,7 @@ def make_guard(rules: AccessRules) -> Middleware:
         if request.path == '/' and request.method == 'GET' and token is not None:
             if not rules.accepts_token(token):
                 return _refuse(401, 'wrong token. Open the URL that `rolecall web` printed.')
-            return _trade_for_cookie(rules)
+            return _trade_for_cookie(rules, 'zh' if request.query.get('lang') == 'zh' else '')
         if not rules.accepts_token(request.cookies.get(rules.cookie)):
             return _refuse(401, 'no token. Open the URL that `rolecall web` printed.')
         try:
@@ -116,7 +122,9 @@ def make_guard(rules: AccessRules) -> Middleware:
         except web.HTTPException as error:
             return _refuse(error.status, f'{error.reason}.')
         except RolecallError as error:
-            return web.json_response({'error': str(error)}, status=422, headers=HEADERS)
+            text = str(error)
+            answer = {'error': to_chinese(text) if wants_chinese(request) else text}
+            return web.json_response(answer, status=422, headers=HEADERS)
         if not response.prepared:
             response.headers.update({name: value for name, value in HEADERS.items() if name not in response.headers})
         return response
@@ -124,8 +132,9 @@ def make_guard(rules: AccessRules) -> Middleware:
     return guard
 
 
-def _trade_for_cookie(rules: AccessRules) -> web.Response:
-    response = web.Response(status=303, headers={**HEADERS, 'Location': '/'})
+def _trade_for_cookie(rules: AccessRules, language: str) -> web.Response:
+    location = f'/?lang={language}' if language else '/'
+    response = web.Response(status=303, headers={**HEADERS, 'Location': location})
     response.set_cookie(rules.cookie, rules.token, httponly=True, samesite='Strict', path='/')
     return response
 

@@ -18,13 +18,17 @@ from rolecall.experiment.previews.jsonl import ascii_json
 from rolecall.models.protocol import Model
 from rolecall.runs.serving.bench_files import StoredBench
 from rolecall.ui.report.bench_page import bench_html
+from rolecall.ui.views.chinese import to_chinese
 from rolecall.ui.web.routes import GET_ROUTES, POST_ROUTES, Body, check_body, read_assets, read_edits, read_number
 from rolecall.ui.web.run_documents import RunSide, compare_as_json, explain_as_json
-from rolecall.ui.web.security import HEADERS, PAGE_POLICY, AccessRules, make_guard
+from rolecall.ui.web.security import HEADERS, PAGE_POLICY, AccessRules, make_guard, wants_chinese
 from rolecall.ui.web.trying import Trial, make_trial, run_trial
 from rolecall.ui.web.workspace import Workspace
 
 _TYPES = {'.js': 'text/javascript', '.css': 'text/css', '.html': 'text/html', '.LICENSE': 'text/plain'}
+_WORDED = ('plan', 'started', 'lint', 'run', 'run_slices')
+_TEXTS = ('lines', 'line', 'note', 'notes', 'printed', 'message', 'remedy', 'damage', 'error')
+"""Routes whose answers hold sentences of ours, and where; everything else there is data."""
 _LARGEST_BODY = 4 * 1024 * 1024
 
 
@@ -46,16 +50,21 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
 
 
 class _Pages:
-    """The handlers. Configs are used by one thread, because neither user code nor datasets promise more."""
+    """The handlers. Configs are used by one thread, because neither user code nor datasets promise more.
+
+    A plan counts the tokens of every row, so it is made on another thread, of a config opened for it alone.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._thread = ThreadPoolExecutor(1, thread_name_prefix='rolecall-web')
+        self._planning = ThreadPoolExecutor(1, thread_name_prefix='rolecall-plan')
         self._assets = read_assets()
         self._tried: dict[int, Model] = {}
 
     async def close(self, app: web.Application) -> None:
-        self._thread.shutdown(cancel_futures=True)
+        for thread in (self._thread, self._planning):
+            thread.shutdown(cancel_futures=True)
         for model in self._tried.values():
             await model.close()
 
@@ -78,12 +87,15 @@ class _Pages:
         return web.Response(text=page, content_type='text/html', headers={'Content-Security-Policy': PAGE_POLICY})
 
     async def get(self, request: web.Request) -> web.Response:
-        route, query = GET_ROUTES[request.match_info['name']], request.query
-        return await self._answer(lambda: route(self._workspace, query))
+        name, query = request.match_info['name'], request.query
+        words = _find_words(request, name)
+        return await self._answer(lambda: words(GET_ROUTES[name](self._workspace, query)))
 
     async def post(self, request: web.Request) -> web.Response:
-        route, body = POST_ROUTES[request.match_info['name']], await _read_body(request)
-        return await self._answer(lambda: route(self._workspace, body))
+        name, body = request.match_info['name'], await _read_body(request)
+        thread = self._planning if name in ('plan', 'start') else self._thread
+        words = _find_words(request, name)
+        return await self._answer(lambda: words(POST_ROUTES[name](self._workspace, body)), thread)
 
     async def calls(self, request: web.Request) -> web.Response:
         watched, after = self._workspace.calls, read_number(request.query, 'after')
@@ -160,9 +172,24 @@ class _Pages:
         paths = [self._workspace.run_path(read_number(request.query, f'{side}_run')) for side in ('left', 'right')]
         return _as_answer(await asyncio.to_thread(explain_as_json, *paths))
 
-    async def _answer(self, work: Callable[[], Mapping[str, Any]]) -> web.Response:
+    async def _answer(
+        self, work: Callable[[], Mapping[str, Any]], thread: ThreadPoolExecutor | None = None
+    ) -> web.Response:
         """The result of some work as JSON."""
-        return _as_answer(await asyncio.get_running_loop().run_in_executor(self._thread, work))
+        return _as_answer(await asyncio.get_running_loop().run_in_executor(thread or self._thread, work))
+
+
+def _find_words(request: web.Request, route: str) -> Callable[[Any], Any]:
+    """How the texts of an answer are put into the language of the page: as they are, or in Chinese."""
+    return _texts_in_chinese if wants_chinese(request) and route in _WORDED else lambda answer: answer
+
+
+def _texts_in_chinese(value: Any, key: str = '') -> Any:
+    if isinstance(value, dict):
+        return {name: _texts_in_chinese(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_texts_in_chinese(inner, key) for inner in value]
+    return to_chinese(value) if isinstance(value, str) and key in _TEXTS else value
 
 
 def _as_answer(value: Mapping[str, Any]) -> web.Response:
@@ -177,14 +204,14 @@ async def _read_body(request: web.Request) -> Body:
     return check_body(body)
 
 
-def serve_forever(workspace: Workspace, *, host: str, port: int, open_browser: bool) -> None:
-    """Serve the page until interrupted."""
+def serve_forever(workspace: Workspace, *, host: str, port: int, open_browser: bool, language: str = '') -> None:
+    """Serve the page until interrupted, in a language if that is not the browser's."""
     listening = _listen(host, port)
     bound: int = listening.getsockname()[1]
     rules = AccessRules.for_address(host, bound)
     reachable = socket.gethostname() if rules.every_address else host
     host_in_url = f'[{reachable}]' if ':' in reachable else reachable
-    url = f'http://{host_in_url}:{bound}/?token={rules.token}'
+    url = f'http://{host_in_url}:{bound}/?token={rules.token}{language and f"&lang={language}"}'
     print(f'rolecall is at {url}\nPress Ctrl-C to stop.', file=sys.stderr, flush=True)
     if open_browser:
         webbrowser.open(url)

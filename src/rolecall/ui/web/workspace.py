@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from rolecall.runs.store.directory import FILE
 from rolecall.ui.web.call_documents import CallDocument
 from rolecall.ui.web.documents import ConfigDocument
 from rolecall.ui.web.run_documents import RunDocument
+from rolecall.ui.web.starting import StartedRun
 
 
 class Workspace:
@@ -25,17 +26,22 @@ class Workspace:
         self._configs = [path for path in paths if not path.is_dir()]
         self._documents: dict[int, ConfigDocument] = {}
         self._run_documents: dict[int, RunDocument] = {}
+        self._started: list[StartedRun] = []
         for path in self._configs:
             if not path.is_file():
                 raise ConfigError(Problem(str(path), 'no such file or directory.'))
 
     def document(self, number: int) -> ConfigDocument:
         """A config by its number, opened when first needed."""
+        if number not in self._documents:
+            self._documents[number] = self.reopen(number)
+        return self._documents[number]
+
+    def reopen(self, number: int) -> ConfigDocument:
+        """A config by its number, as its file is now, for another thread."""
         if not 0 <= number < len(self._configs):
             raise ConfigError(Problem('config', f'there is no config number {number}.'))
-        if number not in self._documents:
-            self._documents[number] = ConfigDocument(self._configs[number])
-        return self._documents[number]
+        return ConfigDocument(self._configs[number])
 
     def run(self, number: int) -> RunDocument:
         """A run by its number, opened when first needed."""
@@ -49,6 +55,22 @@ class Workspace:
         if not 0 <= number < len(self._runs):
             raise ConfigError(Problem('run', f'there is no run number {number}.'))
         return self._runs[number]
+
+    def start(self, config: int, options: Mapping[str, Any]) -> int:
+        """Start a run of a config; its number among those that the page has started."""
+        self._started.append(StartedRun(self.reopen(config), options))
+        return len(self._started) - 1
+
+    def started(self, number: int) -> dict[str, Any]:
+        """How a run that the page has started is getting on, and its number among all runs once it has results."""
+        if not 0 <= number < len(self._started):
+            raise ConfigError(Problem('number', f'this page has started no run number {number}.'))
+        state = self._started[number].as_json()
+        out = self._started[number].out
+        if state['begun'] and out.resolve() not in [path.resolve() for path in self._runs]:
+            self._runs.append(out)
+        paths = [path.resolve() for path in self._runs]
+        return {**state, 'run': paths.index(out.resolve()) if state['begun'] else None}
 
     def config_for(self, dataset: str, model: str) -> ConfigDocument | None:
         """A config of the page that has this dataset and this model."""

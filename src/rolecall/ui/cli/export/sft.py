@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
+    add_column_options,
     add_selection_options,
     add_source_options,
     declare_command,
@@ -74,10 +75,7 @@ def add_sft(exports: Any) -> None:
     )
     prompter = parser.add_argument_group('a prompter instead of a config')
     prompter.add_argument('--prompter', metavar='FILE.py:NAME', help='the prompter that writes the prompts')
-    prompter.add_argument('--answer-column', metavar='COLUMN', help='column that holds the answer')
-    prompter.add_argument('--input-column', metavar='COLUMN', help='column of the user input (default: input)')
-    prompter.add_argument('--history-column', metavar='COLUMN', help='column of the earlier turns')
-    prompter.add_argument('--tools-column', metavar='COLUMN', help="column of each row's tools")
+    add_column_options(prompter, needed=False)
     add_source_options(parser)
 
 

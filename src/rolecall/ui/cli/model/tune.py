@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolecall.ui.cli.options import declare_command, positive_number
+from rolecall.ui.cli.options import add_column_options, declare_command, positive_number
 
 
 def add_tune(commands: Any) -> None:
@@ -26,10 +26,7 @@ def add_tune(commands: Any) -> None:
     parser.add_argument(
         '--prompter', metavar='FILE.py:NAME', required=True, help='the prompter that writes the prompts'
     )
-    parser.add_argument('--answer-column', metavar='COLUMN', required=True, help='column that holds the answer')
-    parser.add_argument('--input-column', metavar='COLUMN', help='column of the user input (default: input)')
-    parser.add_argument('--history-column', metavar='COLUMN', help='column of the earlier turns')
-    parser.add_argument('--tools-column', metavar='COLUMN', help="column of each row's tools")
+    add_column_options(parser, needed=True)
     parser.add_argument('-o', '--output', metavar='FOLDER', required=True, help='where the tuned model goes')
     parser.add_argument('--overwrite', action='store_true', help='replace an earlier tuning in that folder')
     parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows')

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.languages import translate_message
 from rolecall.ui.cli.options import declare_command, fail
+from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from rolecall.runs import CollectSummary

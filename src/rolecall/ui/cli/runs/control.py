@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolecall.ui.cli.options import declare_command, fail, positive_number
+from rolecall.ui.cli.options import declare_command, positive_number
 
 
 def add_control(commands: Any) -> None:
@@ -33,25 +33,9 @@ def add_control(commands: Any) -> None:
 def _control(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rolecall.runs.brake import Control, change_control
-    from rolecall.runs.store.directory import is_running
-    from rolecall.runs.store.run_reader import RunReader
-    from rolecall.runs.versions import pairs_of
+    from rolecall.runs.brake import change_control
 
-    directory = Path(arguments.out)
-    with RunReader(directory) as reader:
-        models = sorted({str(pair.get('model')) for pair in pairs_of(reader).values()})
-    unknown = [model for model in arguments.drop or () if model not in models]
-    if unknown:
-        return fail(f'--drop: {unknown[0]} is not a model of {directory}: {", ".join(models)}.')
-    if is_running(directory) is False:
-        return fail(f'{directory}: no run is under way here.')
-    control = Control.read(directory)
-    changes = {
-        'paused': arguments.paused,
-        'concurrency': arguments.concurrency,
-        'dropped': tuple(dict.fromkeys((*control.dropped, *arguments.drop))) if arguments.drop else None,
-    }
-    control = change_control(directory, **{name: value for name, value in changes.items() if value is not None})
-    print(control)
+    changes = {name: getattr(arguments, name) for name in ('paused', 'concurrency')}
+    wanted = {name: value for name, value in changes.items() if value is not None}
+    print(change_control(Path(arguments.out), drop=arguments.drop or (), **wanted))
     return 0

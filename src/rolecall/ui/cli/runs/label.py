@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rolecall.ui.cli.options import declare_command, positive_number
-
-if TYPE_CHECKING:
-    from rolecall.insight.label_files import LabelColumns
 
 
 def add_label(commands: Any) -> None:
@@ -49,53 +46,41 @@ def add_label(commands: Any) -> None:
 
 
 def _label(arguments: argparse.Namespace) -> int:
-    from dataclasses import asdict
+    from dataclasses import asdict, fields
 
     from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.calibration import calibrate, carry_calibration
-    from rolecall.insight.label_files import join_labels
+    from rolecall.insight.label_files import LabelColumns, join_labels, rows_to_label, select_pairs
+    from rolecall.runs.result_files import csv_lines
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.strings import printable
     from rolecall.ui.report.calibration_text import describe_calibration, describe_carried
 
-    if arguments.todo:
-        return _print_rows_to_label(arguments)
+    with RunReader(arguments.directory) as run:
+        pairs = select_pairs(run, arguments.dataset, arguments.model)
+        if arguments.todo:
+            print(*csv_lines(rows_to_label(run, arguments.todo, pairs)), sep='\n')
+            return 0
     joined = None
     if arguments.file is not None:
-        joined = join_labels(arguments.directory, arguments.file, _columns(arguments))
+        columns = LabelColumns(**{field.name: getattr(arguments, field.name) for field in fields(LabelColumns)})
+        joined = join_labels(arguments.directory, arguments.file, columns)
         for line in joined.lines():
             print(printable(line), file=sys.stderr if arguments.json else sys.stdout)
     with RunReader(arguments.directory) as run:
-        calibrations = calibrate(run)
+        calibrations = [entry for entry in calibrate(run) if (entry.dataset, entry.model) in pairs]
         for calibration in calibrations:
             lines = [json_line(asdict(calibration))] if arguments.json else describe_calibration(calibration)
             for line in lines:
                 print(printable(line))
-        for carried in carry_calibration(run, arguments.calibration) if arguments.calibration else ():
-            print(printable(describe_carried(carried, arguments.calibration)))
+        for carried, why in carry_calibration(run, arguments.calibration) if arguments.calibration else ():
+            if (carried.dataset, carried.model) in pairs:
+                print(printable(describe_carried(carried, why, arguments.calibration)))
     if not calibrations and not arguments.calibration:
-        run_name = arguments.directory
-        print(f'No labels yet. Add some: rolecall runs label {run_name} FILE, or rolecall web {run_name}')
+        name = arguments.directory
+        add = f'No labels yet. Add some: rolecall runs label {name} FILE, or rolecall web {name}'
+        print('No labelled row has a verdict yet.' if joined is not None and joined.labels else add)
     return 1 if joined is not None and joined.problems else 0
-
-
-def _print_rows_to_label(arguments: argparse.Namespace) -> int:
-    from rolecall.insight.label_files import rows_to_label
-    from rolecall.runs.result_files import csv_lines
-    from rolecall.runs.store.run_reader import RunReader
-
-    with RunReader(arguments.directory) as run:
-        for line in csv_lines(rows_to_label(run, arguments.todo)):
-            print(line)
-    return 0
-
-
-def _columns(arguments: argparse.Namespace) -> LabelColumns:
-    from dataclasses import fields
-
-    from rolecall.insight.label_files import LabelColumns
-
-    return LabelColumns(**{field.name: getattr(arguments, field.name) for field in fields(LabelColumns)})
 
 
 def _words(text: str) -> list[str]:

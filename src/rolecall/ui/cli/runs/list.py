@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.languages import translate_message
 from rolecall.ui.cli.options import declare_command, fail
+from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,11 +22,17 @@ def add_list(commands: Any) -> None:
         commands,
         'list',
         'list run directories with their scores',
-        'List the run directories below a folder, newest last, each with its scores.',
-        '  rolecall runs list\n  rolecall runs list experiments --json | jq .scores',
+        'List the run directories below a folder, newest first, each with its name, tags and scores. With WORDS, only '
+        'those whose path, name, note, tags, datasets or models contain all of them.',
+        '  rolecall runs list\n'
+        '  rolecall runs list runs gpt gsm8k              of these words\n'
+        '  rolecall runs list --tag paper\n'
+        '  rolecall runs list experiments --json | jq .scores',
     )
     parser.set_defaults(run=_list_runs)
     parser.add_argument('folder', metavar='DIR', nargs='?', default='runs', help='where to look (default: runs)')
+    parser.add_argument('words', metavar='WORDS', nargs='*', help='only runs with all of these words')
+    parser.add_argument('--tag', metavar='TAG', help='only runs with this tag')
     parser.add_argument('--json', action='store_true', help='one JSON object per run')
 
 
@@ -39,16 +45,24 @@ def _list_runs(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
     if not folder.is_dir():
         return fail(f'{folder}: no such folder. rolecall run writes run directories below runs/ unless --out is given.')
-    directories = sorted(_find_runs(folder), key=lambda path: (path / 'run.sqlite').stat().st_mtime)
+    directories = list(_find_runs(folder))
     if not directories:
         return fail(f'{folder}: no run directories found.')
     newest: dict[tuple[str, str], tuple[Path, PartDigests]] = {}
-    for directory in directories:
-        described = _describe(directory, newest)
+    in_order = [_describe(path, newest) for path in sorted(directories, key=_read_start)]
+    chosen = [described for described in reversed(in_order) if _is_wanted(described, arguments)]
+    if not chosen:
+        return fail(f'{folder}: none of {count_noun(len(in_order), "run")} matches.')
+    for described in chosen:
+        directory = described['run']
         if arguments.json:
             print(json_line(described))
             continue
-        print(printable(f'{directory}  {described["started"]}  {described.get("error", "")}'.rstrip()))
+        tags = ' '.join(f'#{tag}' for tag in described['tags'])
+        heads = (directory, described['started'], described['name'], tags, described.get('error', ''))
+        print(printable('  '.join(filter(None, heads))))
+        for line in described['note'].splitlines():
+            print(wrap_for(sys.stdout, printable(f'  {line}')))
         hidden = sum(score['folded'] for score in described['scores'])
         lines = [score['line'] for score in described['scores'] if not score['folded']]
         folded = (
@@ -66,6 +80,28 @@ def _find_runs(folder: Path) -> Iterator[Path]:
         yield file.parent
 
 
+def _read_start(directory: Path) -> tuple[str, float]:
+    """When a run began; where that cannot be read, when it was last written to."""
+    from rolecall.errors import RolecallError
+    from rolecall.runs.store.directory import FILE
+    from rolecall.runs.store.run_reader import RunReader
+
+    written = (directory / FILE).stat().st_mtime
+    try:
+        with RunReader(directory) as run:
+            return run.created, written
+    except RolecallError:
+        return '', written
+
+
+def _is_wanted(described: dict[str, Any], arguments: argparse.Namespace) -> bool:
+    from rolecall.runs.store.run_notes import matches_words
+
+    pairs = [score[key] for score in described['scores'] for key in ('dataset', 'model')]
+    texts = [described['run'], described['name'], described['note'], *described['tags'], *pairs]
+    return matches_words(' '.join(arguments.words), texts) and arguments.tag in (None, *described['tags'])
+
+
 def _find_changes(before: tuple[Path, PartDigests] | None, parts: PartDigests) -> str:
     """Which parts differ from those of an earlier run of the same dataset × model; nothing if none does."""
     from rolecall.strings import join_words
@@ -77,17 +113,19 @@ def _find_changes(before: tuple[Path, PartDigests] | None, parts: PartDigests) -
 def _describe(directory: Path, newest: dict[tuple[str, str], tuple[Path, PartDigests]]) -> dict[str, Any]:
     """A run's start and scores, or why it cannot be read; which parts differ from the `newest` run of the same pair."""
     from rolecall.errors import RolecallError
-    from rolecall.insight.run_source import StoredRun, find_parts
+    from rolecall.insight.run_source import StoredRun
     from rolecall.runs.batches.ledger_reader import describe_waiting
     from rolecall.runs.parts import PartDigests
+    from rolecall.runs.store.run_notes import RunNotes
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report.score_text import FOLD_FROM, grid_of
     from rolecall.ui.views.run_progress import score_line
 
+    notes = RunNotes.read(directory).as_json()
     try:
         with RunReader(directory) as run:
             stored = StoredRun(run)
-            grid, parts = grid_of(stored.scorecards()), find_parts(stored)
+            grid, parts = grid_of(stored.scorecards()), stored.parts
             differing = {names: _find_changes(newest.get(names), digests) for names, digests in parts.items()}
             newest |= {names: (directory, digests) for names, digests in parts.items()}
             members = {line[0] for line in grid.groups}
@@ -103,6 +141,6 @@ def _describe(directory: Path, newest: dict[tuple[str, str], tuple[Path, PartDig
                 for card in grid.cards_in_order()
             ]
             waiting = describe_waiting(directory)
-            return {'run': str(directory), 'started': run.created, 'scores': scores, 'waiting': waiting}
+            return {'run': str(directory), 'started': run.created, **notes, 'scores': scores, 'waiting': waiting}
     except RolecallError as error:
-        return {'run': str(directory), 'started': '', 'scores': [], 'waiting': [], 'error': str(error)}
+        return {'run': str(directory), 'started': '', **notes, 'scores': [], 'waiting': [], 'error': str(error)}

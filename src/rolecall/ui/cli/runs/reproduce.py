@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolecall.ui.cli.languages import translate_message
 from rolecall.ui.cli.options import declare_command, whole_number
+from rolecall.ui.views.chinese import translate_message
 
 
 def add_reproduce(commands: Any) -> None:
@@ -31,8 +31,7 @@ def add_reproduce(commands: Any) -> None:
         '--ask',
         metavar='N',
         type=whole_number,
-        default=5,
-        help='rows of each dataset × model to ask again (default: 5)',
+        help="rows of each dataset × model to ask again (default: 5; of a bundle, which may be a stranger's, 0)",
     )
     parser.add_argument('--json', action='store_true', help='print one JSON object')
 

@@ -53,7 +53,7 @@ def _reread(arguments: argparse.Namespace) -> int:
             advice = 'Verdicts of judges and of code of your own are corrected by labels'
             return fail(f'{arguments.directory}: {what}.\n  {advice}: rolecall runs label {arguments.directory}')
         if arguments.judge:
-            from rolecall.insight.reply_questions import ask_for_answers
+            from rolecall.insight.reply_scan import ask_for_answers
 
             ask_for_answers(run, rereading.queue(DECISIONS), arguments.judge, progress_for(quiet=arguments.json))
         for error in rereading.errors():

@@ -6,12 +6,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import declare_command, fail, positive_number
+from rolecall.ui.cli.options import declare_command, fail, positive_number, print_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rolecall.insight.kept_counts import ScanCount
+    from rolecall.insight.kept_counts import HitCount
     from rolecall.runs.store.run_reader import RunReader
 
 
@@ -44,7 +44,7 @@ def add_scan(commands: Any) -> None:
 
 
 def _scan(arguments: argparse.Namespace) -> int:
-    from rolecall.insight.kept_counts import ScanCount, keep_counts
+    from rolecall.insight.kept_counts import keep_counts
     from rolecall.runs.store.run_reader import RunReader
 
     if bool(arguments.ask) != bool(arguments.judge):
@@ -52,12 +52,12 @@ def _scan(arguments: argparse.Namespace) -> int:
     with RunReader(arguments.directory) as run:
         code, counts = (_ask if arguments.ask else _scan_by_rules)(run, arguments)
         if counts:
-            keep_counts(run.directory, ScanCount, counts)
+            keep_counts(run.directory, 'scan', counts)
             _show(counts, as_json=arguments.json)
     return code
 
 
-def _scan_by_rules(run: RunReader, arguments: argparse.Namespace) -> tuple[int, list[ScanCount]]:
+def _scan_by_rules(run: RunReader, arguments: argparse.Namespace) -> tuple[int, list[HitCount]]:
     from rich.progress import track
 
     from rolecall.errors import did_you_mean
@@ -66,19 +66,17 @@ def _scan_by_rules(run: RunReader, arguments: argparse.Namespace) -> tuple[int, 
     from rolecall.ui.views.terminal import make_console
 
     rules = {name.split()[0]: name for name in SCANNERS}
-    for typed in arguments.rule or ():
-        if typed not in rules:
-            return fail(f'unknown rule {typed!r}. {did_you_mean(typed, rules)}'), []
+    if unknown := next((typed for typed in arguments.rule or () if typed not in rules), ''):
+        return fail(f'unknown rule {unknown!r}. {did_you_mean(unknown, rules)}'), []
     chosen = [rules[typed] for typed in arguments.rule or rules]
     console = make_console(sys.stderr)
-    counting = scan_run(run, chosen)
-    total = len(run.pairs()) * len(chosen)
+    counting, total = scan_run(run, chosen), len(run.pairs()) * len(chosen)
     counts = list(track(counting, 'scanning', total, console=console, disable=not console.is_terminal, transient=True))
     return (0, counts) if counts else (fail(f'{arguments.directory}: the run has no replies to scan.'), [])
 
 
-def _ask(run: RunReader, arguments: argparse.Namespace) -> tuple[int, list[ScanCount]]:
-    from rolecall.insight.reply_questions import ask_about_replies
+def _ask(run: RunReader, arguments: argparse.Namespace) -> tuple[int, list[HitCount]]:
+    from rolecall.insight.reply_scan import ask_about_replies
     from rolecall.ui.views.run_progress import progress_for
 
     summary, counts = ask_about_replies(
@@ -89,23 +87,28 @@ def _ask(run: RunReader, arguments: argparse.Namespace) -> tuple[int, list[ScanC
         listener=progress_for(quiet=arguments.json),
         dry_run=arguments.dry_run,
     )
+    if not (counts or arguments.dry_run or summary.exit_code):
+        print_note(f'{arguments.judge} answered Yes or No about none of the replies.')
+        return 1, []
     return summary.exit_code, counts
 
 
-def _show(counts: Sequence[ScanCount], *, as_json: bool) -> None:
+def _show(counts: Sequence[HitCount], *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from rolecall.experiment.previews.jsonl import json_line
     from rolecall.strings import printable
-    from rolecall.ui.report.terminal_report import print_counts
+    from rolecall.ui.report.document import count_tables
+    from rolecall.ui.report.terminal_report import print_table
     from rolecall.ui.views.terminal import make_console
 
     if as_json:
-        print(*(json_line(asdict(count)) for count in counts), sep='\n')
+        print(*(json_line(asdict(count) | count.interval._asdict()) for count in counts), sep='\n')
         return
-    print_counts('replies', counts, make_console(sys.stdout))
+    for table in count_tables('scan', counts):
+        print_table(table, make_console(sys.stdout))
     for count in counts:
         for hit in count.rows[:1]:
             note = f' ({hit.note})' if hit.note else ''
-            where = f'{count.scanner}{note}: {count.dataset} × {count.model}, row {hit.row}'
+            where = f'{count.name}{note}: {count.dataset} × {count.model}, row {hit.row}'
             print(printable(f'{where}\n  {" ".join(hit.excerpt.split())}'))

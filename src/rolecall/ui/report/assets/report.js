@@ -18,7 +18,15 @@
   const datasets = unique(about.pairs.map(([dataset]) => dataset));
   const models = unique(about.pairs.map(([, model]) => model));
 
-  const { make, drawText, drawRead, drawPrompt } = Draw;
+  const { drawText, drawRead, drawPrompt } = Draw;
+  // Texts of data are nodes, made by drawText; plain strings are the page's own words, in its language.
+  const word = (text) => (typeof text === 'string' && about.words?.[text]) || text;
+  const make = (name, attributes, ...nodes) => {
+    const worded = { ...attributes };
+    for (const key of ['aria-label', 'placeholder', 'title']) if (key in worded) worded[key] = word(worded[key]);
+    return Draw.make(name, worded, ...nodes.map(word));
+  };
+  if (about.words) Draw.language.translate = (text) => word(text);
 
   // ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
   const pairOf = (row) => about.pairs[row[PAIR]];

@@ -7,10 +7,11 @@ import { Compare } from './compare.js';
 import { Lint } from './lint.js';
 import { Runs } from './runs.js';
 import { Calls } from './calls.js';
+import { Start } from './start.js';
 import { Playground } from './playground.js';
 
-const VIEWS = [['playground', t('Playground'), Playground], ['explore', t('Explore'), Explore], ['edit', t('Edit'), Edit], ['compare', t('Compare'), Compare], ['lint', t('Lint'), Lint], ['runs', t('Runs'), Runs], ['calls', t('Calls'), Calls]];
-const KEYS = [['1 – 6', t('open a view')], ['j  k', t('next and previous row')], ['[  ]', t('next and previous model')], ['/', t('search')], ['w', t('show whitespace')], ['f', t('fold examples')],
+const VIEWS = [['playground', t('Playground'), Playground], ['explore', t('Explore'), Explore], ['edit', t('Edit'), Edit], ['compare', t('Compare'), Compare], ['lint', t('Lint'), Lint], ['start', t('Start'), Start], ['runs', t('Runs'), Runs], ['calls', t('Calls'), Calls]];
+const KEYS = [['1 – 7', t('open a view')], ['j  k', t('next and previous row')], ['[  ]', t('next and previous model')], ['/', t('search')], ['w', t('show whitespace')], ['f', t('fold examples')],
   ['u  r', t('undo and redo, in Edit')], ['d', t('only differences, in Compare')], ['Esc', t('leave a field')], ['?', t('this list')]];
 
 const Keyboard = ({ close }) => {
@@ -24,7 +25,8 @@ const App = () => {
   const address = useAddress();
   const [help, setHelp] = useState(false);
   const { found: session, error, again } = useAsk('session', { paste: address.paste });
-  const shown = session ? VIEWS.filter(([name]) => (name === 'playground' ? session.playground : name === 'runs' ? session.runs.length : name === 'calls' ? session.calls : session.configs.length)) : [];
+  useEffect(() => { addEventListener('runsadded', again); return () => removeEventListener('runsadded', again); });
+  const shown = session ? VIEWS.filter(([name]) => (name === 'playground' ? session.playground : name === 'runs' ? session.runs.length : name === 'start' ? session.configs.length && !globalThis.askWorker : name === 'calls' ? session.calls : session.configs.length)) : [];
   useKeys({ '?': () => setHelp(!help), Escape: () => setHelp(false), ...Object.fromEntries(shown.map(([name], at) => [String(at + 1), () => go({ view: name })])) });
   const [name, words, View] = shown.find(([one]) => one === address.view) || shown[0] || [];
   const config = session?.configs[Number(address.config || 0)];

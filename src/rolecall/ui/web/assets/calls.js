@@ -7,10 +7,10 @@ const EVERY = 1000;
 const MOST = 200;
 const WORDS = { request: t('request'), reply: t('reply'), retry: t('retry'), tool_call: t('tool call'), tool_result: t('tool result'),
   tool_failure: t('tool failure'), bad_answer: t('bad answer'), fallback: t('fallback'), trim: t('trimmed'), usage: t('usage') };
-const tellUsage = (event) => [`${event.input ?? '?'} + ${event.output ?? '?'}`, event.cost != null ? `$${event.cost.toFixed(6)}` : ''].filter(Boolean).join(' · ');
+const tellUsage = (event) => [t('{input} input tokens, {output} output tokens', { input: event.input ?? '?', output: event.output ?? '?' }), event.cost != null ? `$${event.cost.toFixed(6)}` : ''].filter(Boolean).join(' · ');
 const Step = ({ event, legend }) => html`<section class="step"><h4>${WORDS[event.kind] || event.kind}${event.name ? ` · ${event.name}` : ''}${event.model ? ` · ${event.model}` : ''}${event.outcome && event.outcome !== 'ok' ? ` · ${event.outcome}` : ''}</h4>
   ${event.blocks ? html`<${Drawn} deps=${[event]} make=${() => drawByOrigin({ blocks: event.blocks, explanations: {}, facts: [] }, legend, { query: '' })} />` : null}
-  ${event.thinking ? html`<${Text} text=${event.thinking} />` : null}
+  ${event.thinking ? html`<h5>${t('thinking')}</h5><${Text} text=${event.thinking} />${event.text ? html`<h5>${t('answer')}</h5>` : null}` : null}
   ${event.kind === 'usage' ? html`<p class="soft">${tellUsage(event)}</p>` : event.text ? html`<${Text} text=${event.text} />` : null}</section>`;
 
 export const Calls = ({ session }) => {

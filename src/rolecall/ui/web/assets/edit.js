@@ -79,7 +79,7 @@ const Group = ({ group, found, edits, set, where }) => {
 const Source = ({ source, config, save, close }) => html`<div class="source"><${Problem} error=${source.error} />${source.source ? html`<pre class="say" tabindex="0">${source.source}</pre>
   <div class="bar"><${Copy} text=${source.source} label=${t('Copy')} /><button type="button" class="quiet" onClick=${close}>${t('Close')}</button>
     ${save ? html`<form class="bar" onSubmit=${(event) => { event.preventDefault(); save(new FormData(event.target).get('name')); }}>
-      <label class="field"><span>${t('New file')}</span><input name="name" value=${`${config.name}_edited.py`} /></label><button class="primary">${t('Save')}</button></form>` : null}
+      <label class="field"><span>${t('New file')}</span><input name="name" value=${`${config.name}_edited${config.suffix}`} /></label><button class="primary">${t('Save')}</button></form>` : null}
     ${source.saved ? html`<span role="status">${t('Saved {file}', { file: source.saved })}</span>` : null}</div>` : null}</div>`;
 
 const dollars = (value) => `$${value < 0.01 ? value.toPrecision(2) : value.toFixed(4)}`;

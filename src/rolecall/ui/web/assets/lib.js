@@ -59,7 +59,7 @@ const readAnswer = async (answer) => {
 };
 const reach = async (path, options) => {
   try {
-    return await (globalThis.askWorker || fetch)(path, options);
+    return await (globalThis.askWorker || fetch)(path, isChinese ? { ...options, headers: { ...options?.headers, 'Accept-Language': 'zh' } } : options);
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new ServerError(t('The server does not answer. Is `rolecall web` still running?'));

@@ -95,29 +95,30 @@ export const useEndless = (load, deps) => {
 
 // Only the items that can be seen are in the page, so that a list of any length scrolls smoothly. All are equally high.
 const HEIGHT = 60;
+export const TALLER = 78; // with a line for the question
 const MARGIN = 8;
 const JUMPS = { ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8, Home: -Infinity, End: Infinity };
 export const stepIn = (list, selected, by) => {
   const at = list.items.findIndex((one) => one.key === selected);
   return list.items[Math.max(0, Math.min(list.items.length - 1, at + by))];
 };
-export const EndlessList = ({ list, label, selected, onselect, item, empty, total }) => {
+export const EndlessList = ({ list, label, selected, onselect, item, empty, total, height = HEIGHT }) => {
   const box = useRef();
   const [top, setTop] = useState(0);
   const hear = () => {
     const node = box.current;
-    setTop(Math.floor(node.scrollTop / HEIGHT));
-    if (node.scrollTop + node.clientHeight > node.scrollHeight - 10 * HEIGHT) list.more();
+    setTop(Math.floor(node.scrollTop / height));
+    if (node.scrollTop + node.clientHeight > node.scrollHeight - 10 * height) list.more();
   };
   const at = list.items.findIndex((one) => one.key === selected);
   useLayoutEffect(() => { // only the list is scrolled, not the page
     const node = box.current;
     if (at < 0) return;
-    if (at * HEIGHT < node.scrollTop) node.scrollTop = at * HEIGHT;
-    else if ((at + 1) * HEIGHT > node.scrollTop + node.clientHeight) node.scrollTop = (at + 1) * HEIGHT - node.clientHeight;
+    if (at * height < node.scrollTop) node.scrollTop = at * height;
+    else if ((at + 1) * height > node.scrollTop + node.clientHeight) node.scrollTop = (at + 1) * height - node.clientHeight;
   }, [selected, at < 0]);
   useEffect(hear, [list.items.length, list.cursor]);
-  const seen = Math.ceil((box.current?.clientHeight || 800) / HEIGHT) + 2 * MARGIN;
+  const seen = Math.ceil((box.current?.clientHeight || 800) / height) + 2 * MARGIN;
   const first = Math.max(0, Math.min(top - MARGIN, list.items.length - seen));
   const shown = list.items.slice(first, first + seen);
   const ids = `${label.replace(/\W+/g, '-')}-item`;
@@ -130,10 +131,10 @@ export const EndlessList = ({ list, label, selected, onselect, item, empty, tota
   };
   return html`<div class="list" role="listbox" tabindex="0" aria-label=${label} ref=${box} onScroll=${hear} aria-busy=${list.busy ? 'true' : 'false'}
     aria-activedescendant=${at >= first && at < first + seen ? `${ids}-${at}` : null} onKeyDown=${press}>
-    <div style=${{ height: `${first * HEIGHT}px` }} role="presentation"></div>
+    <div style=${{ height: `${first * height}px` }} role="presentation"></div>
     ${shown.map((one, number_) => html`<div class="item" role="option" key=${one.key} id=${`${ids}-${first + number_}`} aria-posinset=${first + number_ + 1} aria-setsize=${total ?? -1}
       aria-selected=${one.key === selected ? 'true' : 'false'} onClick=${() => onselect(one)}>${item(one)}</div>`)}
-    <div style=${{ height: `${Math.max(0, list.items.length - first - shown.length) * HEIGHT}px` }} role="presentation"></div>
+    <div style=${{ height: `${Math.max(0, list.items.length - first - shown.length) * height}px` }} role="presentation"></div>
     ${!list.items.length ? html`<p class="note" role="presentation">${list.error || (list.busy || list.cursor ? t('Loading …') : empty)}</p>` : null}
   </div>`;
 };

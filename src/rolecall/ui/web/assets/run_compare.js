@@ -1,6 +1,6 @@
 // Two runs, or two models of one run: every difference with its interval, and the rows side by side, changed ones first.
 import { html, t, ask, useAsk, useKeys, useState, number, metricName } from './lib.js';
-import { useEndless, EndlessList, stepIn, Select, Problem, Loading, Empty, KeyHints, Drawn, Text } from './parts.js';
+import { useEndless, EndlessList, TALLER, stepIn, Select, Problem, Loading, Empty, KeyHints, Drawn, Text } from './parts.js';
 import { Badge, Answer, Replies, keyOf } from './run_row.js';
 import { drawByOrigin } from './prompt.js';
 
@@ -71,10 +71,21 @@ const ComparedRows = ({ session, address, change, query, found }) => {
   const select = (one) => { if (one) change({ pair: one.key }, { replace: true }); };
   useKeys({ j: () => select(stepIn(list, open?.key, 1)), k: () => select(stepIn(list, open?.key, -1)) });
   return html`<div class="explore rows"><nav class="side" aria-label=${t('Rows')}><p class="count" role="status">${flips.length ? t('{n} changed rows first', { n: number(flips.length) }) : t('No row changed.')}</p>
-      <${EndlessList} list=${list} label=${t('Rows')} selected=${open?.key} empty=${t('No row changed.')} onselect=${select}
-        item=${(one) => html`<div class="head"><bdi>${tellPlace(one, ' · ')}</bdi></div><div class="line flip">${one.cells.map((cell) => html`<${Badge} one=${cell} />`)}</div>`} />
+      <${EndlessList} height=${TALLER} list=${list} label=${t('Rows')} selected=${open?.key} empty=${t('No row changed.')} onselect=${select}
+        item=${(one) => html`<div class="head"><bdi>${tellPlace(one, ' · ')}</bdi></div>${one.cells[0].questionCell ? html`<div class="line"><bdi>${one.cells[0].questionCell}</bdi></div>` : null}<div class="line flip">${one.cells.map((cell) => html`<${Badge} one=${cell} />`)}</div>`} />
       <${KeyHints} keys=${[['j k', t('Rows')]]} /></nav>
     <div class="content">${open ? html`<${Both} key=${open.key} query=${query} item=${open} session=${session} />` : null}</div></div>`;
+};
+
+// The run that belongs to another: of the same config by its name, with the most datasets and models in common, the nearest before it.
+const stemOf = (run) => run.name.replace(/-\d+$/, '');
+const inCommon = (left, right, name) => (left[name] || []).filter((one) => (right[name] || []).includes(one)).length;
+const findCompanion = (runs, own) => {
+  const mine = runs[own];
+  const kinship = (run) => [inCommon(mine, run, 'datasets') * 2 + inCommon(mine, run, 'models') + (stemOf(run) === stemOf(mine) ? 1 : 0), run.created <= mine.created ? 1 : 0, run.created];
+  const others = runs.map((run, at) => ({ at, rank: kinship(run) })).filter(({ at }) => at !== own && !runs[at].error);
+  others.sort((a, b) => b.rank[0] - a.rank[0] || b.rank[1] - a.rank[1] || String(b.rank[2]).localeCompare(String(a.rank[2])));
+  return others.length && others[0].rank[0] > 1 ? others[0].at : own;
 };
 
 export const RunCompare = ({ session, address, change }) => {
@@ -83,8 +94,10 @@ export const RunCompare = ({ session, address, change }) => {
   if (!all) return html`<${Loading} />`;
   const own = Number(address.run || 0);
   const modelsOf = (run) => all.runs[run]?.models || [];
-  const right = Number(address.right_run || (session.runs.length > 1 ? (own + 1) % session.runs.length : own));
-  const left = Number(address.left_run || own);
+  const companion = findCompanion(all.runs, own);
+  const [older, newer] = [companion, own].sort((a, b) => String(all.runs[a].created).localeCompare(String(all.runs[b].created)) || a - b);
+  const left = Number(address.left_run || (address.right_run && address.right_run !== String(own) ? own : older));
+  const right = Number(address.right_run || (address.left_run && address.left_run !== String(own) ? own : newer));
   const isOne = left === right;
   const pick = (side, run, at) => (address[`${side}_model`] ? address[`${side}_model`].trim() : isOne ? modelsOf(run)[at] || modelsOf(run)[0] : '');
   const query = { left_run: left, left_model: pick('left', left, 0), right_run: right, right_model: pick('right', right, 1) };

@@ -1,0 +1,43 @@
+"""`rolecall runs note`: a name, a note and tags for a run."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rolecall.ui.cli.options import declare_command
+
+
+def add_note(commands: Any) -> None:
+    """Declare `rolecall runs note`."""
+    parser = declare_command(
+        commands,
+        'note',
+        'name, annotate and tag a run',
+        'Give a run a name, a note and tags, which `runs list` and the page show and search. Without an option, print '
+        'them.',
+        '  rolecall runs note runs/gsm8k-2 --name "shorter prompt" --tag paper\n'
+        '  rolecall runs note runs/gsm8k-2 --text "two shots less; see the meeting" --untag draft',
+    )
+    parser.set_defaults(run=_note_run)
+    parser.add_argument('directory', metavar='RUN', help='a run directory')
+    parser.add_argument('--name', help='what the run is called in lists')
+    parser.add_argument('--text', metavar='NOTE', help='what to know about the run')
+    parser.add_argument('--tag', metavar='TAG', action='append', default=[], help='add a tag; may be repeated')
+    parser.add_argument('--untag', metavar='TAG', action='append', default=[], help='remove a tag; may be repeated')
+
+
+def _note_run(arguments: argparse.Namespace) -> int:
+    from rolecall.runs.store.run_notes import RunNotes
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.strings import printable
+
+    with RunReader(arguments.directory) as run:
+        before = RunNotes.read(run.directory)
+        notes = before.change(name=arguments.name, note=arguments.text, add=arguments.tag, remove=arguments.untag)
+        if notes != before:
+            notes.write(run.directory)
+    for line in (notes.name, notes.note, ' '.join(f'#{tag}' for tag in notes.tags)):
+        if line:
+            print(printable(line))
+    return 0
