@@ -521,6 +521,13 @@ def test_a_picture_for_a_text_model_is_an_error_that_names_its_place(server: Ser
         module_of(refusing, retries=0)(PICTURE)
 
 
+@pytest.mark.parametrize('name', ['temperature', 'max_tokens', 'timeout', 'tools'])
+def test_an_option_that_is_set_as_an_attribute_is_an_error(server: Server, name: str) -> None:
+    with pytest.raises(ModuleError, match=rf'module\.{name} = … has no effect. .* module\(input, {name}=0\)'):
+        setattr(module_of(server), name, 0)
+    assert server.calls == []
+
+
 def test_a_derived_module_that_is_dropped_is_warned_about(server: Server) -> None:
     module = module_of(server)
     for method, argument in (('prompt', 'x'), ('with_token_budget', 5), ('watch', print), ('with_fallbacks', module)):

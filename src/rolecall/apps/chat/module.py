@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rolecall.apps.chat.adapters import ModuleCall
 from rolecall.apps.chat.answerer import ON_ERROR, Answerer, Connection, FailoverCondition, FailoverPolicy
 from rolecall.apps.chat.background import result_of, submit
-from rolecall.apps.chat.call_options import CallSettings, History, Tools, read_call_options
+from rolecall.apps.chat.call_options import BatchOptions, CallSettings, History, Tools, read_call_options
 from rolecall.apps.chat.calls import ModuleCalls, Question
 from rolecall.apps.chat.chat_reply import ChatReply
 from rolecall.apps.chat.conversation import Conversation, apply_hooks
@@ -254,6 +254,12 @@ class ChatModule(ModuleCalls):
             if name == 'tune':
                 hint = " Models on this machine are tuned: TrainableModule('owner/model').tune(rows, output)."
             raise NoSuchMethodError(f'{type(self).__name__} has no {name!r}.{hint}')
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name in BatchOptions.__annotations__:
+                way = f'{type(self).__name__}(…, {name}={value!r:.60}) or module(input, {name}={value!r:.60})'
+                raise ModuleError(f'module.{name} = … has no effect. Pass options to the constructor or the call: {way}.')
+            object.__setattr__(self, name, value)
 
     def __copy__(self: M) -> M:
         """A copy that shares the model, as those of `prompt` and `with_tools` do."""
