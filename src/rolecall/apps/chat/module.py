@@ -258,7 +258,7 @@ class ChatModule(ModuleCalls):
         def __setattr__(self, name: str, value: Any) -> None:
             if name in BatchOptions.__annotations__:
                 way = f'{type(self).__name__}(…, {name}={value!r:.60}) or module(input, {name}={value!r:.60})'
-                raise ModuleError(f'module.{name} = … has no effect. Pass options to the constructor or the call: {way}.')
+                raise ModuleError(f'module.{name} = … has no effect. Pass options when you build or call it: {way}.')
             object.__setattr__(self, name, value)
 
     def __copy__(self: M) -> M:
