@@ -160,7 +160,8 @@ def test_a_question_outside_the_models_round_is_asked_after_what_was_said(
 
 
 def test_a_question_that_stands_after_the_answer_in_the_models_round_is_asked_after_what_was_said() -> None:
-    meta = {'round': [*LM['round'], {'role': 'LATE', 'begin': '<L>', 'end': '</L>'}]}
+    late = {'role': 'LATE', 'begin': '<L>', 'end': '</L>'}
+    meta = {'round': [{'role': 'HUMAN', 'generate': False}, LM['round'][1], late]}
     for answer in ([bot('{a}')], []):
         written = [{'role': 'LATE', 'prompt': '{q}'}, *answer]
         request = dialogue(side=TextRenderer(MetaTemplate.read(meta)), round=written)(ROW, 1, ['R'])
@@ -265,7 +266,7 @@ def test_the_answer_asked_for_is_never_shown(side: str, output: str | None, pref
         {'round': BEGUN},
         {'round': [human('{q}')], 'end': [human('END')]},
         {'round': [human('{q}'), bot('A:{a}.', begin='<MY>', end='</MY>')], 'end': ['END', bot('END')]},
-        {'begin': [system('s')], 'round': [system('{q}'), bot('{a}')]},
+        {'begin': [system('s')], 'round': [system('{q}'), human('Go.'), bot('{a}')]},
     ],
 )
 def test_one_turn_is_asked_as_a_prompt_without_turns_is(written: Any, side: str, prefill: bool) -> None:
@@ -280,7 +281,7 @@ def test_one_turn_is_asked_as_a_prompt_without_turns_is(written: Any, side: str,
 @pytest.mark.parametrize('prefill', [False, True])
 @pytest.mark.parametrize('side', ['lines', 'text', 'chat'])
 @pytest.mark.parametrize(
-    'round_', [BEGUN, [system('{q}'), bot('A:{a}')], [human('{q}'), bot('A:{a}', begin='<', end='>')]]
+    'round_', [BEGUN, [system('{q}'), human('Go.'), bot('A:{a}')], [human('{q}'), bot('A:{a}', begin='<', end='>')]]
 )
 def test_every_turn_is_trained_with_the_answer_begun_as_it_is_asked(
     round_: Any, side: str, prefill: bool, infer_mode: Any

@@ -142,7 +142,7 @@ FIRES: list[tuple[str, dict[str, Any]]] = [
     ('non-string-value', config('</E>{q}', **{**SHOTS, 'train': [{'q': 'Which?', 'a': {'x': 1}}]})),
     ('empty-prompt', config('{a}')),
     ('empty-prompt', config('Q: {q}', {'q': ' ', 'a': '1'})),
-    ('empty-prompt', config({'round': [{'role': 'BOT', 'prompt': 'Answer:'}]}, model=QWEN)),
+    ('empty-prompt', config({'round': [{'role': 'HUMAN', 'prompt': ''}, {'role': 'BOT', 'prompt': 'Answer:'}]}, model=QWEN)),
     ('shots-lost', config('{q}', ice='{q} {a}', ice_token='</E>')),
     ('shots-lost', config('</E>{q}', TRAIN[0], **{**SHOTS, 'train': TRAIN[:1]})),
     ('data-looks-like-field', config('{q}', {'q': 'In f"{a}", what is printed?', 'a': '42'})),

@@ -50,7 +50,7 @@ def text(written: Any, side: Any, **options: Any) -> Any:
         pytest.param([QUESTION, ANSWER], BOTH, '<H>q</H><T>', id='the first that generates is left out'),
         pytest.param([QUESTION], BOTH, '<H>q</H><T>', id='both are left out'),
         pytest.param([QUESTION, THOUGHT], BOTH, '<H>q</H><T>', id='the second is left out'),
-        pytest.param([ANSWER], BOTH, '<T>', id='only the second speaks'),
+        pytest.param([human(''), ANSWER], BOTH, '<H></H><T>', id='only the second says something'),
         pytest.param(
             [QUESTION, ANSWER], meta('THOUGHTS', 'BOT', default='hm'), '<H>q</H><T>', id='a default is no answer'
         ),
@@ -65,7 +65,7 @@ def text(written: Any, side: Any, **options: Any) -> Any:
         pytest.param(
             [QUESTION, ANSWER], meta('THOUGHTS', default='None'), '<H>q</H><T>', id='the only one, with a default'
         ),
-        pytest.param([ANSWER], meta('THOUGHTS'), '<B>It is </B><T>', id='nothing comes before the only one'),
+        pytest.param([ANSWER, QUESTION], meta('THOUGHTS'), '<B>It is </B><H>q</H><T>', id='a question that comes late'),
         pytest.param(
             [human('1'), bot('2'), QUESTION, ANSWER],
             meta('THOUGHTS'),
@@ -82,7 +82,12 @@ def test_generation_stops_at_the_first_role_that_generates(said: list[Any], side
 @pytest.mark.parametrize(
     ('said', 'side', 'expected'),
     [
-        pytest.param([QUESTION, {**ANSWER, 'generate': True}], meta(), '<H>q</H><B>', id='one who does not otherwise'),
+        pytest.param(
+            [QUESTION, THOUGHT, {**ANSWER, 'generate': True}],
+            meta(),
+            '<H>q</H><T>I think IDEA</T><B>',
+            id='one who does not otherwise',
+        ),
         pytest.param([QUESTION, {**ANSWER, 'generate': False}], LM, '<H>q</H><B>It is </B>', id='nobody after all'),
         pytest.param(
             [QUESTION, {**THOUGHT, 'generate': False}, ANSWER], BOTH, '<H>q</H><T>I think IDEA</T><B>', id='the second'
@@ -129,13 +134,6 @@ NEVER = {'role': 'THOUGHTS', 'begin': '<T>', 'end': '</T>', 'generate': False}
             '<H>q</H><T>hm</T><B>It is GOLD</B>',
             id='with a default',
         ),
-        pytest.param(
-            [QUESTION, ANSWER],
-            {key: value for key, value in NEVER.items() if key != 'generate'},
-            '<H>q</H><B>',
-            '<H>q</H><B>It is GOLD</B>',
-            id='without generate',
-        ),
     ],
 )
 def test_a_role_that_never_generates_is_written_without_words(
@@ -145,6 +143,65 @@ def test_a_role_that_never_generates_is_written_without_words(
     assert text({'round': said}, side) == expected
     assert text({'round': said}, side, mode='ppl') == whole
     assert MetaTemplate.read({'round': [{'role': 'X', 'generate': False}]}).roles['X'].default is None
+
+
+SILENT = {'role': 'THOUGHTS', 'begin': '<T>', 'end': '</T>'}
+
+
+@pytest.mark.parametrize('inferencer', ['GenInferencer', 'PPLInferencer', 'MultiTurnGenInferencer'])
+@pytest.mark.parametrize('api', [False, True], ids=['text', 'api'])
+def test_a_role_without_a_prompt_in_dataset_and_meta_template_is_refused_and_the_remedies_work(
+    api: bool, inferencer: str
+) -> None:
+    kind = 'MultiTurnPromptTemplate' if inferencer.startswith('Multi') else 'PromptTemplate'
+
+    def prompts(role: dict[str, Any], *speeches: Any) -> Any:
+        side = {'round': [LM['round'][0], role, LM['round'][1]]}
+        if api:
+            side = {
+                'round': [
+                    {**item, 'api_role': 'BOT' if item is not side['round'][0] else 'HUMAN'} for item in side['round']
+                ]
+            }
+        round_: Any = {'round': [QUESTION, *speeches, ANSWER]}
+        written = {'a': round_, 'b': round_} if inferencer.startswith('PPL') else round_
+        given = config([ROW], template(written, type=kind), meta=side, api=api, inferencer={'type': inferencer})
+        return str([shown.request for shown in preview(given)])
+
+    with pytest.raises(ConfigError) as refused:
+        prompts(SILENT)
+    assert str(refused.value) == (
+        'datasets[0] × models[0].meta_template\n'
+        '  the role THOUGHTS of the round has no prompt, and the dataset has no THOUGHTS speech.\n'
+        '  Add a THOUGHTS speech to the dataset, or give the role prompt=… in the meta template '
+        "(prompt='' sends its markers alone), or generate=True if the model writes it."
+    )
+    assert 'I think IDEA' in prompts(SILENT, THOUGHT)
+    assert '<T>hm</T>' in prompts({**SILENT, 'prompt': 'hm'})
+    assert '<T></T>' in prompts({**SILENT, 'prompt': ''})
+    assert prompts({**SILENT, 'generate': True})
+
+
+@pytest.mark.parametrize(
+    ('side', 'expected'),
+    [
+        pytest.param([LM['round'][0], {**SILENT, 'role': 'SYSTEM'}, LM['round'][1]], '<H>q</H><B>', id="the system's"),
+        pytest.param([LM['round'][0], '~', LM['round'][1]], '<H>q</H>~<B>', id='a bare string'),
+    ],
+)
+def test_a_dataset_may_leave_out_the_system_and_the_model(side: list[Any], expected: str) -> None:
+    assert text({'round': [QUESTION]}, {'round': side}) == expected
+    assert text({'round': [QUESTION]}, {'round': side}, mode='ppl') == expected.removesuffix('<B>')
+    assert text('plain {question}', {'round': [SILENT, *side]}) == 'plain q'
+
+
+def test_a_role_that_only_the_examples_speak_has_its_prompt() -> None:
+    wording = Wording(
+        PromptTemplate({'begin': ['</E>'], 'round': [QUESTION]}, ice_token='</E>'),
+        PromptTemplate({'round': [QUESTION, THOUGHT]}),
+        output_column='answer',
+    )
+    assert compile(wording, TextRenderer(MetaTemplate.read(meta('BOT'))))(ROW) == '<H>q</H><B>'
 
 
 def test_a_role_that_never_generates_is_no_message() -> None:
@@ -193,7 +250,7 @@ def test_messages_stop_there_as_well() -> None:
 
 def test_generate_shows_in_the_prompt_and_must_be_true_or_false() -> None:
     written = {'round': [QUESTION, bot('{answer}', generate=True)]}
-    (one,) = preview(config([ROW], template(written), meta=meta()))
+    (one,) = preview(config([ROW], template(written), meta=meta(default='hm')))
     assert one.prompt == [human('q'), bot('', generate=True)]
     with pytest.raises(TemplateError, match=r'round\[0\]\.generate\n  expected True or False'):
         PromptTemplate({'round': [human('{question}', generate='yes')]})

@@ -72,7 +72,12 @@ def metas_with_ids(draw: st.DrawFn) -> MetaTemplate:
     meta: dict[str, Any] = {'begin': draw(affixes), 'end': draw(affixes)}
     if draw(st.booleans()):
         meta['round'] = [
-            {'role': 'HUMAN', 'begin': draw(affixes), 'end': draw(affixes)},
+            {
+                'role': 'HUMAN',
+                'begin': draw(affixes),
+                'end': draw(affixes),
+                'prompt': draw(st.sampled_from(['', 'me'])),
+            },
             {'role': 'BOT', 'begin': draw(affixes), 'end': draw(affixes), 'generate': draw(st.booleans())},
         ]
     return MetaTemplate.read(meta)

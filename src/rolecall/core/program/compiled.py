@@ -16,7 +16,7 @@ from rolecall.core.prompts.script import PromptList, Script
 from rolecall.core.prompts.template import PromptTemplate, Template
 from rolecall.core.prompts.values import describe_value
 from rolecall.core.prompts.wording import Mode, Wording
-from rolecall.core.render.arrange import Note
+from rolecall.core.render.arrange import Note, check_prompts
 from rolecall.core.render.meta import MetaTemplate
 from rolecall.core.render.renderers import Rendered, Renderer, TextRenderer
 from rolecall.core.render.spans import Request, Span
@@ -132,9 +132,17 @@ def compile(
     >>> compile('Q: {q}')({'q': '2+2=?'})
     'Q: 2+2=?'
     """
-    wording = as_wording(wording)
+    wording, renderer = as_wording(wording), as_renderer(renderer)
     script = wording.place_shots(wording.script(label, mode), shots)
+    check_roles(wording, script, renderer)
     return Program(script, render_with(renderer, mode, prefill=prefill))
+
+
+def check_roles(wording: Wording, script: Script, renderer: Renderer) -> None:
+    """Raise for a role of the meta template that has a prompt neither there nor in the prompt or its examples."""
+    meta = getattr(renderer, 'meta', None)
+    if isinstance(meta, MetaTemplate) and not script.raw:
+        check_prompts([item for part in (script, *wording.shot_scripts) for item in part.items], meta)
 
 
 def compile_labels(

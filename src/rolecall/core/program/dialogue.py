@@ -7,7 +7,15 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from rolecall.core.program.answer_turn import roles_of
-from rolecall.core.program.compiled import RendererLike, Trace, WordingLike, as_renderer, as_wording, render_with
+from rolecall.core.program.compiled import (
+    RendererLike,
+    Trace,
+    WordingLike,
+    as_renderer,
+    as_wording,
+    check_roles,
+    render_with,
+)
 from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, fold
 from rolecall.core.prompts.script import (
     Content,
@@ -68,6 +76,7 @@ class DialogueProgram:
         self._infer_mode = infer_mode
         self._script = self._wording.place_shots(self._wording.prompt.script(), shots)
         self._renderer = as_renderer(renderer)
+        check_roles(self._wording, self._script, self._renderer)
         self._render = render_with(self._renderer, 'gen', prefill=prefill)
         self._round = self._section('round')
         if self._script.plain or not self._round:

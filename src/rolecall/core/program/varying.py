@@ -73,7 +73,7 @@ class VaryingProgram:
         self, wording: Wording, renderer: Renderer, script: Script, mode: Mode, prefill: bool
     ) -> Callable[[Row, Sequence[int]], Request | None] | None:
         """A fill function that renders each training row once; None where its output could differ from `with_shots`."""
-        shots = _shot_wordings(wording)
+        shots = wording.shot_scripts
         if not all(map(_is_text, (script, *shots))):
             return None
         joints = wording.shot_joints
@@ -182,12 +182,6 @@ class _MessageShots:
 
     def __call__(self, row: Row, shots: Sequence[int]) -> list[Message]:
         return _join_groups([self._before.fill(row), *map(self._word, shots), self._after.fill(row)])
-
-
-def _shot_wordings(wording: Wording) -> tuple[Script, ...]:
-    """The parsed example templates: one, or one per label."""
-    ice = wording.ice_template
-    return tuple(ice.shot(label) for label in ice.labels or (None,)) if ice else ()
 
 
 def _is_text(script: Script) -> bool:

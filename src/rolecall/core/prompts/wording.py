@@ -99,6 +99,12 @@ class Wording:
         return self._limit(template.shot(label)).bind(row, shot=k)
 
     @property
+    def shot_scripts(self) -> tuple[Script, ...]:
+        """The parsed example templates: one, or one per label."""
+        ice = self.ice_template
+        return tuple(ice.shot(label) for label in ice.labels or (None,)) if ice else ()
+
+    @property
     def shots_are_dialogues(self) -> bool:
         """Whether examples are speeches."""
         return self.ice_template is not None and self.ice_template.is_dialogue

@@ -1,8 +1,8 @@
 """Arranges the dataset's speeches in the order of the model's roles.
 
 A new round starts wherever a role does not come later in the model's round than the one before it. The model's bare
-strings and default prompts are added to each round; a role without a prompt is skipped. Text models and APIs share
-this arrangement and differ only in how they write it.
+strings and default prompts are added to each round; a role that a round leaves out is skipped. Text models and APIs
+share this arrangement and differ only in how they write it.
 """
 
 from __future__ import annotations
@@ -155,6 +155,22 @@ def missing_prompt(turn: Turn) -> TemplateError:
     what = f'the {turn.role} speech has no prompt, and the model has no default prompt for it.'
     remedy = "Add prompt=… to the speech, or to the role in the meta template; prompt='' sends the markers alone."
     return TemplateError(Problem('prompt_template', what, remedy))
+
+
+def check_prompts(items: Sequence[Item], meta: MetaTemplate) -> None:
+    """Raise for a role of the model's round that has a prompt neither there nor in the dataset's dialogue."""
+    turns = [item for item in items if isinstance(item, Turn)]
+    if not any(turn.section in ('round', 'shots') for turn in turns) or any(isinstance(item, Expand) for item in items):
+        return
+    spoken = {turn.role if turn.role in meta.roles else turn.fallback_role for turn in turns}
+    for item in meta.round or ():
+        if isinstance(item, Role) and item.needs_prompt and item.name not in spoken:
+            what = f'the role {item.name} of the round has no prompt, and the dataset has no {item.name} speech.'
+            remedy = (
+                f'Add a {item.name} speech to the dataset, or give the role prompt=… in the meta template '
+                "(prompt='' sends its markers alone), or generate=True if the model writes it."
+            )
+            raise TemplateError(Problem('meta_template', what, remedy))
 
 
 def _of_shot(pieces: Pieces, shot: int | None) -> Pieces:

@@ -32,6 +32,8 @@ class Role:
     generate: bool = False
     api_role: str | None = None
     """The role in an API's messages (user, assistant, system …), None if it has none."""
+    needs_prompt: bool = False
+    """Whether the dataset must have a speech of it: no default, no `generate`, and not the system's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def _read_role(source: Mapping[str, Any], problems: ProblemCollector, where: str
         default=default,
         generate=bool(generate),
         api_role=_API_ROLES.get(api_role) if isinstance(api_role, str) else None,
+        needs_prompt=source.get('prompt') is None and 'generate' not in source and name != 'SYSTEM',
     )
 
 

@@ -22,7 +22,10 @@ _RAW_ROLES = {'user': ('HUMAN', None), 'assistant': ('BOT', None), 'system': ('S
 
 API_ROLES = MetaTemplate.read(
     {
-        'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}],
+        'round': [
+            {'role': 'HUMAN', 'api_role': 'HUMAN', 'generate': False},
+            {'role': 'BOT', 'api_role': 'BOT', 'generate': True},
+        ],
         'reserved_roles': [{'role': 'SYSTEM', 'api_role': 'SYSTEM'}],
     }
 )
