@@ -13,8 +13,10 @@ import pytest
 
 from hostile import Respond, Send, as_json, bomb, endless, http, peak_memory, raw_server
 from rolecall.models.backends import build_model
+from rolecall.models.http.body import UnreadableReplyError
 from rolecall.models.http.failures import retry_after
 from rolecall.models.protocol import ModelError, Reply, Sampling
+from rolecall.runs.client.retry import Attempts, Retrier, RetryPolicy
 
 DEEP = b'[' * 100_000 + b']' * 100_000
 MESSAGES: list[Any] = [{'role': 'user', 'content': 'Hi'}]
@@ -97,8 +99,8 @@ FAILING: dict[str, tuple[Respond, dict[str, Any], str]] = {
         {'stream': True},
         'cannot be read',
     ),
-    'a packing that was not asked for': (http(b'x', Content_Encoding='br'), {}, 'cannot be read'),
-    'gzip that is none': (http(b'{"choices": 1}', Content_Encoding='gzip'), {}, 'cannot be read'),
+    'a packing that was not asked for': (http(b'x', Content_Encoding='br'), {}, 'cannot be unpacked'),
+    'gzip that is none': (http(b'{"choices": 1}', Content_Encoding='gzip'), {}, 'cannot be unpacked'),
     'gzip cut off': (http(gzip.compress(b'{}' * 999)[:-9], Content_Encoding='gzip'), {}, 'cannot be read'),
     'a null byte as reply': (http(b'\0'), {}, 'not JSON'),
 }
@@ -277,7 +279,30 @@ def test_one_hostile_reply_does_not_stop_a_run_or_its_report(tmp_path: Path) -> 
     assert text
 
 
+@pytest.mark.parametrize(
+    ('encoding', 'transient'), [('x-gzip', False), ('gzip, gzip', False), ('br', False), ('gzip', True)]
+)
+def test_a_reply_that_cannot_be_unpacked_says_what_to_change(encoding: str, transient: bool) -> None:
+    with pytest.raises(ModelError, match=r'cannot be unpacked.*turn compression off') as caught:
+        ask(http(b'no archive', Content_Encoding=encoding))
+    assert caught.value.transient is transient
+
+
+def test_replies_that_cannot_be_read_are_retried_a_few_times_only() -> None:
+    broken = ModelError('broken.', transient=True)
+    garbage = UnreadableReplyError('toy: garbage.', transient=True, status=200)
+
+    async def fail(errors: list[ModelError]) -> None:
+        retrier, attempts = Retrier('toy', RetryPolicy(first_pause=0, longest_pause=0)), Attempts()
+        for error in errors:
+            await retrier.handle(error, attempts)
+
+    asyncio.run(fail([broken, broken, *[garbage] * 4]))
+    with pytest.raises(ModelError, match='no answer after 7 attempts'):
+        asyncio.run(fail([broken, broken, *[garbage] * 5]))
+
+
 @pytest.mark.parametrize('encoding', ['br', 'gzip'])
 def test_a_list_of_models_that_cannot_be_unpacked_is_an_error(encoding: str) -> None:
-    with pytest.raises(ModelError, match='cannot be read'):
+    with pytest.raises(ModelError, match='cannot be (unpacked|read)'):
         ask(http(gzip.compress(b'{}')[:9], Content_Encoding=encoding), type='VLLMCustomAPIChat', path='')

@@ -176,6 +176,51 @@ def test_rows_of_one_length_that_are_all_cut_show_by_the_window_that_the_server_
     assert 'silently cut 5 rows to 180 tokens' in cut.warnings()[0]
 
 
+def test_a_report_that_is_the_same_for_prompts_of_three_lengths_is_named_and_a_probe_decides(
+    folder: Path, tmp_path: Path
+) -> None:
+    with serve(counting(folder, window=501, more=30)) as server:
+        unsure = run(server, folder, [157, 157, 158, 158, 159], tmp_path / 'run', max_out_len=4)
+        written = config(server, folder, [157, 157, 158, 158, 159], max_out_len=4)
+        [sure] = run_config(written, out=tmp_path / 'run', probe_servers=True).scorecards
+    assert unsure.outcomes == {'ok': 5}
+    [finding] = unsure.warnings()
+    assert 'reports 501 prompt tokens for every row, though they differ in length' in finding
+    assert 'Measure its context length with --probe-servers.' in finding
+    assert sure.outcomes == {'truncated_by_server': 5}
+
+
+def test_pictures_are_not_taken_for_long_prompts_and_their_tokens_are_said_to_be_unknown(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Each picture costs as many tokens, however many bytes it has."""
+
+    def answer(body: Mapping[str, Any]) -> dict[str, Any]:
+        texts = [part['text'] for part in body['messages'][-1]['content'] if part['type'] == 'text']
+        usage = {'prompt_tokens': 576 + len(' '.join(texts).split()), 'completion_tokens': 1}
+        return {'choices': [{'message': {'content': 'x'}, 'finish_reason': 'stop', 'index': 0}], 'usage': usage}
+
+    questions = ['the', 'the quick', 'the quick one']
+    parts = {
+        'text': {'type': 'text', 'text': '{question}'},
+        'image': {'type': 'image_url', 'image_url': {'url': 'data:image/png;base64,{image}'}},
+    }
+    with serve(answer) as server:
+        written = config(server, folder, [])
+        [dataset] = written['datasets']
+        dataset['test'] = [
+            {'image': 'A' * 90 * row, 'question': questions[row % 3], 'answer': 'x'} for row in range(12)
+        ]
+        dataset['reader_cfg']['input_columns'] = ['image', 'question']
+        template = {'round': [{'role': 'HUMAN', 'prompt_mm': parts}]}
+        dataset['infer_cfg'] = {'prompt_template': {'type': 'MMPromptTemplate', 'template': template}}
+        [card] = run_config(written, out=tmp_path / 'run').scorecards
+    assert card.outcomes == {'ok': 12}
+    assert card.receipt is not None
+    assert 'prompt tokens of 12 rows not known' in card.receipt.describe()
+    assert main(['doctor', str(tmp_path / 'run')]) == 0
+
+
 def test_a_judge_that_did_not_read_its_whole_question_gives_no_verdict(folder: Path, tmp_path: Path) -> None:
     def answer(prompt: str) -> str:
         return 'the quick one ' * int(prompt)
@@ -283,7 +328,8 @@ def test_an_honest_server_is_as_expected_and_its_default_temperature_is_stated(f
         ([(100, 100)] * 3 + [(4_097, 4_096)], 'same', (3,)),
         ([(100, 101)] * 3 + [(5_000, 4_096)], 'constant', (3,)),
         ([(5_812, 4_096)], 'constant', ()),
-        ([(280, 53)] * 9 + [(281, 53)] * 5, 'jump', ()),  # another tokenizer, and rows that are much alike
+        ([(280, 53)] * 9 + [(281, 53)] * 5, 'level', ()),  # another tokenizer, and rows that are much alike
+        ([(280, 281)] * 4 + [(281, 288)] * 4, 'jump', ()),
     ],
 )
 def test_counts_are_told_apart(pairs: Any, kind: str, truncated: tuple[int, ...]) -> None:

@@ -451,3 +451,30 @@ def test_answers_under_a_question_about_passwords_are_no_secrets() -> None:
         'Which of these two replies explains better how to choose a password and where to keep the key of a house?'
     )
     assert find_secrets({question: '[[A]]', (question, 'x'): '[[B]]', 'password': 'hunter22'}) == {'hunter22'}
+
+
+@pytest.mark.parametrize(
+    ('url', 'secrets'),
+    [
+        ('https://hooks.slack.com/services/T024BE7LD/B0HJKL3M4/{}', ['X' * 24]),
+        ('https://discord.com/api/webhooks/123456789012345678/{}', ['abcDEF-ghi_JKLmnopqrstuvwxyz0123']),
+        ('https://acme.webhook.office.com/webhookb2/{}/IncomingWebhook/0123456789abcdef/{}', ['6b2e7c1a-11', '8b2e-4444']),
+        ('https://api.telegram.org/{}/sendMessage', ['bot123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw']),
+        ('https://maker.ifttt.com/trigger/done/with/key/{}', ['bXmABCDEFGHIJKLMNOPQR']),
+        ('https://open.feishu.cn/open-apis/bot/v2/hook/{}', ['6b2e7c1a-1111-2222-3333-444455556666']),
+        ('https://chat.example.com/hooks/{}', ['3g7y5z1x9w8v7u6t5s4r3q2p1o']),
+        ('https://files.example.com/d/{}/view', ['1A2b3C4d5E6f7G8h9I0jKLmnOPqr']),
+        ('https://huggingface.co/meta-llama/Meta-Llama-3.1-405B-Instruct-FP8/resolve/main/config.json', []),
+        ('https://example.com/datasets/x/resolve/3f2a9c2e11bb3f2a9c2e11bb3f2a9c2e11bb3f2a/data.jsonl', []),
+    ],
+)
+def test_secrets_in_the_path_of_a_webhook_are_hidden_whatever_names_it(
+    url: str, secrets: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = url.format(*secrets)
+    shown = json.dumps(mask_config({'notify': url}))
+    assert find_secrets({'notify': url}).issuperset(secrets)
+    assert [secret for secret in secrets if secret in shown] == []
+    assert ('***' in shown) == bool(secrets)
+    monkeypatch.setenv('ALERTS', url)
+    assert environment_secrets().issuperset(secrets)

@@ -49,6 +49,10 @@ _SECRET_QUERIES = frozenset({'code', 'pass', 'pin', 'sas', 'session', 'sid', 'ti
 _ADDRESSES = re.compile(r'(?:.*_)?(?:url|uri|api_base|base|endpoint|address|host|proxy|proxies)s?', re.IGNORECASE)
 """Names whose values are addresses; there, the path of a URL may hold a secret as well."""
 _HEADERS = re.compile(r'(?:.*_)?headers?', re.IGNORECASE)
+_WEBHOOK = re.compile(r'hook|/bot\d+:|/key/', re.IGNORECASE)
+"""In addresses of Slack, Discord, Teams, Telegram, IFTTT and their like the path is the secret, whatever names it."""
+_RANDOM = re.compile(r'(?=[a-zA-Z]*\d)(?=[a-z\d]*[A-Z])(?=[A-Z\d]*[a-z])[a-zA-Z\d]{24,}')
+"""Parts of any path that cannot be words: 24 small and capital letters and digits."""
 _PLAIN = re.compile(r'[\d.:/ -]*|[a-z]+(?:[/;=., -]+[a-z0-9.*+-]*)*|v?\d[\w.-]*', re.IGNORECASE)
 """Values of headers and queries that are words, media types, dates or versions, if all their parts are short."""
 _PART = re.compile(r'[a-z]{0,15}|\d{1,8}|v?\d{1,4}[a-z]{1,7}\d{0,2}|[a-z]{1,7}\d{1,3}', re.IGNORECASE)
@@ -106,7 +110,7 @@ def environment_secrets() -> set[str]:
 @lru_cache(maxsize=1)
 def _secrets_among(variables: tuple[tuple[str, str], ...]) -> frozenset[str]:
     named = {value for name, value in variables if is_secret_name(name) and name not in _FOLDERS}
-    urls = (_in_urls(value, paths=True) for name, value in variables if _ADDRESSES.fullmatch(name))
+    urls = (_in_urls(value, paths=_ADDRESSES.fullmatch(name) is not None) for name, value in variables)
     return frozenset(value for value in named.union(*urls) if len(value) >= _SHORTEST_UNNAMED)
 
 
@@ -152,8 +156,8 @@ def _in_urls(text: str, *, paths: bool = False) -> Iterator[str]:
         for name, value in parse_qsl(parts.query):
             if is_secret_name(name) or name.lower() in _SECRET_QUERIES or _looks_secret(value):
                 yield value
-        if paths:
-            yield from filter(_looks_secret, map(unquote, parts.path.split('/')))
+        looks_secret = _looks_secret if paths or _WEBHOOK.search(parts.netloc + parts.path) else _RANDOM.search
+        yield from filter(looks_secret, map(unquote, parts.path.split('/')))
 
 
 def drop_url_secrets(url: str) -> str:

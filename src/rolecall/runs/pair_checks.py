@@ -18,6 +18,7 @@ from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.sampling import find_option, sampling_of
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.experiment.pairs.pair import Pair
+from rolecall.models.http.media import has_media
 from rolecall.models.protocol import Capabilities
 from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.pair_scoring import read_given_answers
@@ -26,7 +27,6 @@ from rolecall.strings import count_noun
 
 _LOOKED_AT = 1000
 """Rows whose columns are looked at."""
-_MEDIA = ('image_url', 'audio_url', 'video_url', 'input_audio', 'image', 'audio', 'video')
 
 
 def find_misspelt_fields(pair: Pair, judge: JudgeEntry) -> Iterator[Problem]:
@@ -129,7 +129,7 @@ def find_lacking(pair: Pair, inferencer: Inferencer, can: Capabilities, model: s
     messages = [message for message in request if isinstance(message, Mapping)]
     if not can.system and any(message.get('role') == 'system' for message in messages):
         yield f'{model} has no system role.', "Add fallback_role='HUMAN' to the SYSTEM speech."
-    if not can.media and any(_has_media(message) for message in messages):
+    if not can.media and any(has_media(message) for message in messages):
         yield f'{model} does not accept images, audio or video.', 'Use a model that does.'
 
 
@@ -143,11 +143,6 @@ def _find_refused_parameters(pair: Pair, can: Capabilities, model: str) -> Itera
             key = 'stopping_criteria' if parameter == 'stop' else parameter
             what = f'{parameter}={value!r} is set, and the Responses API of model {model} does not have it.'
             yield what, f"Leave {key} out, or set endpoint='chat' in the model entry."
-
-
-def _has_media(message: Mapping[str, Any]) -> bool:
-    content = message.get('content')
-    return isinstance(content, (list, tuple)) and any(part.get('type') in _MEDIA for part in content)
 
 
 def _first_request(pair: Pair) -> Request | None:

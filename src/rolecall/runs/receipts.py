@@ -18,6 +18,7 @@ from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.experiment.previews.token_origins import TokenAt, tokens_of
+from rolecall.models.http.media import has_media
 from rolecall.models.http.served_model import ServedModel
 from rolecall.models.protocol import is_messages
 from rolecall.models.token_counter import TokenCounter
@@ -59,6 +60,7 @@ def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
         findings.append(f'answered by {len(served)} configurations: {", ".join(parts)}. Their answers are mixed here.')
     return Receipt(
         checked=sum(count.expected > 0 for count in counts),
+        unknown=sum(not count.expected for count in counts) if model.counter.tokenizer else 0,
         difference=comparison.base if comparison.kind == 'constant' else None,
         truncated=len(truncated),
         findings=tuple(findings),
@@ -90,11 +92,16 @@ def check_requests(
     if not any(count.expected for count in counts):
         ceiling = max((count.accepted for count in counts), default=0)
         level = [count.row for count in counts if count.accepted == ceiling][:_LOOKED_AT]
-        lengths = {row: len(str(request)) for row, request in read_requests(level).items()}
+        requests = read_requests(level)
+        lengths = {row: len(str(request)) for row, request in requests.items() if not _has_media(request)}
     window = model.facts.window if model.facts else None
     comparison = compare_counts(counts, window=window, lengths=lengths)
     explanation = _explain(model.counter, comparison, counts, read_requests) if comparison.kind == 'constant' else ''
     return comparison, describe_counts(comparison, explanation, unit=unit)
+
+
+def _has_media(request: Request) -> bool:
+    return is_messages(request) and any(map(has_media, request))
 
 
 def _mark_truncated(pair: PairRun, store: Store, cut: dict[int, TokenCount], marked: set[int]) -> None:

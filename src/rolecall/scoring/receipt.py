@@ -58,7 +58,7 @@ class TokenCount(NamedTuple):
 class CountComparison:
     """What the token counts of a dataset × model come to."""
 
-    kind: Literal['same', 'constant', 'jump', 'varies']
+    kind: Literal['same', 'constant', 'level', 'jump', 'varies']
     """The differences of the rows that were not truncated."""
     base: float = 0.0
     """Expected minus reported of most rows, for each request."""
@@ -105,7 +105,7 @@ def compare_counts(
     frequent = Counter(count.difference for count in rest).most_common()
     firsts = {count.difference: count.row for count in reversed(rest)}
     return CountComparison(
-        _name_kind(frequent, len(rest)),
+        'level' if len(frequent) > 1 and {count.accepted for count in counts} == {ceiling} else _name_kind(frequent),
         base,
         round(ceiling),
         tuple(sorted(truncated)),
@@ -157,12 +157,12 @@ def _find_longer(counts: Sequence[TokenCount], base: float, ceiling: float) -> s
     return {count.row for count in counts if count.sent - base > ceiling} if ceiling >= SMALLEST_WINDOW else set()
 
 
-def _name_kind(frequent: Sequence[tuple[float, int]], rows: int) -> Literal['same', 'constant', 'jump', 'varies']:
+def _name_kind(frequent: Sequence[tuple[float, int]]) -> Literal['same', 'constant', 'jump', 'varies']:
     if len(frequent) <= 1:
         return 'constant' if frequent and frequent[0][0] else 'same'
-    levels = [(difference, count) for difference, count in frequent if count >= _FEWEST]
-    covered = sum(count for _, count in levels)
-    return 'jump' if len(levels) > 1 and covered >= _EXACT_SHARE * rows else 'varies'
+    levels = [rows for _, rows in frequent if rows >= _FEWEST]
+    enough = sum(levels) >= _EXACT_SHARE * sum(rows for _, rows in frequent)
+    return 'jump' if len(levels) > 1 and enough else 'varies'
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,8 @@ class Receipt:
 
     checked: int = 0
     """Rows whose tokens were compared."""
+    unknown: int = 0
+    """Rows whose tokens the model's tokenizer does not tell: those of pictures and sound, for one."""
     difference: float | None = None
     """Expected minus reported tokens of most rows, for each request."""
     truncated: int = 0
@@ -195,6 +197,8 @@ class Receipt:
             parts.append(describe_difference(self.difference))
         elif self.checked and not self.findings:
             parts.append('prompt tokens as expected')
+        if self.unknown:
+            parts.append(f'prompt tokens of {count_noun(self.unknown, "row")} not known')
         return '; '.join(parts)
 
 
@@ -221,6 +225,12 @@ def describe_counts(comparison: CountComparison, explanation: str, *, unit: str 
         )
     if comparison.kind == 'constant':
         messages.append(f'{describe_difference(comparison.base)} in every request: {explanation}.')
+    elif comparison.kind == 'level':
+        messages.append(
+            f'the server reports {comparison.ceiling:,} prompt tokens for every {unit}, though they differ in length '
+            f'(up to {comparison.longest:,}): it cuts all of them, or uses another tokenizer. Measure its context '
+            'length with --probe-servers.'
+        )
     elif comparison.kind == 'jump':
         (usual, _, _), *others = comparison.differences
         level, differing, row = others[0]

@@ -25,8 +25,9 @@ from rolecall.core.prompts.values import text_of
 from rolecall.core.prompts.wording import Wording
 from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.renderers import ApiRenderer, Renderer, TextRenderer
-from rolecall.core.render.spans import Message, Request, Span, texts_of
+from rolecall.core.render.spans import Request, Span, texts_of
 from rolecall.errors import Problem, RenderError, TemplateError
+from rolecall.models.http.media import has_media
 
 _NOT_SAID = ('marker', 'chat_template', 'joint', 'sep')
 _LETTERS = re.compile(r'[A-Za-z0-9_]+\Z')
@@ -283,7 +284,7 @@ def _media_refusal(side: Renderer, script: Script) -> Callable[[Row], None]:
     messages = Program(script, render_with(MessagesRenderer(side), 'ppl'))
 
     def refuse(row: Row) -> None:
-        if any(isinstance(entry, Mapping) and _has_media(entry) for entry in messages(row)):
+        if any(isinstance(entry, Mapping) and has_media(entry) for entry in messages(row)):
             raise UntrainableError('the prompt contains images, audio or video, which text cannot hold')
 
     return refuse
@@ -291,11 +292,6 @@ def _media_refusal(side: Renderer, script: Script) -> Callable[[Row], None]:
 
 def _is_text(item: Item) -> bool:
     return isinstance(item, BareText) or (isinstance(item, Turn) and isinstance(item.content, tuple))
-
-
-def _has_media(message: Message) -> bool:
-    content = message.get('content')
-    return isinstance(content, (list, tuple)) and any(part.get('type') != 'text' for part in content)
 
 
 def _are_adjacent(first: tuple[int, Span], second: tuple[int, Span]) -> bool:

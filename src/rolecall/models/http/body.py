@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 ACCEPTED_ENCODINGS = 'gzip, deflate'
+UNPACKED_ENCODINGS = ('identity', 'gzip', 'deflate', 'br', 'zstd')
+"""Those that aiohttp unpacks, the last two if a package for them is installed."""
 MAX_REPLY_BYTES = 16 * 2**20
 """The largest reply, unpacked, that is read unless the entry says otherwise (`max_reply_bytes`)."""
 _DEEPEST = 100
@@ -29,6 +31,10 @@ class ReplyFieldError(ValueError):
 
 class ReplyTooLargeError(ModelError):
     """A reply was larger than allowed. The same request would meet the same reply, so it is not retried."""
+
+
+class UnreadableReplyError(ModelError):
+    """A reply cannot be unpacked, or is not what the protocol says. The next may be, so it is retried a few times."""
 
 
 async def read_piece(response: aiohttp.ClientResponse, size: int, limit: int) -> bytes:

@@ -29,8 +29,10 @@ from rolecall.models.http.address import Address, Keys
 from rolecall.models.http.body import (
     ACCEPTED_ENCODINGS,
     MAX_REPLY_BYTES,
+    UNPACKED_ENCODINGS,
     EventReader,
     ReplyTooLargeError,
+    UnreadableReplyError,
     iterate_lines,
     parse_json,
     read_piece,
@@ -195,7 +197,8 @@ class HttpClient:
 
     def malformed_error(self, what: str) -> ModelError:
         """The error for a reply that does not follow the protocol."""
-        return ModelError(f'{self.about}: the reply cannot be read ({self._hide(what)}).', transient=True, status=200)
+        message = f'{self.about}: the reply cannot be read ({self._hide(what)}).'
+        return UnreadableReplyError(message, transient=True, status=200)
 
     async def _exchange(
         self,
@@ -248,6 +251,8 @@ class HttpClient:
                 if response.status != 200:
                     start = await read_start(response, limit=_ERROR_BYTES)
                     self._refuse(status_error(self.about, response.status, response.headers, start, hide=self._hide))
+                if (encoding := response.headers.get('Content-Encoding', 'identity').lower()) not in UNPACKED_ENCODINGS:
+                    raise self._unpack_error(f'Content-Encoding {encoding!r}', transient=False)
                 yield response
         except ReplyTooLargeError as error:
             raise ReplyTooLargeError(f'{self.about}: {error}.', status=error.status) from error
@@ -257,7 +262,7 @@ class HttpClient:
             raise ModelError(f'{self.about}: no {missing} seconds.', transient=True) from error
         except (package.ClientError, OSError) as error:
             if 'content-encoding' in (why := getattr(error.__cause__, 'message', '')):
-                raise self.malformed_error(why) from error
+                raise self._unpack_error(why, transient='install' not in why) from error
             raise self._connection_error(package, error) from error
 
     async def _collect_events(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
@@ -298,6 +303,11 @@ class HttpClient:
         else:
             what = f'the connection broke ({why}).'
         return ModelError(f'{self.about}: {what}', transient=not _is_final(package, error))
+
+    def _unpack_error(self, what: str, *, transient: bool) -> UnreadableReplyError:
+        message = f'{self.about}: the reply cannot be unpacked ({self._hide(what)}).'
+        remedy = f'Accepted are {ACCEPTED_ENCODINGS}: turn compression off at the server or at the proxy before it.'
+        return UnreadableReplyError(f'{message} {remedy}', transient=transient, status=200)
 
     def _hide(self, text: str) -> str:
         return self.redactor.redact(text)

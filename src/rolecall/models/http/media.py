@@ -41,6 +41,12 @@ _BY_NAME = {
 }
 
 
+def has_media(message: Mapping[str, Any]) -> bool:
+    """Whether a message has parts other than text."""
+    content = message.get('content')
+    return isinstance(content, (list, tuple)) and any(part.get('type') != 'text' for part in content)
+
+
 def media_key(part: Mapping[str, Any]) -> str | None:
     """The key under which a message part holds a media URL, or None.
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from rolecall.checking import is_number, is_whole
 from rolecall.models.http.body import ReplyFieldError, check_depth, parse_json
-from rolecall.models.http.media import MediaReader, part_url, with_url
+from rolecall.models.http.media import MediaReader, has_media, part_url, with_url
 from rolecall.models.protocol import NOT_STATED, THINK, Message, Outcome, Reply, Served, Usage, split_reasoning
 
 
 async def prepare_messages(messages: Sequence[Message], *, media: MediaReader | None) -> Sequence[Message]:
     """`write_messages`, in a thread if files must be read."""
-    if media is not None and any(_has_media(message) for message in messages):
+    if media is not None and any(has_media(message) for message in messages):
         return await asyncio.to_thread(write_messages, messages, media=media)
     return write_messages(messages, media=None)
 
@@ -25,11 +25,6 @@ def write_messages(messages: Sequence[Message], *, media: MediaReader | None) ->
     if all(isinstance(message.get('content'), str) and 'tool_calls' not in message for message in messages):
         return messages
     return [_write_message(message, media=media) for message in messages]
-
-
-def _has_media(message: Message) -> bool:
-    content = message.get('content')
-    return isinstance(content, (list, tuple)) and any(part_url(part) is not None for part in content)
 
 
 def _write_message(message: Message, *, media: MediaReader | None) -> Message:

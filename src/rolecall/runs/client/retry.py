@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from rolecall.errors import RolecallError
+from rolecall.models.http.body import UnreadableReplyError
 from rolecall.models.protocol import ModelError
 
 _REFUSED = (401, 402, 429)
@@ -25,6 +26,8 @@ _ENOUGH = 3
 """Equal failures, without any answer, after which none is expected."""
 _ENOUGH_BROKEN = 32
 """Rows in a row whose connections broke, where the server seems to be up: fewer may be the rows' own fault."""
+_UNREADABLE = 4
+"""Retries after replies that cannot be read: most come from a wrong address or a proxy, and do not change."""
 _DOUBTFUL_SECONDS = 5.0
 """Seconds without an answer after which a broken connection makes us check whether the server is up, and how often."""
 _CLOSED_SECONDS = 1.0
@@ -66,6 +69,8 @@ class Attempts:
 
     failed: int = 0
     overloaded: int = 0
+    unreadable: int = 0
+    """Of the failed ones, those with a reply that could not be read."""
 
     @property
     def total(self) -> int:
@@ -170,7 +175,9 @@ class Retrier:
         `down`: how long nothing has answered; `calm`: the server answers most calls.
         """
         overload = is_overload(error) and not _is_timeout(error)
+        unreadable = isinstance(error, UnreadableReplyError)
         left = attempts.overloaded < self.policy.when_busy if overload else attempts.failed < self.policy.retries
+        left = left and not (unreadable and attempts.unreadable >= _UNREADABLE)
         hopeless = self._is_hopeless(error, attempts, down)
         if not error.transient or not left or hopeless:
             total = attempts.total + 1
@@ -186,6 +193,7 @@ class Retrier:
             attempts.overloaded += 1
         else:
             attempts.failed += 1
+            attempts.unreadable += unreadable
         return max(pause, min(error.retry_after or 0.0, _LONGEST_RETRY_AFTER))
 
     def give_up(self, why: str) -> ModelUnavailableError:

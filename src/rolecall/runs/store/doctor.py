@@ -55,8 +55,9 @@ def describe_receipts(directory: str | Path) -> list[str]:
     with RunReader(directory) as reader:
         receipts = [(card, card.receipt) for card in reader.scorecards() if card.receipt]
     lines = [f'{card.dataset} × {card.model}: {finding}' for card, receipt in receipts for finding in receipt.findings]
-    checked = sum(receipt.checked for _, receipt in receipts)
-    return [f'receipts: {count_noun(checked, "row")} compared', *dict.fromkeys(lines)] if receipts else []
+    checked, unknown = (sum(getattr(receipt, name) for _, receipt in receipts) for name in ('checked', 'unknown'))
+    amounts = f'{count_noun(checked, "row")} compared{f", {unknown:,} with unknown prompt tokens" if unknown else ""}'
+    return [f'receipts: {amounts}', *dict.fromkeys(lines)] if receipts else []
 
 
 def repair_run(directory: str | Path, target: str | Path) -> Checkup:
