@@ -60,7 +60,9 @@ def run_trial(lengths: str, kind: str, *, odd: bool, stated: bool) -> tuple[int,
 
 
 def main() -> None:
-    print('| server | lengths | window | runs with a false mark | cut rows missed | with a warning |\n|---|---|---|---|---|---|')
+    print(
+        '| server | lengths | window | runs with a false mark | cut rows missed | with a warning |\n|---|---|---|---|---|---|'
+    )
     windows = {'4,096': (False, False), 'odd': (True, False), 'stated': (True, True)}
     for kind in ('honest', 'another tokenizer', 'cuts tokens', 'cuts messages'):
         for lengths in LENGTHS:

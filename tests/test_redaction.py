@@ -458,7 +458,10 @@ def test_answers_under_a_question_about_passwords_are_no_secrets() -> None:
     [
         ('https://hooks.slack.com/services/T024BE7LD/B0HJKL3M4/{}', ['X' * 24]),
         ('https://discord.com/api/webhooks/123456789012345678/{}', ['abcDEF-ghi_JKLmnopqrstuvwxyz0123']),
-        ('https://acme.webhook.office.com/webhookb2/{}/IncomingWebhook/0123456789abcdef/{}', ['6b2e7c1a-11', '8b2e-4444']),
+        (
+            'https://acme.webhook.office.com/webhookb2/{}/IncomingWebhook/0123456789abcdef/{}',
+            ['6b2e7c1a-11', '8b2e-4444'],
+        ),
         ('https://api.telegram.org/{}/sendMessage', ['bot123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw']),
         ('https://maker.ifttt.com/trigger/done/with/key/{}', ['bXmABCDEFGHIJKLMNOPQR']),
         ('https://open.feishu.cn/open-apis/bot/v2/hook/{}', ['6b2e7c1a-1111-2222-3333-444455556666']),
