@@ -7,7 +7,7 @@ import pytest
 from chat_template_corpus import FAMILIES
 from rolecall.core.render import families
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.core.render.families import META_TEMPLATES, STOP_STRINGS, add_meta_template, meta_template, stop_strings
+from rolecall.core.render.families import META_TEMPLATES, add_meta_template, meta_template
 from rolecall.core.render.meta import MetaTemplate
 from rolecall.errors import TemplateError
 from rolecall.registry import Registry
@@ -110,9 +110,3 @@ def test_a_shipped_template_is_replaced_only_on_request(monkeypatch: pytest.Monk
 def test_only_a_mapping_is_a_template() -> None:
     with pytest.raises(TemplateError, match='expected a mapping'):
         add_meta_template('mine', 'begin')  # type: ignore[arg-type]
-
-
-def test_stop_strings_belong_to_known_families() -> None:
-    assert set(STOP_STRINGS) <= set(META_TEMPLATES)
-    assert stop_strings('llama3') == ('<|eot_id|>', '<|end_of_text|>')
-    assert stop_strings('api') == ()
