@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.core.prompts.multimodal import MediaUrl
-from rolecall.core.prompts.tags import Segment
+from rolecall.core.prompts.multimodal import MediaUrl, Segment
 from rolecall.models.http.media import MediaReader, media_type
 from servers import serve
 from test_api_http import ask, failure

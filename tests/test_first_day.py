@@ -14,7 +14,7 @@ import pytest
 
 import rolecall
 from rolecall import ConfigError, RunReader
-from rolecall.sources.datasets.conversions import spread_choices
+from rolecall.sources.datasets.columns import spread_choices
 from rolecall.ui.cli.main import main
 from servers import serve
 

@@ -26,7 +26,7 @@ from rolecall.apps.chat.background import result_of
 from rolecall.apps.chat.call_options import CallSettings
 from rolecall.apps.chat.conversation import Conversation
 from rolecall.apps.chat.structured import GrowingJson
-from rolecall.models.llama.json_grammar import AnswerGrammar
+from rolecall.models.llama.decoding import AnswerGrammar
 from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.protocol import ModelError
 from rolecall.models.tokenizers.tokenizer import find_tokenizer

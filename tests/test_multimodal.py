@@ -13,8 +13,7 @@ from rolecall import PromptTemplate, compile
 from rolecall.core import ApiRenderer, MMPromptTemplate, VaryingProgram, Wording
 from rolecall.core.program.compiled import Trace
 from rolecall.core.prompts.mixed import limit_stand_ins
-from rolecall.core.prompts.multimodal import MediaUrl, part_text
-from rolecall.core.prompts.tags import Segment
+from rolecall.core.prompts.multimodal import MediaUrl, Segment, part_text
 from rolecall.core.render.renderers import DatasetRenderer
 from rolecall.core.render.spans import join_spans
 from rolecall.errors import RenderError, TemplateError

@@ -16,7 +16,7 @@ from tests.test_retrievers import Columns, ids, numbered, questions
 
 from rolecall.sources.retrievers import BM25Retriever, words
 from rolecall.sources.retrievers.bm25 import Okapi
-from rolecall.sources.retrievers.top_scores import top_indexes
+from rolecall.sources.retrievers.pool import top_indexes
 
 numpy = pytest.importorskip('numpy')
 pytest.importorskip('scipy')

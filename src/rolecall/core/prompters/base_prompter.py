@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 from rolecall.checking import explain_arguments
 from rolecall.core.prompters.call_inputs import Hook, InputReader, PromptCall, read_label, run_hooks
-from rolecall.core.prompters.frame import Frame, fields_of
+from rolecall.core.prompters.frame import Frame, Instruction, fields_of, read_instruction
 from rolecall.core.prompters.history import HistoryReader, check_history
-from rolecall.core.prompters.instruction import Instruction, read_instruction
-from rolecall.core.prompters.messaging import Body, anthropic_body, anthropic_spans, openai_body, openai_spans
+from rolecall.core.prompters.messaging import (
+    Body,
+    PromptTrace,
+    anthropic_body,
+    anthropic_spans,
+    openai_body,
+    openai_spans,
+)
 from rolecall.core.prompters.special_tokens import DEFAULT_SYSTEM, DEFAULT_TOKENS, TOKEN_NAMES, Tokens
 from rolecall.core.prompters.string_layout import StringLayout
 from rolecall.core.prompters.tool_specs import Tools, read_tools
-from rolecall.core.prompters.tracing import PromptTrace
 from rolecall.core.prompts.frozen import freeze
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.meta import MetaTemplate

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from rolecall.core.prompts.mixed import MixedParts
-from rolecall.core.prompts.multimodal import PartShape
+from rolecall.core.prompts.multimodal import MODALITIES, PartShape
 from rolecall.core.prompts.pieces import SHOTS, Pieces
 from rolecall.core.prompts.script import BareText, Item, Section, Turn
-from rolecall.core.prompts.tags import MODALITIES
 from rolecall.core.prompts.values import describe_value
 from rolecall.errors import Problem, TemplateError, did_you_mean
 

@@ -22,7 +22,7 @@ def _read_shipped() -> dict[str, dict[str, Any]]:
     """One line for each family: what begins a prompt, and the markers before and after each role's speech, as JSON."""
     templates = {}
     for name, begin, *markers in read_table(__file__):
-        human, bot, system = (json.loads(cell) if cell else None for cell in markers)
+        human, bot, system = (json.loads(cell or '[]') for cell in markers)
         templates[name] = {
             **({'begin': json.loads(begin)} if begin else {}),
             'round': [

@@ -21,7 +21,7 @@ from rolecall.experiment.opening.rows_config import (
 )
 from rolecall.experiment.opening.source_options import RowsOptions
 from rolecall.models.model_names import DEFAULT_MODEL
-from rolecall.sources.datasets.conversions import LETTERS, flatten
+from rolecall.sources.datasets.columns import LETTERS, flatten
 from rolecall.strings import printable
 
 _ANSWERS = (

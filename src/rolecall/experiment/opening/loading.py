@@ -13,7 +13,7 @@ from rolecall.compat.eval_yaml import find_hub_tasks
 from rolecall.compat.lm_eval import CATALOGUE, is_task_source
 from rolecall.errors import ConfigError, Problem
 from rolecall.sources.config.files import Config, load_config_file
-from rolecall.sources.config.names import resolve
+from rolecall.sources.config.finder import resolve
 from rolecall.sources.config.plain_configs import is_plain_config
 from rolecall.sources.config.reference import Resolve
 

@@ -14,7 +14,7 @@ from rolecall.experiment.opening.rubrics import parse_judge
 from rolecall.experiment.opening.source_options import RowsOptions
 from rolecall.experiment.opening.templates import as_dialogue, unescape
 from rolecall.registry import LocalPath
-from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, PASSAGES, flatten, read_options, spread_choices
+from rolecall.sources.datasets.columns import LETTERS, OPTION_LISTS, PASSAGES, flatten, read_options, spread_choices
 from rolecall.sources.datasets.formats import FileOptions, open_file
 from rolecall.strings import count_noun
 

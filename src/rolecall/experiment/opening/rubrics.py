@@ -9,7 +9,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry
-from rolecall.sources.datasets.conversions import PASSAGES
+from rolecall.sources.datasets.columns import PASSAGES
 
 _READER = 'generic_llmjudge_academic_postprocess'
 FORM = 'RUBRIC:MODEL, e.g. correctness:openai/gpt-4.1'

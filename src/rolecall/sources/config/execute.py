@@ -21,10 +21,11 @@ from rolecall.sources.config.finder import (
     find_config_module,
     find_relative,
     in_read_base,
+    is_foreign,
     is_installed,
+    is_standard,
     near_names,
 )
-from rolecall.sources.config.names import is_foreign, is_standard
 from rolecall.sources.config.reference import Reference, Resolve
 from rolecall.sources.config.trouble import (
     MissingImportError,

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import LocalPath
 from rolecall.sources.config.execute import Runner
+from rolecall.sources.config.finder import is_standard, resolve, resolve_real, resolve_registered
 from rolecall.sources.config.locate import Retrace
-from rolecall.sources.config.names import is_standard, resolve, resolve_real, resolve_registered
 from rolecall.sources.config.plain_configs import PlainTrace, is_plain_config, read_plain_config
 from rolecall.sources.config.reference import Call, Resolve
 from rolecall.sources.config.trouble import not_a_list

@@ -4,12 +4,12 @@ from rolecall.sources.datasets.formats import FileOptions as FileOptions
 from rolecall.sources.datasets.formats import open_file as open_file
 from rolecall.sources.datasets.lines import FileRows as FileRows
 from rolecall.sources.datasets.ranges import Range as Range
+from rolecall.sources.datasets.ranges import Reader as Reader
 from rolecall.sources.datasets.ranges import apply_range as apply_range
 from rolecall.sources.datasets.ranges import first as first
 from rolecall.sources.datasets.ranges import limit as limit
 from rolecall.sources.datasets.ranges import parse_range as parse_range
 from rolecall.sources.datasets.ranges import sample as sample
-from rolecall.sources.datasets.reader_cfg import Reader as Reader
 from rolecall.sources.datasets.rows import EMPTY as EMPTY
 from rolecall.sources.datasets.rows import ListRows as ListRows
 from rolecall.sources.datasets.rows import Row as Row

@@ -14,8 +14,7 @@ from typing import Any
 from rolecall.plain_files import read_table
 from rolecall.sources.datasets import record_shapes
 from rolecall.sources.datasets.agent_benchmarks import open_arc_prize, open_bfcl, open_teval
-from rolecall.sources.datasets.columns import make_shape
-from rolecall.sources.datasets.conversions import LETTERS
+from rolecall.sources.datasets.columns import LETTERS, make_shape
 from rolecall.sources.datasets.folders import open_folder
 from rolecall.sources.datasets.formats import FileOptions
 from rolecall.sources.datasets.haystacks import find_origin, find_parallel, reason_over_needles

@@ -13,7 +13,7 @@ from rolecall.errors import ConfigError, DataError, Problem, did_you_mean, impor
 from rolecall.registry import Registry, part_name
 from rolecall.sources.datasets.arrow import open_hub
 from rolecall.sources.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS
-from rolecall.sources.datasets.conversions import flatten, spread_choices
+from rolecall.sources.datasets.columns import flatten, spread_choices
 from rolecall.sources.datasets.folders import find, find_all, open_files, open_path
 from rolecall.sources.datasets.formats import FileOptions
 from rolecall.sources.datasets.layouts import repeat_rows
@@ -25,8 +25,7 @@ from rolecall.sources.datasets.loaders import (
     parameters_of,
     resolve_loader,
 )
-from rolecall.sources.datasets.ranges import Range, apply_range
-from rolecall.sources.datasets.reader_cfg import Reader
+from rolecall.sources.datasets.ranges import Range, Reader, apply_range
 from rolecall.sources.datasets.rows import (
     EMPTY,
     WHOLE,

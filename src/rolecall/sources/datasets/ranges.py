@@ -1,16 +1,17 @@
-"""Subsets of rows: ranges as configs write them, samples and limits. Range strings are parsed, never evaluated."""
+"""`reader_cfg`, and the subsets of rows that it names; range strings are parsed, never evaluated."""
 
 from __future__ import annotations
 
 import re
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import islice
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from rolecall.errors import DataError
+from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.sources.datasets.rows import Row, Rows, select
 from rolecall.strings import count_noun
 
@@ -137,3 +138,66 @@ def first(rows: Iterable[Row], n: int | None) -> Iterator[Row]:
 def _check_count(n: int) -> None:
     if n < 0:
         raise DataError(f'the number of rows must not be negative, got {n}.')
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Columns, splits and ranges of a dataset.
+
+    >>> Reader.from_config({'input_columns': 'question choices', 'output_column': 'answer'}).input_columns
+    ('question', 'choices')
+    """
+
+    input_columns: tuple[str, ...] = ()
+    output_column: str | None = None
+    train_split: str = 'train'
+    test_split: str = 'test'
+    train_range: Range = None
+    test_range: Range = None
+    input_template: Any = None
+    output_template: Any = None
+
+    @classmethod
+    def from_config(cls, cfg: Mapping[str, Any]) -> Reader:
+        """A reader from a config's `reader_cfg`; all its problems are reported at once.
+
+        >>> Reader.from_config({'input_colums': ['question'], 'test_range': '[0:5'})
+        Traceback (most recent call last):
+        rolecall.errors.ConfigError: input_colums
+          unknown key.
+          Did you mean 'input_columns'?
+        test_range
+          '[0:5' is not a range: write slices such as '[0:10]', '[::2]' or '[:100][3:5]'.
+        """
+        if not isinstance(cfg, Mapping):
+            raise ConfigError(Problem('', f'reader_cfg must be a mapping, got {type(cfg).__name__}.'))
+        allowed = [field.name for field in fields(cls)]
+        problems = [Problem(str(key), 'unknown key.', did_you_mean(key, allowed)) for key in cfg if key not in allowed]
+        values = {key: value for key, value in cfg.items() if key in allowed}
+        for key, value in values.items():
+            if wrong := _describe_problem(key, value):
+                problems.append(Problem(key, wrong))
+        if problems:
+            raise ConfigError(problems)
+        columns = values.get('input_columns') or ()
+        values['input_columns'] = tuple(columns.split() if isinstance(columns, str) else columns)
+        values['output_column'] = values.get('output_column') or None
+        return cls(**values)
+
+
+def _describe_problem(key: str, value: Any) -> str:
+    match key:
+        case 'input_columns' if not (value is None or isinstance(value, str | list | tuple)):
+            return f'must be a list of column names or one string, got {type(value).__name__}.'
+        case 'input_columns' if not all(isinstance(name, str) for name in value or ()):
+            return f'column names must be strings, got {value!r}.'
+        case 'output_column' if not (value is None or isinstance(value, str)):
+            return f'must be a column name or None, got {value!r}.'
+        case 'train_split' | 'test_split' if not isinstance(value, str):
+            return f'must be the name of a split, got {value!r}.'
+        case 'train_range' | 'test_range':
+            try:
+                check_range(value)
+            except DataError as error:
+                return str(error)
+    return ''

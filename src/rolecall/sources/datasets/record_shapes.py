@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rolecall.sources.datasets.conversions import LETTERS, drop_columns, label_lines, label_options
+from rolecall.sources.datasets.columns import LETTERS, drop_columns, label_lines, label_options
 from rolecall.sources.datasets.rows import Row
 
 _ROTATIONS = ('ABCD', 'BCDA', 'CDAB', 'DABC')

@@ -19,7 +19,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.plain_files import read_table
-from rolecall.sources.datasets.conversions import LETTERS
+from rolecall.sources.datasets.columns import LETTERS
 from rolecall.sources.datasets.folders import find, open_files
 from rolecall.sources.datasets.layouts import Entry, choose_rows, filter_splits, open_hub_layout, open_layout, read_json
 from rolecall.sources.datasets.rows import WHOLE, JoinedRows, ListRows, MappedRows, Row, Rows, Splits

@@ -1,5 +1,6 @@
 from rolecall.sources.datasets.rows import Row as Row
 from rolecall.sources.retrievers.bm25 import BM25Retriever as BM25Retriever
+from rolecall.sources.retrievers.bm25 import words as words
 from rolecall.sources.retrievers.build import RETRIEVERS as RETRIEVERS
 from rolecall.sources.retrievers.build import build_retriever as build_retriever
 from rolecall.sources.retrievers.dense import DPPRetriever as DPPRetriever
@@ -17,4 +18,3 @@ from rolecall.sources.retrievers.simple import FixKRetriever as FixKRetriever
 from rolecall.sources.retrievers.simple import RandomRetriever as RandomRetriever
 from rolecall.sources.retrievers.simple import SlidingWindowRetriever as SlidingWindowRetriever
 from rolecall.sources.retrievers.simple import ZeroRetriever as ZeroRetriever
-from rolecall.sources.retrievers.terms import words as words

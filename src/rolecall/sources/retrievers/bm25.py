@@ -2,29 +2,81 @@
 
 Okapi's formula with the negative-idf floor of `rank_bm25`. Weights are precomputed in a sparse matrix; a query sums
 the columns of its terms.
+
+Terms need no downloaded data. English follows the Penn Treebank conventions (those of `nltk.word_tokenize`), case kept.
+Scripts written without spaces (Chinese, Japanese, Thai, …) become overlapping pairs of characters, the usual search
+terms for them.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from rolecall.errors import Problem
 from rolecall.sources.datasets.rows import Row
-from rolecall.sources.retrievers.pool import Pool, ProgressCounter, RetrieverSettings, search_text
+from rolecall.sources.retrievers.pool import Pool, ProgressCounter, RetrieverSettings, search_text, top_indexes
 from rolecall.sources.retrievers.retriever import Picked, import_extra
-from rolecall.sources.retrievers.terms import words
-from rolecall.sources.retrievers.top_scores import top_indexes
+
+UNSPACED = (
+    '\u0e00-\u0eff'  # Thai, Lao
+    '\u1000-\u109f'  # Myanmar
+    '\u1780-\u17ff'  # Khmer
+    '\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff'  # kana and iteration marks
+    '\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd'  # Han
+)
+MARKS = (
+    r'\[\](){}<>;@#$%&?!"*'
+    '“”‘’„«»–—'
+    '\u3001-\u3004\u3008-\u301f\u3030\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65'  # wide punctuation
+)
+ABBREVIATIONS = (
+    'Adm|Ave|Bros|Capt|Co|Col|Corp|Dr|Gen|Gov|Inc|Jr|Lt|Ltd|Maj|Messrs|Mr|Mrs|Ms|Mt|Prof|Rep|Rev|Sen|Sgt|Sr|St|vs|'
+    'Jan|Feb|Aug|Sept|Sep|Oct|Nov|Dec|Mon|Tues|Wed|Fri'
+)
+TERM = re.compile(
+    r'[A-Za-z]{2,}(?=\s)'  # most words
+    rf'|[{UNSPACED}]+'
+    r'|\.{2,}|--'
+    rf'|(?<![\w’])(?:{ABBREVIATIONS}|[A-Za-z](?:\.[A-Za-z])*)\.(?=\s+\S)'
+    rf'|(?:[^\s{MARKS}{UNSPACED},:.\-]+|[,:](?=\d)|\.(?=[^\s.{MARKS}{UNSPACED}\'])|-(?!-))+'
+    rf'|[{MARKS},:.]'
+)
+ENCLITIC = re.compile(rf"(?<=[^\s'])(n't|'(?:s|m|d|ll|re|ve)?)(?=[\s{MARKS},:.\-]|$)", re.IGNORECASE)
+CANNOT = re.compile(r'\bcannot\b')
+OPENING = re.compile(r"(?:(?<=\s)|^)'(?=\w)")
+RUN = re.compile(rf'[{UNSPACED}]{{2,}}')
+
+
+def words(text: str) -> list[str]:
+    """The search terms of a text, in order, repetitions kept.
+
+    >>> words("She didn't eat 3,000 eggs. Mr. Smith's cat did!")
+    ['She', 'did', "n't", 'eat', '3,000', 'eggs', '.', 'Mr.', 'Smith', "'s", 'cat', 'did', '!']
+    >>> words('小明有3个苹果。')
+    ['小明', '明有', '3', '个苹', '苹果', '。']
+    """
+    if 'annot' in text:
+        text = CANNOT.sub('can not', text)
+    if "'" in text:
+        text = ENCLITIC.sub(r' \1', OPENING.sub("' ", text))
+    return TERM.findall(text if text.isascii() else RUN.sub(overlapping_pairs, text))
+
+
+def overlapping_pairs(run: re.Match[str]) -> str:
+    return f' {" ".join(map("".join, pairwise(run[0])))} '
 
 
 @dataclass(frozen=True, slots=True)
 class BM25Retriever(RetrieverSettings):
     """The `ice_num` training rows with the highest BM25 score, the best first.
 
-    `tokenizer` turns a text into its terms; `rolecall.sources.retrievers.terms` unless another is given.
+    `tokenizer` turns a text into its terms; `words` unless another is given.
     """
 
     ice_num: int = 1

@@ -16,9 +16,8 @@ from typing import Any, ClassVar, TypeAlias
 from rolecall.errors import ConfigError, DataError, Problem
 from rolecall.sources.datasets.rows import Row, Rows
 from rolecall.sources.retrievers.encoders import Encoder, SentenceEncoder, encode
-from rolecall.sources.retrievers.pool import Pool, ProgressCounter, RetrieverSettings, search_text
+from rolecall.sources.retrievers.pool import Pool, ProgressCounter, RetrieverSettings, numpy, search_text, top_indexes
 from rolecall.sources.retrievers.retriever import Picked
-from rolecall.sources.retrievers.top_scores import numpy, top_indexes
 
 Score: TypeAlias = Callable[[Row, Sequence[Row], 'Sequence[Any] | None'], Sequence[float]]
 """Given the test row, the shots and the labels, how probable each label is (any positive numbers in proportion)."""

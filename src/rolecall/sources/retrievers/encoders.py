@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 from rolecall.errors import DataError
 from rolecall.models.pull import cache_directory
+from rolecall.sources.retrievers.pool import numpy
 from rolecall.sources.retrievers.retriever import import_extra
-from rolecall.sources.retrievers.top_scores import numpy
 
 Encoder: TypeAlias = Callable[[Sequence[str]], Any]
 """Takes texts, returns one vector each (an array of shape texts × dimensions)."""

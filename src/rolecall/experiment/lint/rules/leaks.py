@@ -20,7 +20,7 @@ from rolecall.core.render.spans import Span
 from rolecall.experiment.lint.finding import Violation, excerpt
 from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Prompt, Subject
 from rolecall.experiment.lint.text_matching import bag, likeness, nearest_name, plain, readable
-from rolecall.sources.datasets.conversions import PASSAGES
+from rolecall.sources.datasets.columns import PASSAGES
 
 _ENOUGH_ROWS = 5
 _LONG, _LONG_PHRASE = 20, 12

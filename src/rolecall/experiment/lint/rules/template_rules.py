@@ -11,7 +11,7 @@ from rolecall.core.render.spans import Span
 from rolecall.experiment.lint.finding import Violation, excerpt
 from rolecall.experiment.lint.subject import CheckedRow, Prompt, Subject
 from rolecall.experiment.lint.text_matching import nearest_name, plain, text_or_none
-from rolecall.sources.datasets.conversions import LETTERS, OPTION_LISTS, read_options, spread_choices
+from rolecall.sources.datasets.columns import LETTERS, OPTION_LISTS, read_options, spread_choices
 from rolecall.strings import count_noun
 
 _LATEX_COMMAND = re.compile(r'\\[A-Za-z]+\*?(\[[^\]]*\])?\{?$')
