@@ -27,7 +27,7 @@ from rolecall.sources.config.printing import format_config
 from rolecall.sources.config.reference import Call, Reference, dotted_name
 from rolecall.sources.retrievers import FixKRetriever
 
-MODULES = ['execute', 'files', 'finder', 'locate', 'names', 'printing', 'reference', 'trouble']
+MODULES = ['execute', 'files', 'finder', 'locate', 'printing', 'reference', 'trouble']
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:

@@ -552,10 +552,9 @@ def test_arguments_of_calls_are_json_or_data() -> None:
         'frame',
         'history',
         'call_inputs',
-        'instruction',
         'special_tokens',
         'tool_specs',
-        'tracing',
+        'messaging',
         'vendors',
     ],
 )
