@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -101,6 +102,8 @@ def import_extra(module: str, *, extra: str, purpose: str) -> Any:
     Warnings from compiling the package's source for the first time are suppressed.
     """
     try:
+        if module in sys.modules:  # as nearly always, and without the lock on warnings
+            return importlib.import_module(module)
         with warnings.catch_warnings():
             warnings.filterwarnings('ignore', 'invalid escape sequence')
             return importlib.import_module(module)

@@ -12,7 +12,7 @@ from threading import Event
 from typing import Any, Protocol, TypeVar
 
 from rolecall.core.render.spans import Request
-from rolecall.errors import MissingExtraError, RolecallError
+from rolecall.errors import RolecallError, import_extra
 from rolecall.models.local_engine import (
     LocalModel,
     PromptEncoder,
@@ -211,10 +211,6 @@ def _tokens(prompt: TokenPrompt) -> dict[str, list[int]]:
 
 
 def _start_vllm(arguments: Mapping[str, Any]) -> RunningVLLM:
-    try:
-        import vllm  # type: ignore[import-not-found,unused-ignore]  # an extra that few machines have
-    except ImportError as error:
-        raise MissingExtraError(
-            'vllm', extra='vllm', purpose='to run a model with vLLM in this process, which is experimental'
-        ) from error
+    purpose = 'to run a model with vLLM in this process, which is experimental'
+    vllm = import_extra('vllm', extra='vllm', purpose=purpose)
     return RunningVLLM(vllm.LLM(**arguments), vllm.SamplingParams)

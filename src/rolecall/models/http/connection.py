@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 
 from rolecall._version import __version__
 from rolecall.core.prompts.multimodal import MediaUrl
-from rolecall.errors import MissingExtraError
+from rolecall.errors import import_extra
 from rolecall.models.http.address import Address, Keys
 from rolecall.models.http.body import (
     ACCEPTED_ENCODINGS,
@@ -64,6 +64,7 @@ _ERROR_BYTES = 1 << 16
 MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError, OverflowError)
 """What reading a malformed reply raises."""
 
+_aiohttp = partial(import_extra, 'aiohttp', extra='api', purpose='to talk to an API')
 Result = TypeVar('Result')
 
 
@@ -426,11 +427,3 @@ def _proxy_for(address: Address) -> str | None:
     if address.is_loopback or proxy_bypass(address.host):
         return None
     return getproxies().get(address.root.partition(':')[0])
-
-
-def _aiohttp() -> ModuleType:
-    try:
-        import aiohttp
-    except ImportError as error:
-        raise MissingExtraError('aiohttp', extra='api', purpose='to talk to an API') from error
-    return aiohttp

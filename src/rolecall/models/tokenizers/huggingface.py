@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from rolecall.errors import DataError, MissingExtraError
+from rolecall.errors import DataError, import_extra
 from rolecall.models.tokenizers.text import (
     BYTE_OF,
     BYTE_TOKEN,
@@ -29,12 +29,7 @@ if TYPE_CHECKING:
     import tokenizers
 
 
-def import_tokenizers() -> Any:
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise MissingExtraError('tokenizers', extra='tokenize', purpose="to read a model's tokenizer") from error
-    return tokenizers
+import_tokenizers = partial(import_extra, 'tokenizers', extra='tokenize', purpose="to read a model's tokenizer")
 
 
 @contextmanager

@@ -11,13 +11,12 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.errors import DataError, MissingExtraError
+from rolecall.errors import DataError, MissingExtraError, import_extra
 from rolecall.models.backends import with_default_path
 from rolecall.models.pull import PACKAGED, cached_path
 from rolecall.models.tokenizers.file_cache import load_once
@@ -43,6 +42,7 @@ _ENCODINGS = {
     }.items()
 } | {'gpt2': (f'{_ADDRESS}/gpt-2/encodings/main/vocab.bpe', f'{_ADDRESS}/gpt-2/encodings/main/encoder.json')}
 """What the package downloads for an encoding and caches in a file named after the hash of the URL."""
+import_tiktoken = partial(import_extra, 'tiktoken', extra='tokenize', purpose='to count the tokens of OpenAI models')
 _TIKTOKEN = 'tiktoken:'
 _LOCAL_KEYS = ('tokenizer_path', 'tokenizer', 'path', 'model')
 _HUB_NAME = re.compile(r'[\w.-]+(/[\w.-]+)?')
@@ -295,14 +295,6 @@ class TiktokenTokenizer:
             return self.encoding.decode_single_token_bytes(number)
         except KeyError:
             return f'<{number}>'.encode()
-
-
-def import_tiktoken() -> ModuleType:
-    try:
-        import tiktoken
-    except ImportError as error:
-        raise MissingExtraError('tiktoken', extra='tokenize', purpose='to count the tokens of OpenAI models') from error
-    return tiktoken
 
 
 def encoding_name(name: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
 import inspect
 import os
@@ -11,10 +10,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import MissingExtraError
+from rolecall.errors import MissingExtraError, import_extra
 from rolecall.models.protocol import ModelError
 from rolecall.models.tokenizers.huggingface import TransformersTokenizer
 from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer
@@ -27,12 +27,8 @@ _HARMLESS = {'padding_side', 'truncation_side', 'trust_remote_code', 'use_fast',
 _WEIGHTS = ('.safetensors', '.bin', '.pt', '.pth')
 
 
-def import_hf_package(name: str) -> Any:
-    """`torch` or `transformers`."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(name, extra='hf', purpose='to run a Transformers model') from error
+import_hf_package = partial(import_extra, extra='hf', purpose='to run a Transformers model')
+"""`torch` or `transformers`."""
 
 
 def release_memory() -> None:

@@ -11,8 +11,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import DataError
-from rolecall.sources.datasets.compression import extra_module, plain_path
+from rolecall.errors import DataError, import_extra
+from rolecall.sources.datasets.compression import plain_path
 from rolecall.sources.datasets.rows import WHOLE, Row, Splits, resolve_index
 
 _BATCH = 1024
@@ -64,8 +64,8 @@ class ParquetRows:
 
     @contextmanager
     def _open_parquet(self) -> Iterator[Any]:
-        pyarrow = extra_module('pyarrow', purpose='to read Parquet files')
-        parquet = extra_module('pyarrow.parquet', purpose='to read Parquet files')
+        pyarrow = import_extra('pyarrow', extra='data', purpose='to read Parquet files')
+        parquet = import_extra('pyarrow.parquet', extra='data', purpose='to read Parquet files')
         try:
             with parquet.ParquetFile(self._plain) as file:
                 yield file
@@ -92,7 +92,7 @@ class HubRows:
 
 def open_hub(path: str, options: Mapping[str, Any]) -> Splits:
     """The splits of a hub dataset, or of a local folder. `options` go to `datasets.load_dataset`."""
-    datasets = extra_module('datasets', purpose=f'to load {path!r}')
+    datasets = import_extra('datasets', extra='data', purpose=f'to load {path!r}')
     try:
         if any(Path(path, name).is_file() for name in _SAVED):
             loaded = datasets.load_from_disk(path)

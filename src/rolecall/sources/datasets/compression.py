@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import weakref
 import zlib
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from rolecall.errors import DataError, MissingExtraError
+from rolecall.errors import DataError, import_extra
 
 COMPRESSED = ('.gz', '.bz2', '.xz', '.zip', '.zst')
 _ALWAYS_FINE = 64 << 20
@@ -146,14 +145,6 @@ def _zip_member(path: Path) -> str:
 
 @contextmanager
 def _zstandard(path: Path) -> Iterator[IO[bytes]]:
-    pyarrow = extra_module('pyarrow', purpose='to read .zst files')
+    pyarrow = import_extra('pyarrow', extra='data', purpose='to read .zst files')
     with pyarrow.input_stream(str(path), compression='zstd') as stream:
         yield io.BufferedReader(stream)
-
-
-def extra_module(name: str, *, purpose: str) -> Any:
-    """A module of the extra `[data]`; MissingExtraError if it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise MissingExtraError(name.partition('.')[0], extra='data', purpose=purpose) from None
