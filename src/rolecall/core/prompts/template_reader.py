@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from rolecall.checking import Problems
 from rolecall.core.prompts.mixed import MixedParts
 from rolecall.core.prompts.multimodal import MODALITIES, PartShape
 from rolecall.core.prompts.pieces import SHOTS, Pieces
 from rolecall.core.prompts.script import BareText, Item, Section, Turn
 from rolecall.core.prompts.values import describe_value
-from rolecall.errors import Problem, TemplateError, did_you_mean
+from rolecall.errors import TemplateError, did_you_mean
 
 DIALOGUE_KEYS: tuple[Literal['begin', 'round', 'end'], ...] = ('begin', 'round', 'end')
 _SPEECH_KEYS = ('role', 'prompt', 'fallback_role', 'begin', 'end', 'generate')
@@ -20,19 +21,8 @@ _MAX_CHARACTERS = 8_000_000
 Read = Callable[[str], Pieces]
 
 
-class ProblemCollector:
+class ProblemCollector(Problems):
     """Collects the problems of one template, with their places."""
-
-    def __init__(self) -> None:
-        self.items: list[Problem] = []
-
-    def add(self, where: str, what: str, remedy: str = '') -> None:
-        self.items.append(Problem(where, what, remedy))
-
-    def unknown_keys(self, where: str, keys: Iterable[object], allowed: Sequence[str]) -> None:
-        for key in keys:
-            if key not in allowed:
-                self.add(where, f'unknown key {key!r}.', did_you_mean(key, allowed))
 
     def text(self, where: str, value: object, *, remedy: str = '') -> str:
         """The value, if it is a string within the size limit; otherwise add a problem."""
