@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from rolecall.checking import OptionReader
 from rolecall.core.render.spans import Request
-from rolecall.models.protocol import ModelError, Reply, Usage, redact_reply, split_reasoning
+from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage, redact_reply, split_reasoning
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.redaction import Redactor, environment_secrets
 
@@ -56,14 +57,78 @@ class WorkerThread:
             await asyncio.to_thread(pool.shutdown)
 
 
-class LocalModel(Generic[E]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """What the entries of all models in this process may say."""
+
+    max_seq_len: int | None = None
+    max_out_len: int = 512
+    min_out_len: int = 0
+    seed: int | None = None
+    stops: tuple[str, ...] = ()
+    generation: Mapping[str, Any] = field(default_factory=dict)
+
+    def decoding(self, sampling: Sampling) -> Decoding:
+        """Decoding options; the request's parameters win over the entry's."""
+        raise NotImplementedError
+
+    def _merge(self, sampling: Sampling, settings: dict[str, Any], *stops: str) -> dict[str, Any]:
+        """The options that all engines have, taken out of these settings of the entry and the request."""
+        draws, warmth = settings.pop('do_sample', None), settings.pop('temperature', None)
+        return {
+            'max_new': _first(sampling.max_out_len, settings.pop('max_new_tokens', None), self.max_out_len),
+            'min_new': _first(sampling.min_out_len, settings.pop('min_new_tokens', None), self.min_out_len),
+            'temperature': _first(sampling.temperature, None if draws is False else warmth, 1.0 if draws else None),
+            'top_p': _first(sampling.top_p, settings.pop('top_p', None)),
+            'top_k': _first(sampling.top_k, settings.pop('top_k', None)),
+            'min_p': settings.pop('min_p', None),
+            'seed': _first(sampling.seed, settings.pop('seed', None), self.seed),
+            'stops': tuple(dict.fromkeys(filter(None, (*sampling.stop, *stops, *self.stops)))),
+        }
+
+    def _gather(self, sampling: Sampling) -> dict[str, Any]:
+        """The settings of the entry and the request by name; those of the request win."""
+        return {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
+
+    def describe(self) -> dict[str, Any]:
+        """What a reply depends on."""
+        return {
+            'generation': {key: str(value) for key, value in sorted(self.generation.items())},
+            'stops': list(self.stops),
+            'max_seq_len': self.max_seq_len,
+            'max_out_len': self.max_out_len,
+            'min_out_len': self.min_out_len,
+        }
+
+
+def read_local_settings(reader: OptionReader, entry: Mapping[str, Any], *more_stops: str) -> dict[str, Any]:
+    """The settings of every local model; `more_stops` are other keys of stop strings."""
+    stops = [stop for key in ('stop_words', *more_stops) for stop in reader.texts(key) or ()]
+    return {
+        'max_seq_len': reader.whole('max_seq_len'),
+        'max_out_len': reader.whole('max_out_len') or 512,
+        'min_out_len': 0 if entry.get('min_out_len') == 0 else reader.whole('min_out_len') or 0,
+        'stops': tuple(stops),
+        'generation': reader.mapping('generation_kwargs'),
+    }
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+S = TypeVar('S', bound=LocalSettings)
+
+
+class LocalModel(Generic[E, S]):
     """The base of models in this process: an engine, opened at the first request in a thread of its own.
 
     Replies hide secrets of the environment and of the config.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, settings: S, name: str) -> None:
         self.name = name
+        self._settings = settings
         self._worker = WorkerThread(name)
         self._engine: E | None = None
         self._redactor = Redactor(environment_secrets())
@@ -71,6 +136,14 @@ class LocalModel(Generic[E]):
     def add_secrets(self, secrets: Iterable[str]) -> None:
         """Hide these as well, wherever the model repeats them."""
         self._redactor = Redactor({*self._redactor.secrets, *secrets})
+
+    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
+        decoding = self._settings.decoding(sampling)
+        replies = await self._in_thread(lambda engine: self._generate(engine, requests, decoding))
+        return [redact_reply(reply, self._redactor) for reply in replies]
+
+    async def score(self, requests: Sequence[Request]) -> list[Scored]:
+        return await self._in_thread(lambda engine: self._score(engine, requests))
 
     async def load(self) -> None:
         """Load the weights now, not at the first request."""
@@ -95,8 +168,11 @@ class LocalModel(Generic[E]):
     def _release(self) -> None:
         self._engine = None
 
-    def _redact(self, replies: Sequence[Reply]) -> list[Reply]:
-        return [redact_reply(reply, self._redactor) for reply in replies]
+    def _generate(self, engine: E, requests: Sequence[Request], decoding: Any) -> list[Reply]:
+        raise NotImplementedError
+
+    def _score(self, engine: E, requests: Sequence[Request]) -> list[Scored]:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,14 @@ from typing import Any, Protocol, TypeVar
 from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError, import_extra
 from rolecall.models.local_engine import (
-    LocalModel,
-    PromptEncoder,
     TokenPrompt,
     TransformersDecoding,
     separate_thinking,
     too_long_reply,
 )
-from rolecall.models.protocol import Capabilities, ModelError, Reply, Sampling, Scored, Usage
+from rolecall.models.protocol import ModelError, Reply, Scored, Usage
 from rolecall.models.tokenizers.huggingface import TransformersTokenizer
-from rolecall.models.tokenizers.tokenizer import Tokenizer
-from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
+from rolecall.models.transformers.entry import FilesModel, TransformersSettings, read_transformers_entry
 
 T = TypeVar('T')
 
@@ -62,43 +59,18 @@ def build(entry: Mapping[str, Any], *, name: str) -> VLLMModel:
     return VLLMModel(read_transformers_entry(entry, name=name), name=name)
 
 
-class VLLMModel(LocalModel[RunningVLLM]):
+class VLLMModel(FilesModel[RunningVLLM]):
     """A model run by vLLM as a `rolecall.models.protocol.Model`."""
 
-    capabilities = Capabilities(score=True, tokenize=True, prefill=True)
+    engine = 'vllm'
 
     def __init__(self, settings: TransformersSettings, *, name: str, start: Start | None = None) -> None:
-        super().__init__(name)
-        self._settings = settings
-        self._files = ModelFiles(settings)
+        super().__init__(settings, name)
         self._start = start or _start_vllm
 
     @property
     def batch(self) -> int:
         return max(_AT_ONCE, self._settings.batch_size or 1)
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        return {**self._files.identity, 'engine': 'vllm'}
-
-    @property
-    def max_seq_len(self) -> int | None:
-        return self._files.max_seq_len
-
-    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        decoding = self._settings.decoding(sampling)
-        return self._redact(await self._in_thread(lambda engine: self._generate(engine, requests, decoding)))
-
-    async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        return await self._in_thread(lambda engine: self._score(engine, requests))
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        return self._files.tokenizer
-
-    def count(self, request: Request) -> int | None:
-        tokenizer = self._files.tokenizer
-        return None if tokenizer is None else len(self._files.encoder(tokenizer).encode(request).ids)
 
     def _open(self) -> RunningVLLM:
         return self._start(vllm_arguments(self._settings))
@@ -113,15 +85,14 @@ class VLLMModel(LocalModel[RunningVLLM]):
                 self._engine = None  # the next request starts another
             raise ModelError(f'vLLM: {error}\nIn this process it is experimental; behind a URL it is not.') from error
 
-    def _encoder(self, engine: RunningVLLM) -> PromptEncoder:
-        tokenizer: Tokenizer = self._files.tokenizer or TransformersTokenizer(engine.llm.get_tokenizer())
-        return self._files.encoder(tokenizer)
+    def _encode(self, engine: RunningVLLM, requests: Sequence[Request]) -> list[TokenPrompt]:
+        encoder = self._encoder(self._local_tokenizer or TransformersTokenizer(engine.llm.get_tokenizer()))
+        return [encoder.encode(request) for request in requests]
 
     def _generate(
         self, engine: RunningVLLM, requests: Sequence[Request], decoding: TransformersDecoding
     ) -> list[Reply]:
-        encoder = self._encoder(engine)
-        prompts = [encoder.encode(request) for request in requests]
+        prompts = self._encode(engine, requests)
         rooms = [decoding.room(len(prompt.ids), self.max_seq_len) for prompt in prompts]
         fitting = [number for number, room in enumerate(rooms) if room >= max(1, decoding.min_new)]
         params = [engine.params(**sampling_params(decoding, rooms[number])) for number in fitting]
@@ -134,8 +105,7 @@ class VLLMModel(LocalModel[RunningVLLM]):
         return [separate_thinking(reply) for reply in answers] if self._settings.chat else answers
 
     def _score(self, engine: RunningVLLM, requests: Sequence[Request]) -> list[Scored]:
-        encoder = self._encoder(engine)
-        prompts = [encoder.encode(request) for request in requests]
+        prompts = self._encode(engine, requests)
         # vLLM must generate at least one token, and have room for it.
         params = engine.params(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
         outputs = engine.llm.generate([_tokens(prompt) for prompt in prompts], params, use_tqdm=False)

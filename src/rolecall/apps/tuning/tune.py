@@ -25,7 +25,7 @@ from rolecall.errors import ConfigError, DataError, Problem, import_extra
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
 from rolecall.models.protocol import ModelError
 from rolecall.models.tokenizers.tokenizer import Tokenizer, model_folder
-from rolecall.models.transformers.entry import ModelFiles, read_transformers_entry
+from rolecall.models.transformers.entry import FilesModel, read_transformers_entry
 from rolecall.models.transformers.weights import WeightsSource, digest_model_files
 from rolecall.registry import bare_name
 from rolecall.sources.datasets import Row, first, open_file
@@ -96,7 +96,7 @@ def tune(
     if output.resolve() == base.resolve():
         raise DataError(f'{output}: holds the model itself. Choose another output folder.')
     model_entry = _build_entry({**entry, 'path': str(base)})
-    files = ModelFiles(read_transformers_entry(model_entry.entry, name=model_entry.abbr))
+    files: FilesModel[Any] = FilesModel(read_transformers_entry(model_entry.entry, name=model_entry.abbr), '')
     rows_to_train = _open_rows(rows, limit)
     prepared = _read_rows(model_entry, files, rows_to_train, prompter, columns, settings, aim=aim, skip=skip)
     for remark in prepared.remarks():
@@ -106,7 +106,7 @@ def tune(
     about = {'settings': settings.deciding, 'rows': prepared.digest, 'model': digest_model_files(base)}
     folder = OutputFolder(output, about)
     resumes = folder.open(overwrite=overwrite)
-    return _train(folder, base, files.settings.source, prepared, settings, listener, resumes=resumes)
+    return _train(folder, base, files.source, prepared, settings, listener, resumes=resumes)
 
 
 def _train(
@@ -244,7 +244,7 @@ def _open_rows(rows: str | Path | Iterable[Row], limit: int | None) -> Iterable[
 
 def _read_rows(
     model_entry: ModelEntry,
-    files: ModelFiles,
+    files: FilesModel[Any],
     rows: Iterable[Row],
     prompter: Prompter,
     columns: Columns,
@@ -268,8 +268,8 @@ def _read_rows(
     )
 
 
-def _tokenizer(files: ModelFiles) -> Tokenizer:
-    return files.tokenizer or files.settings.source.own_tokenizer()
+def _tokenizer(files: FilesModel[Any]) -> Tokenizer:
+    return files.tokenizer or files.source.own_tokenizer()
 
 
 def _source_for_training(source: WeightsSource, settings: TuneSettings) -> WeightsSource:

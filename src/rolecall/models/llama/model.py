@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock
@@ -15,8 +15,8 @@ from rolecall.checking import OptionReader, is_whole
 from rolecall.config_keys import keys_of
 from rolecall.core.render.spans import Request
 from rolecall.errors import DataError, did_you_mean
-from rolecall.models.local_engine import LocalModel, PromptEncoder, TokenPrompt
-from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage
+from rolecall.models.local_engine import LocalModel, LocalSettings, PromptEncoder, TokenPrompt, read_local_settings
+from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage, redact_reply
 from rolecall.models.pull import PACKAGED, cached_path, model_path
 from rolecall.models.tokenizers.gguf import read_metadata
 from rolecall.models.tokenizers.tokenizer import Tokenizer
@@ -40,44 +40,27 @@ _LONGEST_CONTEXT = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class LlamaSettings:
+class LlamaSettings(LocalSettings):
     """The settings read from an entry."""
 
     path: str = 'smollm2'
-    max_seq_len: int | None = None
-    max_out_len: int = 512
-    min_out_len: int = 0
     n_threads: int | None = None
     """None: as many as help, found by measuring."""
     parallel: int = 4
-    seed: int | None = None
     cache_type: str = 'f16'
     """Precision of the KV cache: llama.cpp's default 'f16', or 'f32'."""
-    stops: tuple[str, ...] = ()
-    generation: Mapping[str, Any] = field(default_factory=dict)
 
     def decoding(self, sampling: Sampling) -> LlamaDecoding:
-        """Decoding options; the request's parameters win over the entry's."""
         from rolecall.models.llama.decoding import LlamaDecoding
 
-        settings = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
+        settings = self._gather(sampling)
         unknown = [name for name in settings if name not in SAMPLING_PARAMETERS]
         if unknown:
             hint = did_you_mean(unknown[0], SAMPLING_PARAMETERS)
             raise ModelError(f'the embedded model has no sampling parameter {unknown[0]!r}. {hint}')
-        draws, temperature = settings.get('do_sample'), settings.get('temperature')
-        return LlamaDecoding(
-            max_new=_first(sampling.max_out_len, settings.get('max_new_tokens'), self.max_out_len),
-            min_new=_first(sampling.min_out_len, settings.get('min_new_tokens'), self.min_out_len),
-            temperature=_first(sampling.temperature, None if draws is False else temperature, 1.0 if draws else None),
-            top_p=_first(sampling.top_p, settings.get('top_p')),
-            top_k=_first(sampling.top_k, settings.get('top_k')),
-            min_p=settings.get('min_p'),
-            seed=_first(sampling.seed, settings.get('seed'), self.seed),
-            stops=tuple(dict.fromkeys((*sampling.stop, *self.stops))),
-            ignore_eos=bool(settings.get('ignore_eos')),
-            schema=settings.get('json_schema'),
-        )
+        options = self._merge(sampling, settings)
+        ignore_eos, schema = bool(settings.get('ignore_eos')), settings.get('json_schema')
+        return LlamaDecoding(**options, ignore_eos=ignore_eos, schema=schema)
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
@@ -100,34 +83,29 @@ def build(entry: Mapping[str, Any], *, name: str) -> LlamaModel:
         reader.refuse('path', f'{path!r} is neither a .gguf file nor a packaged model.', f'Known: {_list_models()}.')
     elif path not in PACKAGED and not Path(os.path.expanduser(path)).is_file():
         reader.refuse('path', f'there is no file {path}.')
-    seed, least = entry.get('seed'), entry.get('min_out_len')
+    seed = entry.get('seed')
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
         reader.refuse('seed', f'expected a whole number, got {seed!r}.')
     settings = LlamaSettings(
         path=path or '',
-        max_seq_len=reader.whole('max_seq_len'),
-        max_out_len=reader.whole('max_out_len') or 512,
-        min_out_len=0 if least == 0 else reader.whole('min_out_len') or 0,
+        **read_local_settings(reader, entry),
         n_threads=reader.whole('n_threads'),
         parallel=reader.whole('parallel', 'batch_size') or 4,
         seed=seed,
         cache_type=reader.one_of('cache_type') or 'f16',
-        stops=reader.texts('stop_words') or (),
-        generation=reader.mapping('generation_kwargs'),
     )
     reader.raise_problems()
     return LlamaModel(settings, name=name)
 
 
-class LlamaModel(LocalModel['Streams']):
+class LlamaModel(LocalModel['Streams', LlamaSettings]):
     """A GGUF file as a `rolecall.models.protocol.Model`. It can be used again after `close`."""
 
     capabilities = Capabilities(score=True, tokenize=True, prefill=True, json_schema=True)
 
     def __init__(self, settings: LlamaSettings, *, name: str, share: bool = True) -> None:
         """`share=False` computes every prompt from its first token, for comparison."""
-        super().__init__(name)
-        self._settings = settings
+        super().__init__(settings, name)
         self._share = share
         self._reading = Lock()
         self._loaded_vocabulary: LlamaVocabulary | None = None
@@ -155,13 +133,9 @@ class LlamaModel(LocalModel['Streams']):
             'engine': 'llama.cpp',
             'path': settings.path if packaged else Path(settings.path).name,
             'weights': packaged.sha256 if packaged else _digest_weights(Path(os.path.expanduser(settings.path))),
-            'generation': {key: str(value) for key, value in sorted(settings.generation.items())},
-            'stops': list(settings.stops),
             'seed': settings.seed,
             'cache_type': settings.cache_type,
-            'max_seq_len': settings.max_seq_len,
-            'max_out_len': settings.max_out_len,
-            'min_out_len': settings.min_out_len,
+            **settings.describe(),
         }
         return {key: value for key, value in identity.items() if value not in (None, [], {})}
 
@@ -174,11 +148,6 @@ class LlamaModel(LocalModel['Streams']):
         if packaged is not None:
             return packaged.context
         return _trained_context(Path(os.path.expanduser(self._settings.path)))
-
-    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        decoding = self._settings.decoding(sampling)
-        replies = await self._in_thread(lambda streams: self._generate(streams, requests, decoding))
-        return self._redact(replies)
 
     async def stream(
         self,
@@ -196,10 +165,7 @@ class LlamaModel(LocalModel['Streams']):
         pieces = StreamRedactor(self._redactor, on_text)
         replies = await self._in_thread(lambda streams: self._generate(streams, [request], decoding, pieces.take))
         pieces.finish()
-        return self._redact(replies)[0]
-
-    async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        return await self._in_thread(lambda streams: self._score(streams, requests))
+        return redact_reply(replies[0], self._redactor)
 
     def count(self, request: Request) -> int | None:
         if self._loaded_vocabulary is None and cached_path(self._settings.path) is None:
@@ -308,10 +274,6 @@ def _to_array(prompt: TokenPrompt) -> Any:
     import numpy as np
 
     return np.asarray(prompt.ids, np.int32)
-
-
-def _first(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
 
 
 def _list_models() -> str:

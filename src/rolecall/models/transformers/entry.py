@@ -6,25 +6,33 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from rolecall.checking import OptionReader, is_whole
 from rolecall.config_keys import keys_of
+from rolecall.core.render.spans import Request
 from rolecall.errors import DataError
-from rolecall.models.local_engine import PromptEncoder, TransformersDecoding
-from rolecall.models.protocol import ModelError, Sampling
+from rolecall.models.local_engine import (
+    LocalModel,
+    LocalSettings,
+    PromptEncoder,
+    TransformersDecoding,
+    read_local_settings,
+)
+from rolecall.models.protocol import Capabilities, ModelError, Sampling
 from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer
 from rolecall.models.transformers.weights import DTYPES, WeightsSource, digest_model_files
 from rolecall.registry import part_name
 
+E = TypeVar('E')
 DEVICE = re.compile(r'cpu|mps|(?:cuda|npu|xpu)(?::\d+)?')
 
 
 @dataclass(frozen=True, slots=True)
-class TransformersSettings:
+class TransformersSettings(LocalSettings):
     """The settings read from an entry."""
 
     source: WeightsSource
@@ -32,33 +40,15 @@ class TransformersSettings:
     """Whether prompts are rendered with the model's chat template."""
     batch_size: int | None = None
     """None: 8 on a CPU, 256 on CUDA."""
-    max_seq_len: int | None = None
-    max_out_len: int = 512
-    min_out_len: int = 0
-    stops: tuple[str, ...] = ()
-    generation: Mapping[str, Any] = field(default_factory=dict)
 
     def decoding(self, sampling: Sampling) -> TransformersDecoding:
-        """Decoding options; the request's parameters win over the entry's."""
-        settings = {**self.generation, **{name: value for name, value in sampling.extra.items() if value is not None}}
+        settings = self._gather(sampling)
         eos = settings.pop('eos_token_id', None)
-        draws = settings.pop('do_sample', None)
-        temperature = settings.pop('temperature', None)
         if settings.pop('num_return_sequences', 1) != 1:
             raise ModelError('num_return_sequences: set it on the inferencer, not on the model.')
-        stops = (*sampling.stop, *(settings.pop('stop_strings', None) or ()), *self.stops)
-        return TransformersDecoding(
-            max_new=_first(sampling.max_out_len, settings.pop('max_new_tokens', None), self.max_out_len),
-            min_new=_first(sampling.min_out_len, settings.pop('min_new_tokens', None), self.min_out_len),
-            temperature=_first(sampling.temperature, None if draws is False else temperature, 1.0 if draws else None),
-            top_p=_first(sampling.top_p, settings.pop('top_p', None)),
-            top_k=_first(sampling.top_k, settings.pop('top_k', None)),
-            min_p=settings.pop('min_p', None),
-            seed=_first(sampling.seed, settings.pop('seed', None)),
-            stops=tuple(dict.fromkeys(stop for stop in stops if stop)),
-            eos_ids=None if eos is None else (eos,) if isinstance(eos, int) else tuple(eos),
-            extra=settings,
-        )
+        options = self._merge(sampling, settings, *(settings.pop('stop_strings', None) or ()))
+        ends = None if eos is None else (eos,) if isinstance(eos, int) else tuple(eos)
+        return TransformersDecoding(**options, eos_ids=ends, extra=settings)
 
 
 def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> TransformersSettings:
@@ -77,7 +67,6 @@ def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> Transform
     device = reader.text('device')
     if device is not None and not DEVICE.fullmatch(device):
         reader.refuse('device', f'unknown device {device!r}.', "Use 'cpu', 'cuda' or 'cuda:1', for example.")
-    least = entry.get('min_out_len')
     model_kwargs, tokenizer_kwargs = reader.mapping('model_kwargs'), reader.mapping('tokenizer_kwargs')
     dtypes = [entry.get('dtype'), *(model_kwargs.pop(key, None) for key in ('dtype', 'torch_dtype'))]
     trusted = (reader.flag('trust_remote_code'), model_kwargs.pop('trust_remote_code', None))
@@ -94,11 +83,7 @@ def read_transformers_entry(entry: Mapping[str, Any], *, name: str) -> Transform
         source,
         chat=part_name(entry.get('type', '')).endswith('withChatTemplate'),
         batch_size=reader.whole('batch_size'),
-        max_seq_len=reader.whole('max_seq_len'),
-        max_out_len=reader.whole('max_out_len') or 512,
-        min_out_len=0 if least == 0 else reader.whole('min_out_len') or 0,
-        stops=(*(reader.texts('stop_words') or ()), *(reader.texts('end_str') or ())),
-        generation=reader.mapping('generation_kwargs'),
+        **read_local_settings(reader, entry, 'end_str'),
     )
     reader.raise_problems()
     return settings
@@ -112,10 +97,6 @@ def _dtype(reader: OptionReader, values: Iterable[object]) -> str | None:
     return name
 
 
-def _first(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
-
-
 _NOT_WEIGHTS = (
     *('token', 'use_auth_token', 'hf_token'),
     *('device_map', 'cache_dir', 'local_files_only', 'max_memory', 'offload_folder', 'low_cpu_mem_usage'),
@@ -125,16 +106,20 @@ _LONGEST_CONTEXT = 10**9
 _LIMITS = ('max_position_embeddings', 'n_positions', 'max_sequence_length')
 
 
-@dataclass(frozen=True)
-class ModelFiles:
-    """Facts from a model's files; few, if they are not on this machine yet."""
+class FilesModel(LocalModel[E, TransformersSettings]):
+    """The base of models whose files Transformers reads. They tell little until they are on this machine."""
 
-    settings: TransformersSettings
+    capabilities = Capabilities(score=True, tokenize=True, prefill=True)
+    engine: ClassVar[str]
+
+    @property
+    def source(self) -> WeightsSource:
+        """Where its weights come from."""
+        return self._settings.source
 
     @cached_property
     def identity(self) -> Mapping[str, Any]:
-        """What a reply depends on."""
-        settings, source = self.settings, self.settings.source
+        settings, source = self._settings, self.source
         kwargs = {key: value for key, value in source.model_kwargs.items() if key not in _NOT_WEIGHTS}
         identity = {
             'path': source.path,
@@ -142,11 +127,8 @@ class ModelFiles:
             'tokenizer': source.tokenizer_path,
             'dtype': source.dtype,
             'model_kwargs': {key: str(value) for key, value in sorted(kwargs.items())},
-            'generation': {key: str(value) for key, value in sorted(settings.generation.items())},
-            'stops': list(settings.stops),
-            'max_seq_len': settings.max_seq_len,
-            'max_out_len': settings.max_out_len,
-            'min_out_len': settings.min_out_len,
+            **settings.describe(),
+            'engine': self.engine,
         }
         return {key: value for key, value in identity.items() if value}
 
@@ -154,26 +136,33 @@ class ModelFiles:
     def max_seq_len(self) -> int | None:
         """The entry's limit, or the model's own; never more than its learned positions."""
         config = self._config
-        configured, learnt = self.settings.max_seq_len, config.get('n_positions')
+        configured, learnt = self._settings.max_seq_len, config.get('n_positions')
         if configured is not None:
             return min(configured, learnt) if is_whole(learnt, least=1) else configured
         return next((config[key] for key in _LIMITS if is_whole(config.get(key), least=1, most=_LONGEST_CONTEXT)), None)
 
     @cached_property
-    def tokenizer(self) -> Tokenizer | None:
+    def _local_tokenizer(self) -> Tokenizer | None:
         """The tokenizer, if it can be loaded without the engine and without the network."""
-        return self.settings.source.local_tokenizer()
+        return self.source.local_tokenizer()
 
-    def encoder(self, tokenizer: Tokenizer) -> PromptEncoder:
-        """The encoder of requests for this model."""
-        return PromptEncoder(tokenizer, begins=not self.settings.chat)
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        return self._local_tokenizer
+
+    def count(self, request: Request) -> int | None:
+        tokenizer = self._local_tokenizer
+        return None if tokenizer is None else len(self._encoder(tokenizer).encode(request).ids)
+
+    def _encoder(self, tokenizer: Tokenizer) -> PromptEncoder:
+        return PromptEncoder(tokenizer, begins=not self._settings.chat)
 
     @cached_property
     def _folder(self) -> Path | None:
-        folder = Path(os.path.expanduser(self.settings.source.path))
+        folder = Path(os.path.expanduser(self.source.path))
         if folder.is_dir():
             return folder
-        tokenizer = find_tokenizer({'path': self.settings.source.path})  # the name of a hub model in the local cache
+        tokenizer = find_tokenizer({'path': self.source.path})  # the name of a hub model in the local cache
         return None if tokenizer is None else Path(tokenizer.name).parent
 
     @cached_property

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
-from rolecall.models.local_engine import LocalModel
-from rolecall.models.protocol import Capabilities, Reply, Sampling, Scored
+from rolecall.models.protocol import Reply, Scored
 from rolecall.models.tokenizers.tokenizer import Tokenizer
-from rolecall.models.transformers.entry import ModelFiles, TransformersSettings, read_transformers_entry
+from rolecall.models.transformers.entry import FilesModel, TransformersSettings, read_transformers_entry
 from rolecall.models.transformers.weights import import_hf_package, release_memory
 
 if TYPE_CHECKING:
@@ -39,42 +38,25 @@ def build(entry: Mapping[str, Any], *, name: str) -> TransformersModel:
     return TransformersModel(read_transformers_entry(entry, name=name), name=name)
 
 
-class TransformersModel(LocalModel['TorchEngine']):
+class TransformersModel(FilesModel['TorchEngine']):
     """A causal language model as a `rolecall.models.protocol.Model`."""
 
-    capabilities = Capabilities(score=True, tokenize=True, prefill=True)
+    engine = 'transformers'
 
     def __init__(self, settings: TransformersSettings, *, name: str, shares: bool = True) -> None:
         """`shares=False` computes every prompt from its first token, for comparison."""
-        super().__init__(name)
-        self._settings = settings
-        self._files = ModelFiles(settings)
+        super().__init__(settings, name)
         self._shares = shares
         self._failure: RolecallError | None = None
 
     @property
     def batch(self) -> int:
-        return self._settings.batch_size or (_ON_CUDA if self._settings.source.may_use_cuda else _ON_CPU)
+        return self._settings.batch_size or (_ON_CUDA if self.source.may_use_cuda else _ON_CPU)
 
     @property
     def score_batch_size(self) -> int:
         """How many requests one call of `score` takes: shared prefixes are computed once, tails in batches."""
         return 8 * self.batch if self.batch < _ON_CUDA else 4 * self.batch
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        return {**self._files.identity, 'engine': 'transformers'}
-
-    @property
-    def max_seq_len(self) -> int | None:
-        return self._files.max_seq_len
-
-    async def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Reply]:
-        decoding = self._settings.decoding(sampling)
-        return self._redact(await self._in_thread(lambda engine: engine.generate(requests, decoding)))
-
-    async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        return await self._in_thread(lambda engine: engine.score(requests))
 
     def add_logprobs(self, logprobs: Sequence[float]) -> float:
         """Their sum in single precision, in PyTorch's order: other programs add them where the model runs."""
@@ -82,7 +64,7 @@ class TransformersModel(LocalModel['TorchEngine']):
 
     def check_ready(self) -> None:
         """Raise if a package or the folder of the weights is missing."""
-        self._settings.source.check_ready()
+        self.source.check_ready()
 
     async def forget(self) -> None:
         """Forget the last prompt; the next call computes everything."""
@@ -90,11 +72,13 @@ class TransformersModel(LocalModel['TorchEngine']):
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        return self._files.tokenizer if self._engine is None else self._engine.encoder.tokenizer
+        return self._local_tokenizer if self._engine is None else self._engine.encoder.tokenizer
 
-    def count(self, request: Request) -> int | None:
-        tokenizer = self._files.tokenizer  # not the engine's, which a preview does not have
-        return None if tokenizer is None else len(self._files.encoder(tokenizer).encode(request).ids)
+    def _generate(self, engine: TorchEngine, requests: Sequence[Request], decoding: Any) -> list[Reply]:
+        return engine.generate(requests, decoding)
+
+    def _score(self, engine: TorchEngine, requests: Sequence[Request]) -> list[Scored]:
+        return engine.score(requests)
 
     def _work(self, work: Callable[[TorchEngine], T], stopped: Event) -> T:
         def stoppable(engine: TorchEngine) -> T:
@@ -111,7 +95,7 @@ class TransformersModel(LocalModel['TorchEngine']):
         if self._failure is not None:
             raise self._failure
         try:
-            loaded = self._settings.source.load(self._files.tokenizer)
+            loaded = self.source.load(self._local_tokenizer)
         except RolecallError as error:  # loading will fail for the next request too
             self._failure = error
             raise
@@ -119,7 +103,7 @@ class TransformersModel(LocalModel['TorchEngine']):
 
         return build_engine(
             loaded,
-            self._files.encoder(loaded.tokenizer),
+            self._encoder(loaded.tokenizer),
             name=self.name,
             rows=self.batch,
             max_seq_len=self.max_seq_len,
