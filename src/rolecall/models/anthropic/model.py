@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import IO, Any, ClassVar, NoReturn
+from typing import IO, Any, NoReturn
 
 from rolecall.checking import OptionReader
 from rolecall.config_keys import keys_of
@@ -25,7 +24,6 @@ from rolecall.models.anthropic.wire import (
     write_tool_choice,
     write_tools,
 )
-from rolecall.models.http.address import Keys, leads_to
 from rolecall.models.http.batches import (
     BatchAnswer,
     BatchService,
@@ -35,22 +33,18 @@ from rolecall.models.http.batches import (
     encode_entry,
     join_entries,
 )
-from rolecall.models.http.body import MAX_REPLY_BYTES, parse_json
+from rolecall.models.http.body import parse_json
 from rolecall.models.http.connection import MALFORMED, HttpClient
-from rolecall.models.http.media import MAX_MEDIA_BYTES
-from rolecall.models.http.served_model import ServedModel, Streaming
-from rolecall.models.openai.entry import read_headers, read_server_address, read_verify
+from rolecall.models.http.served_model import ServedModel, ServedSettings, Streaming
+from rolecall.models.openai.entry import Vendor, read_client, read_served_settings, read_server_address
 from rolecall.models.openai.wire import read_count
 from rolecall.models.protocol import Capabilities, Message, Model, ModelError, Reply, Sampling, is_messages
 from rolecall.models.token_counter import TokenCounter
-from rolecall.redaction import find_secrets
-from rolecall.registry import part_name
 
 _OUTCOMES = {'expired': 'expired', 'canceled': 'cancelled'}
 _COUNTS = ('processing', 'succeeded', 'errored', 'canceled', 'expired')
 _CLOCKS_DIFFER = timedelta(minutes=5)
-_HOST = 'api.anthropic.com'
-_ENDPOINTS = ('messages', 'models')
+_VENDOR = Vendor('api.anthropic.com', 'ANTHROPIC', '', ('messages', 'models'))
 _NOT_SENT = ('seed', 'min_out_len')
 """Parameters the format does not have."""
 _COUNTED = ('model', 'messages', 'system', 'thinking', 'tools', 'tool_choice')
@@ -74,37 +68,16 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     model = reader.text('model', 'model_name', 'path') or ''
     if not model:
         reader.refuse('path', "missing: the server's name for the model.", 'Give it as `path` or `model`.')
-    usual = os.environ.get('ANTHROPIC_BASE_URL') or f'https://{_HOST}'
-    address = read_server_address(reader, usual, endpoints=_ENDPOINTS)
-    parameters = {key: entry[key] for key in keys_of('anthropic_body') if entry.get(key) is not None}
+    address = read_server_address(reader, _VENDOR.url, endpoints=_VENDOR.endpoints)
     settings = AnthropicSettings(
         model=model,
         length=reader.whole('max_out_len') or _LENGTH,
-        parameters=parameters | reader.mapping('generation_kwargs', 'claude_extra_kwargs'),
-        extra_body=reader.mapping('extra_body'),
-        stream=part_name(entry.get('type', '')).endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
-        max_seq_len=reader.whole('max_seq_len'),
-        max_media_bytes=reader.whole('max_media_bytes') or MAX_MEDIA_BYTES,
+        capabilities=Capabilities(chat=True, media=True, tools=True, prefill=True, json_schema=True),
+        **read_served_settings(entry, reader, 'anthropic_body', 'claude_extra_kwargs'),
         prompt_cache=_read_prompt_cache(entry, reader),
     )
-    client = HttpClient(
-        address,
-        model=model,
-        keys=Keys(
-            reader.texts('key', 'api_key'),
-            variable='ANTHROPIC_API_KEY',
-            at_home=address.host == _HOST or leads_to(usual, address, endpoints=_ENDPOINTS),
-            needed=address.host == _HOST,
-        ),
-        key_header=('x-api-key', '{}'),
-        verify=read_verify(reader),
-        headers={'anthropic-version': reader.text('anthropic_version') or _VERSION, **read_headers(reader)},
-        timeout=reader.limit('timeout') or 600,
-        per_second=reader.limit('query_per_second'),
-        proxy=reader.text('proxy'),
-        max_reply_bytes=reader.whole('max_reply_bytes') or MAX_REPLY_BYTES,
-        secrets=find_secrets(entry),
-    )
+    version = {'anthropic-version': reader.text('anthropic_version') or _VERSION}
+    client = read_client(entry, reader, _VENDOR, address, model=model, key_header=('x-api-key', '{}'), headers=version)
     reader.raise_problems()
     return AnthropicModel(settings, name=name, client=client, counter=TokenCounter(entry))
 
@@ -121,23 +94,14 @@ def _read_prompt_cache(entry: Mapping[str, Any], reader: OptionReader) -> Lifeti
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class AnthropicSettings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnthropicSettings(ServedSettings):
     """The settings read from an entry."""
 
-    model: str
-    length: int
-    parameters: dict[str, Any]
-    extra_body: dict[str, Any]
-    stream: bool
-    max_seq_len: int | None
-    max_media_bytes: int = MAX_MEDIA_BYTES
     prompt_cache: Lifetime | None = '5m'
     """How long the server caches the prefix that requests share; None turns caching off."""
-    capabilities: ClassVar = Capabilities(chat=True, media=True, tools=True, prefill=True, json_schema=True)
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
-        """The request body without the messages."""
         parameters = {key: value for key, value in sampling.as_dict().items() if key not in _NOT_SENT}
         further: dict[str, Any] = parameters.pop('extra_body', {})
         schema = parameters.pop('json_schema', None)

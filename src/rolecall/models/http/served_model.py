@@ -24,27 +24,22 @@ from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.redaction import StreamRedactor
 
 
-class _Settings(Protocol):
-    """What every entry of a served model says."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedSettings:
+    """What the entry of every served model says."""
 
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def capabilities(self) -> Capabilities: ...
-
-    @property
-    def max_seq_len(self) -> int | None: ...
-
-    @property
-    def max_media_bytes(self) -> int: ...
-
-    @property
-    def stream(self) -> bool: ...
+    model: str
+    length: int | None
+    parameters: dict[str, Any]
+    extra_body: dict[str, Any]
+    stream: bool
+    capabilities: Capabilities
+    max_seq_len: int | None
+    max_media_bytes: int
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
-        """The request body without the prompt."""
-        ...
+        """The request body without the prompt: the call's parameters win over the entry's, `extra_body` over both."""
+        raise NotImplementedError
 
 
 class _Joining(Collector, Protocol):
@@ -103,7 +98,7 @@ class StreamAllowance:
         return self._pieces * _PIECE_SECONDS <= _STREAMED_SHARE * seconds
 
 
-S = TypeVar('S', bound=_Settings)
+S = TypeVar('S', bound=ServedSettings)
 _CHANGES_PROMPT = {'functions', 'response_format', 'chat_template', 'documents'}
 """Parameters with which a server puts more into the prompt, by rules of its own, than the messages and tools."""
 Readers = Sequence[tuple[Callable[[Any], str], OnText]]

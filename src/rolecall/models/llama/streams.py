@@ -97,12 +97,12 @@ class Streams:
         """Forget all held tokens."""
         self.cached = [CachedTokens() for _ in self.cached]
 
-    def place(self, stream: int, ids: Ids, *, scored_only: bool = False) -> int:
+    def place(self, stream: int, ids: Ids) -> int:
         """Copy into a stream the longest prefix of a prompt that any stream holds; return its length.
 
-        At least two tokens are left to compute. `scored_only`: count only tokens with known log-probabilities.
+        At least two tokens are left to compute.
         """
-        shares = [self._shared_prefix_length(cached, ids, scored_only=scored_only) for cached in self.cached]
+        shares = [shared_length(cached.ids, ids) for cached in self.cached]
         best = max(range(len(shares)), key=shares.__getitem__)
         if shares[best] - shares[stream] > _WORTH_COPYING:
             self._copy(best, stream)
@@ -142,9 +142,6 @@ class Streams:
         """Add one generated token to each of several streams; return the logits after each."""
         ones = np.ones(len(tokens), np.int8)
         return self._decode(np.asarray(tokens, np.int32), np.asarray(places), np.asarray(streams), ones)
-
-    def _shared_prefix_length(self, cached: CachedTokens, ids: Ids, *, scored_only: bool) -> int:
-        return shared_length(cached.ids[: len(cached.logprobs)] if scored_only else cached.ids, ids)
 
     def _open_context(self, streams: int, cells: int) -> None:
         context, self._context = self._context, None

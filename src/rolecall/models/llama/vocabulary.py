@@ -78,12 +78,6 @@ class LlamaVocabulary:
         if model:
             self._native.llama_model_free(model)
 
-    @property
-    def handle(self) -> int:
-        """llama.cpp's own object."""
-        handle: int = self._vocab
-        return handle
-
     @cached_property
     def bos_id(self) -> int | None:
         return self._valid_id(self._native.llama_vocab_bos(self._vocab))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rolecall.checking import OptionReader
 from rolecall.config_keys import keys_of
@@ -15,13 +15,13 @@ from rolecall.models.http.address import HEADER_RULE, Address, Keys, find_unsend
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
 from rolecall.models.http.media import MAX_MEDIA_BYTES
+from rolecall.models.http.served_model import ServedSettings
 from rolecall.models.openai.responses import REFUSED, write_input, write_parameters
 from rolecall.models.protocol import THINK, Capabilities, Sampling
+from rolecall.redaction import find_secrets
 from rolecall.registry import part_name
 
-_ENDPOINTS = ('chat/completions', 'completions', 'models', 'responses')
 _TEXT_TYPES = ('VLLMCustomAPI', 'VLLMCustomAPIStream', 'OpenAICompletions')
-_OFFICIAL_HOST = 'api.openai.com'
 _OFFICIAL = re.compile(r'api\.openai\.com|.*\.openai\.azure\.com')
 _REASONERS = re.compile(r'(?:.*/)?(?:o\d|gpt-[5-9])')
 _LENGTH_KEYS = ('max_completion_tokens', 'max_tokens', 'max_output_tokens')
@@ -29,26 +29,35 @@ _TEXT_LENGTH = 512
 """Without a length, servers complete sixteen tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAISettings:
+class Vendor(NamedTuple):
+    """Whose service a server may be: its own host, and the variables that hold its key and its address."""
+
+    host: str
+    prefix: str
+    root: str
+    endpoints: tuple[str, ...]
+
+    @property
+    def url(self) -> str:
+        """The address of an entry that names none."""
+        return os.environ.get(f'{self.prefix}_BASE_URL') or f'https://{self.host}{self.root}'
+
+
+OPENAI = Vendor('api.openai.com', 'OPENAI', '/v1', ('chat/completions', 'completions', 'models', 'responses'))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAISettings(ServedSettings):
     """The settings read from an entry."""
 
-    model: str
     chat: bool
     length_key: str
-    length: int | None
-    parameters: dict[str, Any]
-    extra_body: dict[str, Any]
-    stream: bool
     score: str | None
     inline_files: bool
     tags: tuple[str, str]
-    capabilities: Capabilities
-    max_seq_len: int | None = None
-    max_media_bytes: int = MAX_MEDIA_BYTES
-    responses: bool = False
+    responses: bool
     """Whether the server is asked through the Responses API."""
-    stream_options: bool = True
+    stream_options: bool
     """Whether streams ask for usage, which some servers refuse."""
 
     @property
@@ -57,7 +66,6 @@ class OpenAISettings:
         return 'responses' if self.responses else 'chat/completions' if self.chat else 'completions'
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
-        """The request body without the prompt: the call's parameters win over the entry's, `extra_body` over both."""
         parameters = sampling.as_dict()
         further: dict[str, Any] = parameters.pop('extra_body', {})
         length = parameters.pop('max_out_len', self.length)
@@ -121,9 +129,10 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
     model = reader.text('model', 'model_name') or ('' if served else reader.text('path') or '')
     if not model and not served:
         reader.refuse('path', "missing: the server's name for the model.", "Give it as `path` or `model`: 'gpt-4o'.")
-    address = read_server_address(reader, 'http://localhost:8080' if served else _usual_address(), endpoints=_ENDPOINTS)
-    parameters = {key: entry[key] for key in keys_of('openai_body') if entry.get(key) is not None}
-    parameters |= reader.mapping('generation_kwargs', 'openai_extra_kwargs') | _pin_provider(entry, reader)
+    address = read_server_address(reader, 'http://localhost:8080' if served else OPENAI.url, endpoints=OPENAI.endpoints)
+    shared = read_served_settings(entry, reader, 'openai_body', 'openai_extra_kwargs')
+    parameters = shared['parameters']
+    parameters |= _pin_provider(entry, reader)
     lengths = {name: parameters.pop(name) for name in _LENGTH_KEYS if name in parameters}
     usual_length = next(iter(lengths.values()), None if chat else _TEXT_LENGTH)
     score = reader.one_of('score', ('echo', 'prompt_logprobs'))
@@ -139,9 +148,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
         length_key=reader.text('max_tokens_key')
         or ('max_output_tokens' if responses else _usual_length_key(chat, address, model, lengths)),
         length=reader.whole('max_completion_tokens', 'max_out_len') or usual_length,
-        parameters=parameters,
-        extra_body=reader.mapping('extra_body'),
-        stream=kind.endswith(('Stream', 'Streaming')) or reader.flag('stream') is True,
+        **shared,
         score=score,
         inline_files=_or_default(reader.flag('inline_files'), not address.is_loopback),
         tags=THINK if tag is None else (tag.replace('/', '', 1), tag),
@@ -156,8 +163,6 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
             reply_logprobs=chat,
             refuses=REFUSED if responses else (),
         ),
-        max_seq_len=reader.whole('max_seq_len'),
-        max_media_bytes=reader.whole('max_media_bytes') or MAX_MEDIA_BYTES,
         responses=responses,
         stream_options=reader.flag('stream_options') is not False,
     )
@@ -174,28 +179,50 @@ def _pin_provider(entry: Mapping[str, Any], reader: OptionReader) -> dict[str, A
     return {'provider': {**pinned, **({'quantizations': list(levels)} if levels else {})}}
 
 
-def read_client(reader: OptionReader, address: Address, *, model: str, secrets: Iterable[str] = ()) -> HttpClient:
+def read_served_settings(entry: Mapping[str, Any], reader: OptionReader, place: str, kwargs: str) -> dict[str, Any]:
+    """The settings of every served model. Keys of `place` go into the body as they are, and so do those in `kwargs`."""
+    parameters = {key: entry[key] for key in keys_of(place) if entry.get(key) is not None}
+    streams = part_name(entry.get('type', '')).endswith(('Stream', 'Streaming'))
+    return {
+        'parameters': parameters | reader.mapping('generation_kwargs', kwargs),
+        'extra_body': reader.mapping('extra_body'),
+        'stream': reader.flag('stream') is True or streams,
+        'max_seq_len': reader.whole('max_seq_len'),
+        'max_media_bytes': reader.whole('max_media_bytes') or MAX_MEDIA_BYTES,
+    }
+
+
+def read_client(
+    entry: Mapping[str, Any],
+    reader: OptionReader,
+    vendor: Vendor,
+    address: Address,
+    *,
+    model: str,
+    key_header: tuple[str, str],
+    headers: Mapping[str, str],
+) -> HttpClient:
     """The client that talks to the server."""
-    org = reader.text('org')
-    headers = {} if org is None else {'OpenAI-Organization': org}
-    official = address.host == _OFFICIAL_HOST
-    at_home = official or leads_to(_usual_address(), address, endpoints=_ENDPOINTS)
+    official = address.host == vendor.host
+    at_home = official or leads_to(vendor.url, address, endpoints=vendor.endpoints)
     return HttpClient(
         address,
         model=model,
-        keys=Keys(reader.texts('key', 'api_key'), variable='OPENAI_API_KEY', at_home=at_home, needed=official),
-        key_header=('api-key', '{}') if address.is_azure else ('Authorization', 'Bearer {}'),
-        verify=read_verify(reader),
-        headers=headers | read_headers(reader),
+        keys=Keys(
+            reader.texts('key', 'api_key'), variable=f'{vendor.prefix}_API_KEY', at_home=at_home, needed=official
+        ),
+        key_header=key_header,
+        verify=_read_verify(reader),
+        headers={**headers, **_read_headers(reader)},
         timeout=reader.limit('timeout') or 600,
         per_second=reader.limit('query_per_second', 'request_rate'),
         proxy=reader.text('proxy', 'openai_proxy_url'),
         max_reply_bytes=reader.whole('max_reply_bytes') or MAX_REPLY_BYTES,
-        secrets=secrets,
+        secrets=find_secrets(entry),
     )
 
 
-def read_verify(reader: OptionReader) -> bool | str:
+def _read_verify(reader: OptionReader) -> bool | str:
     """Whether, or by which file of certificates, the server is checked."""
     bundle = reader.text('ca_bundle')
     if bundle is None:
@@ -206,7 +233,7 @@ def read_verify(reader: OptionReader) -> bool | str:
     return str(path)
 
 
-def read_headers(reader: OptionReader) -> dict[str, str]:
+def _read_headers(reader: OptionReader) -> dict[str, str]:
     """Extra headers to send."""
     headers = {str(name): str(value) for name, value in reader.mapping('headers', 'extra_headers').items()}
     if (wrong := find_unsendable_header(headers)) is not None:
@@ -243,10 +270,6 @@ def _or_default(value: bool | None, usual: bool) -> bool:
 
 def _usual_endpoint(kind: str) -> str:
     return 'completions' if kind in _TEXT_TYPES else 'chat'
-
-
-def _usual_address() -> str:
-    return os.environ.get('OPENAI_BASE_URL') or f'https://{_OFFICIAL_HOST}/v1'
 
 
 def _usual_length_key(chat: bool, address: Address, model: str, entry: Mapping[str, Any]) -> str:

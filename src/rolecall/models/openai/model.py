@@ -28,7 +28,7 @@ from rolecall.models.http.connection import MALFORMED, HttpClient, encode_body, 
 from rolecall.models.http.failures import status_error
 from rolecall.models.http.served_model import ServedModel, Streaming
 from rolecall.models.http.server_facts import ServerFacts, look_up, recall_facts, remember_facts, without_probes
-from rolecall.models.openai.entry import OpenAISettings, read_client, read_openai_entry
+from rolecall.models.openai.entry import OPENAI, OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
 from rolecall.models.openai.probes import probe_server
 from rolecall.models.openai.responses import (
@@ -54,7 +54,6 @@ from rolecall.models.protocol import (
     is_messages,
 )
 from rolecall.models.token_counter import TokenCounter
-from rolecall.redaction import find_secrets
 from rolecall.strings import count_noun
 
 _ENDED = frozenset(('completed', 'failed', 'expired', 'cancelled'))
@@ -78,7 +77,16 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     """
     reader = OptionReader(entry, name)
     settings, address = read_openai_entry(entry, reader)
-    client = read_client(reader, address, model=settings.model, secrets=find_secrets(entry))
+    org = reader.text('org')
+    client = read_client(
+        entry,
+        reader,
+        OPENAI,
+        address,
+        model=settings.model,
+        key_header=('api-key', '{}') if address.is_azure else ('Authorization', 'Bearer {}'),
+        headers={} if org is None else {'OpenAI-Organization': org},
+    )
     reader.raise_problems()
     return OpenAIModel(settings, name=name, client=client, counter=TokenCounter(entry))
 
