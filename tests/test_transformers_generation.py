@@ -59,7 +59,7 @@ def texts(model: TransformersModel, requests: list[Request], **sampling: Any) ->
 
 def tokens_of(model: TransformersModel, text: str) -> tuple[list[int], Tokenizer]:
     """The tokens a model made, from its text: each is a letter or two, so that the text does not decide them."""
-    tokenizer = model._files.tokenizer
+    tokenizer = model._local_tokenizer
     assert tokenizer is not None
     return tokenizer.encode(text), tokenizer
 

@@ -178,7 +178,7 @@ class PromptScorer:
             cache, before = cache_of(contexts)
             arguments['past_key_values'] = cache
         logits = self.loaded.model(**arguments, use_cache=cache is not None).logits
-        self._record_logprobs(batch, logits)
+        note_scores(logits, [(number, *score) for number, row in enumerate(batch) for score in _wanted_scores(row)])
         if cache is None:
             return [Context() for _ in batch]
         layers = layers_of(cache)
@@ -191,21 +191,24 @@ class PromptScorer:
                 self._last = (last, context)
         return computed
 
-    def _record_logprobs(self, batch: Sequence[_Row], logits: Any) -> None:
-        torch = import_hf_package('torch')
-        wanted = [(number, *score) for number, row in enumerate(batch) for score in _wanted_scores(row)]
-        if not wanted:
-            return
-        step = max(1, _LOGITS_AT_ONCE // logits.shape[-1])
-        rows, places, targets = (
-            torch.tensor([score[part] for score in wanted], device=logits.device) for part in (0, 1, 2)
-        )
-        values: list[float] = []
-        for start in range(0, len(wanted), step):
-            part = slice(start, start + step)
-            values += mark_scores(logits[rows[part], places[part]].float(), targets[part]).tolist()
-        for (*_, branch, place), value in zip(wanted, values, strict=True):
-            branch.logprobs[place] = value
+
+def note_scores(logits: Any, wanted: Sequence[tuple[int, int, int, Branch, int]]) -> None:
+    """Note scores of a pass in their branches: each has a row, a place in it, the token, and where it goes."""
+    width = logits.shape[1]
+    places, targets = [row * width + place for row, place, *_ in wanted], [score[2] for score in wanted]
+    values = pick_scores(logits.flatten(0, 1), places, targets)
+    for (*_, branch, place), value in zip(wanted, values, strict=True):
+        branch.logprobs[place] = value
+
+
+def pick_scores(logits: Any, places: Sequence[int], targets: Sequence[int]) -> list[float]:
+    """The log-probability of each target after the token at its place, as `mark_scores` gives it."""
+    torch = import_hf_package('torch')
+    step = max(1, _LOGITS_AT_ONCE // logits.shape[-1])
+    rows, tokens = (torch.tensor(list(numbers), device=logits.device) for numbers in (places, targets))
+    starts = range(0, len(rows), step)
+    parts = [mark_scores(logits[rows[i : i + step]].float(), tokens[i : i + step]) for i in starts]
+    return torch.cat(parts).tolist() if parts else []
 
 
 def mark_scores(scores: Any, targets: Any) -> Any:

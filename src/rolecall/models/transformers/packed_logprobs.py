@@ -14,7 +14,7 @@ from typing import Any
 
 from rolecall.models.local_engine import TokenPrompt
 from rolecall.models.protocol import ModelError, Scored, Usage
-from rolecall.models.transformers.logprobs import collect_scores, mark_scores
+from rolecall.models.transformers.logprobs import collect_scores, note_scores, pick_scores
 from rolecall.models.transformers.prefixes import Branch, Ids, build_prefix_tree, shared_length
 from rolecall.models.transformers.slots import Prefix, attend_packed, extend_prefix
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
@@ -22,7 +22,6 @@ from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 _UNBOUNDED = 1 << 30
 _CHUNK = 4096
 """Tokens of a trunk that are computed at once: their logits are held together."""
-_LOGITS_AT_ONCE = 1 << 26
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +117,7 @@ class PackedScorer:
         for begin in range(start, last, _CHUNK):
             chunk = ids[begin : min(last, begin + _CHUNK)]
             prefix, logits = extend_prefix(self.loaded, chunk, prefix)
-            logprobs += _pick_scores(logits[0], range(len(chunk)), ids[begin + 1 : begin + 1 + len(chunk)])
+            logprobs += pick_scores(logits[0], range(len(chunk)), ids[begin + 1 : begin + 1 + len(chunk)])
             self.computed += len(chunk)
         root.logprobs[:] = logprobs
         self._trunk = _Trunk(ids, prefix, tuple(logprobs))
@@ -164,10 +163,8 @@ class PackedScorer:
         device = self.loaded.device
         logits = attend_packed(self.loaded, prefix, ids.to(device), positions.to(device), mask.to(device))
         self.computed += sum(len(pack.tokens) for pack in batch)
-        wanted = [(number * longest + item[0], *item[1:]) for number, pack in enumerate(batch) for item in pack.wanted]
-        values = _pick_scores(logits.flatten(0, 1), [item[0] for item in wanted], [item[1] for item in wanted])
-        for (_, _, branch, place), value in zip(wanted, values, strict=True):
-            branch.logprobs[place] = value
+        wanted = [(number, *item) for number, pack in enumerate(batch) for item in pack.wanted]
+        note_scores(logits, wanted)
 
 
 def _open(mask: Any, visible: Sequence[tuple[tuple[int, int], ...]]) -> None:
@@ -181,14 +178,3 @@ def _open(mask: Any, visible: Sequence[tuple[tuple[int, int], ...]]) -> None:
         size = end - begin
         mask[begin:end, begin:end] = torch.ones(size, size, dtype=torch.bool).tril()
     mask[0, 0] = True
-
-
-def _pick_scores(logits: Any, places: Sequence[int], targets: Sequence[int]) -> list[float]:
-    """The log-probability of each target after the token at its place, as `mark_scores` gives it."""
-    torch = import_hf_package('torch')
-    step = max(1, _LOGITS_AT_ONCE // logits.shape[-1])
-    rows, tokens = (torch.tensor(list(numbers), device=logits.device) for numbers in (places, targets))
-    batches = []
-    for start in range(0, len(rows), step):
-        batches.append(mark_scores(logits[rows[start : start + step]].float(), tokens[start : start + step]))
-    return torch.cat(batches).tolist() if batches else []
