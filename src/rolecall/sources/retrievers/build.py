@@ -4,77 +4,57 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from rolecall.checking import argument_problems, expected, is_whole
 from rolecall.core.prompts.values import describe_value
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry, is_reference_class
 from rolecall.sources.datasets.arrow import as_hub_dataset
-from rolecall.sources.datasets.rows import Row, Rows
-from rolecall.sources.retrievers.pool import Pool, ProgressCounter
-from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress, Retriever
+from rolecall.sources.datasets.rows import Row
+from rolecall.sources.retrievers.pool import Pool, PoolSearch, ProgressCounter
+from rolecall.sources.retrievers.retriever import Picked, Retriever
 from rolecall.usercode import user_code
 
 
 @dataclass(frozen=True, slots=True)
-class PackageRetriever:
+class PackageRetriever(PoolSearch):
     """Delegates the choice of training rows to another package's class. A test row still never sees its own answer."""
 
     kind: type[Any]
     options: Mapping[str, Any]
+    ice_num: int = field(init=False)
+    ice_separator: str = field(init=False)
+    ice_eos_token: str = field(init=False)
+    fixed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         problems = argument_problems(self.kind, self.options, skip=1)
-        if not is_whole(self._setting('ice_num', 1), least=0):
+        parameters = inspect.signature(self.kind).parameters
+        for name, usual in {'ice_num': 1, 'ice_separator': '\n', 'ice_eos_token': '\n'}.items():
+            parameter = parameters.get(name)
+            default = usual if parameter is None or parameter.default is parameter.empty else parameter.default
+            object.__setattr__(self, name, self.options.get(name, default))
+        if not is_whole(self.ice_num, least=0):
             problems.append(expected('ice_num', 'a whole number', self.options.get('ice_num')))
         if problems:
             raise ConfigError(problems)
 
-    @property
-    def ice_num(self) -> int:
-        return int(self._setting('ice_num', 1))
+    def check_pool(self, pool: Pool) -> None:
+        """The package's class checks it."""
 
-    @property
-    def ice_separator(self) -> str:
-        return str(self._setting('ice_separator', '\n'))
-
-    @property
-    def ice_eos_token(self) -> str:
-        return str(self._setting('ice_eos_token', '\n'))
-
-    @property
-    def fixed(self) -> bool:
-        return False
-
-    def _setting(self, name: str, otherwise: Any) -> Any:
-        """A setting from the config, or the class's default."""
-        parameter = inspect.signature(self.kind).parameters.get(name)
-        default = otherwise if parameter is None or parameter.default is parameter.empty else parameter.default
-        return self.options.get(name, default)
-
-    def retrieve(
-        self,
-        train: Rows,
-        test: Iterable[Row],
-        *,
-        reader: ColumnReader,
-        same_split: bool = False,
-        progress: Progress | None = None,
-    ) -> Iterator[Picked]:
+    def search(self, pool: Pool, test: Iterable[Row], meter: ProgressCounter) -> Iterator[Picked]:
         rows = list(test)
-        pool = Pool(train, reader, same_split)
-        dataset = SimpleNamespace(train=as_hub_dataset(train), test=as_hub_dataset(rows), reader=reader)
+        dataset = SimpleNamespace(train=as_hub_dataset(pool.train), test=as_hub_dataset(rows), reader=pool.reader)
         with user_code(f'the retriever {self.kind.__name__}'):
             picked = self.kind(dataset, **self.options).retrieve()
-        ids = self._check_ids(picked, len(rows), len(train))
-        picks = (
+        ids = self._check_ids(picked, len(rows), len(pool.train))
+        return meter.track(
             pool.pick(shot_ids, len(shot_ids), number, row)
             for number, (shot_ids, row) in enumerate(zip(ids, rows, strict=True))
         )
-        return ProgressCounter(progress, rows).track(picks)
 
     def _check_ids(self, picked: Any, rows: int, train: int) -> Sequence[Sequence[int]]:
         try:
