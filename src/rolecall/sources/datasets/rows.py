@@ -5,8 +5,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, field
+from itertools import accumulate, chain, islice
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rolecall.errors import DataError
@@ -64,16 +64,26 @@ class ListRows:
 EMPTY: Rows = ListRows(())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SelectedRows:
-    """Some rows of others, by index: a view, nothing is copied."""
+class _View:
+    """What changes or chooses other rows: as many of those as of these were malformed."""
 
+    __slots__ = ()
     rows: Rows
-    indexes: Sequence[int]
 
     @property
     def skipped(self) -> int:
         return count_skipped(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SelectedRows(_View):
+    """Some rows of others, by index: a view, nothing is copied."""
+
+    rows: Rows
+    indexes: Sequence[int]
 
     def __len__(self) -> int:
         return len(self.indexes)
@@ -99,23 +109,16 @@ def select(rows: Rows, indexes: Sequence[int]) -> Rows:
     return SelectedRows(rows, indexes)
 
 
+@dataclass(slots=True, eq=False)
 class JoinedRows:
     """Several sources as one, in order (several files of one split)."""
 
-    __slots__ = ('_ends', '_parts')
-
-    def __init__(self, parts: Sequence[Rows]) -> None:
-        self._parts = tuple(parts)
-        self._ends: list[int] | None = None
-
-    @property
-    def parts(self) -> tuple[Rows, ...]:
-        """The sources, in order."""
-        return self._parts
+    parts: Sequence[Rows]
+    _ends: list[int] | None = field(default=None, init=False, repr=False)
 
     @property
     def skipped(self) -> int:
-        return sum(map(count_skipped, self._parts))
+        return sum(map(count_skipped, self.parts))
 
     def __len__(self) -> int:
         ends = self._part_ends()
@@ -125,17 +128,14 @@ class JoinedRows:
         index = resolve_index(index, len(self))
         ends = self._part_ends()
         part = bisect_right(ends, index)
-        return self._parts[part][index - (ends[part - 1] if part else 0)]
+        return self.parts[part][index - (ends[part - 1] if part else 0)]
 
     def __iter__(self) -> Iterator[Row]:
-        return chain.from_iterable(self._parts)
+        return chain.from_iterable(self.parts)
 
     def _part_ends(self) -> list[int]:
         if self._ends is None:
-            ends: list[int] = []
-            for part in self._parts:
-                ends.append(len(part) + (ends[-1] if ends else 0))
-            self._ends = ends
+            self._ends = list(accumulate(map(len, self.parts)))
         return self._ends
 
 
@@ -149,7 +149,7 @@ def _describe_layout(where: str, row: Row, index: int, error: Exception) -> Data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MappedRows:
+class MappedRows(_View):
     """Each row replaced by `change(row, index)`, lazily.
 
     >>> [row for row in MappedRows(ListRows([{'n': 1}]), lambda row, index: {'n': row['n'] + 1}, 'demo')]
@@ -159,13 +159,6 @@ class MappedRows:
     rows: Rows
     change: RowFunction
     where: str
-
-    @property
-    def skipped(self) -> int:
-        return count_skipped(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __getitem__(self, index: int, /) -> Row:
         index = resolve_index(index, len(self.rows))
@@ -181,53 +174,43 @@ class MappedRows:
             raise _describe_layout(self.where, row, index, error) from error
 
 
-class FilteredRows:
+@dataclass(slots=True, eq=False)
+class FilteredRows(_View):
     """The rows for which `keep(row)` holds. Iterating streams; counting or indexing looks at every row once."""
 
-    __slots__ = ('_keep', '_passing', '_rows', '_where')
-
-    def __init__(self, rows: Rows, keep: Callable[[Row], bool], where: str) -> None:
-        self._rows = rows
-        self._keep = keep
-        self._where = where
-        self._passing: array[int] | None = None
-
-    @property
-    def skipped(self) -> int:
-        return count_skipped(self._rows)
+    rows: Rows
+    keep: Callable[[Row], bool]
+    where: str
+    _passing: array[int] | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self._passing_indexes())
 
     def __getitem__(self, index: int, /) -> Row:
-        return self._rows[self._passing_indexes()[index]]
+        return self.rows[self._passing_indexes()[index]]
 
     def __iter__(self) -> Iterator[Row]:
-        return (row for index, row in enumerate(self._rows) if self._passes(row, index))
+        return (row for index, row in enumerate(self.rows) if self._passes(row, index))
 
     def _passing_indexes(self) -> array[int]:
         if self._passing is None:
-            self._passing = array('Q', (index for index, row in enumerate(self._rows) if self._passes(row, index)))
+            self._passing = array('Q', (index for index, row in enumerate(self.rows) if self._passes(row, index)))
         return self._passing
 
     def _passes(self, row: Row, index: int) -> bool:
         try:
-            return self._keep(row)
+            return self.keep(row)
         except _UNEXPECTED as error:
-            raise _describe_layout(self._where, row, index, error) from error
+            raise _describe_layout(self.where, row, index, error) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelledRows:
+class LabelledRows(_View):
     """Rows with labels from a second file, line by line, in the column `label`."""
 
     rows: Rows
     labels: Rows
     where: str
-
-    @property
-    def skipped(self) -> int:
-        return count_skipped(self.rows)
 
     def __len__(self) -> int:
         if len(self.rows) != len(self.labels):
