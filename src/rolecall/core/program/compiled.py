@@ -201,7 +201,7 @@ class Program:
     """One prompt, compiled: call it with a row."""
 
     # __call__ is a slot holding the layout's fill function: a method call more would cost 50 % extra.
-    __slots__ = ('__call__', '_render', '_rendered', '_script')
+    __slots__ = ('__call__', '_render', '_rendered', 'script')
 
     if TYPE_CHECKING:
 
@@ -209,29 +209,25 @@ class Program:
             """The request for one row."""
 
     def __init__(self, script: Script, render: Render) -> None:
-        self._script = script
+        self.script = script
+        """The parsed prompt with its examples inserted and its fields unfilled."""
         self._render = render
         self._rendered = None if script.depends_on_row else render(script)
         object.__setattr__(self, '__call__', self._rendered.layout.fill if self._rendered else self._fill_anew)
 
     def trace(self, row: Row) -> Trace:
         """The request for one row, with the origin of every character."""
-        rendered = self._rendered or self._render(self._script.bind(row))
+        rendered = self._rendered or self._render(self.script.bind(row))
         return Trace(rendered.layout.fill(row), tuple(rendered.layout.trace(row)), rendered.notes)
 
     def prompt(self, row: Row) -> str | PromptList:
         """The prompt before rendering."""
-        return self._script.fill(row)
+        return self.script.fill(row)
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """Notes that apply to every row."""
         return self._rendered.notes if self._rendered else ()
 
-    @property
-    def script(self) -> Script:
-        """The parsed prompt with its examples inserted and its fields unfilled."""
-        return self._script
-
     def _fill_anew(self, row: Row) -> Request:
-        return self._render(self._script.bind(row)).layout.fill(row)
+        return self._render(self.script.bind(row)).layout.fill(row)

@@ -290,7 +290,7 @@ class Prompter:
         return self._strings.closing
 
     def __reduce__(self) -> Any:
-        return (_rebuild, (type(self), self._arguments()))
+        return partial(type(self), **self._arguments()), ()
 
     def __eq__(self, other: object) -> bool:
         """Equal prompters are of one class and were made with equal arguments."""
@@ -403,7 +403,3 @@ def _make_frame_renderer(frame: Frame, renderer: Renderer) -> FrameRenderer:
     from rolecall.core.prompters.frame_renderer import FrameRenderer  # chat templates take a while to import
 
     return FrameRenderer(frame, renderer)
-
-
-def _rebuild(kind: type[Prompter], arguments: Mapping[str, Any]) -> Prompter:
-    return kind(**arguments)

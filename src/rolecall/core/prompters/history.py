@@ -7,6 +7,7 @@ history is compared with it (which notices turns changed in place), and only new
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -86,38 +87,30 @@ _COPY: dict[type, Callable[[Any], Any]] = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class _HistoryCache(Generic[Form]):
     """Caches the last plain history: copies of its turns, and their parsed form."""
 
-    __slots__ = ('_last', '_nothing', '_read_any', '_read_plain')
-
-    def __init__(
-        self,
-        read_plain: Callable[[Sequence[Any]], Read[Form]],
-        read_any: Callable[[Sequence[Any]], Form],
-        *,
-        nothing: Read[Form],
-    ) -> None:
-        self._read_plain = read_plain
-        self._read_any = read_any
-        self._nothing = nothing
-        self._last = nothing
+    read_plain: Callable[[Sequence[Any]], Read[Form]]
+    read_any: Callable[[Sequence[Any]], Form]
+    nothing: Read[Form]
+    last: Read[Form]
 
     def read(self, history: Sequence[Any]) -> Form:
-        turns, form = self._last
+        turns, form = self.last
         try:
             if turns == history:
                 return form
             common = len(turns)
             if turns != history[:common]:
-                turns, form = self._nothing
+                turns, form = self.nothing
                 common = 0
-            new, added = self._read_plain(history[common:])
+            new, added = self.read_plain(history[common:])
         except _NOT_PLAIN:
-            return self._read_any(history)
+            return self.read_any(history)
         whole: Any = form
         remembered: Read[Form] = (turns + new, whole + added)
-        self._last = remembered  # one atomic assignment: other threads may read other conversations
+        self.last = remembered  # one atomic assignment: other threads may read other conversations
         return remembered[1]
 
 
@@ -187,8 +180,9 @@ class HistoryReader:
             if role != 'tool'
         }
         nothing: Read[Sequence[Message]] = ([], [])
-        self.messages = _HistoryCache(_plain_messages, _all_messages, nothing=nothing).read
-        self.text = _HistoryCache(self._plain_text, lambda history: fold(self.pieces(history)), nothing=([], '')).read
+        self.messages = _HistoryCache(_plain_messages, _all_messages, nothing, nothing).read
+        blank: Read[str] = ([], '')
+        self.text = _HistoryCache(self._plain_text, lambda history: fold(self.pieces(history)), blank, blank).read
 
     def _plain_text(self, history: Sequence[Any]) -> Read[str]:
         turns, tokens = _copies(history), self._tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from rolecall.core.prompters.call_inputs import PromptCall
@@ -17,53 +18,41 @@ from rolecall.core.render.spans import Span
 from rolecall.errors import PrompterError
 
 
+@dataclass(slots=True, eq=False)
 class StringLayout:
-    """Writes a prompter's frame as a string.
+    """Writes a prompter's frame as a string."""
 
-    `places` are the fields of its template, `tools` those that the frame already holds, `name` is the prompter's class.
-    """
-
-    __slots__ = ('_frame', '_history', '_name', '_places', '_takes_messages', '_tokens', '_tools')
-
-    def __init__(
-        self,
-        frame: Frame,
-        history: HistoryReader,
-        *,
-        tokens: Tokens,
-        places: Collection[str],
-        tools: Tools | None,
-        takes_messages: bool,
-        name: str,
-    ) -> None:
-        self._frame = frame
-        self._history = history
-        self._tokens = tokens
-        self._places = places
-        self._tools = tools
-        self._takes_messages = takes_messages
-        self._name = name
+    frame: Frame
+    history: HistoryReader
+    tokens: Tokens
+    places: Collection[str]
+    """The fields of its template."""
+    tools: Tools | None
+    """Those that the frame already holds."""
+    takes_messages: bool
+    name: str
+    """The prompter's class."""
 
     @property
     def closing(self) -> str:
         """The token that ends an answer."""
-        return self._tokens.eoa
+        return self.tokens.eoa
 
     def fill(self, call: PromptCall) -> str:
         row, messages, history, tools, label = call
         if history or tools or messages is not None:
             row, history = self._as_string(call)
-        text = (self._frame.fill_text if history else self._frame.fill_first)(row)
-        return text if label is None else f'{text}{self._history.answer(label)}{self._tokens.eoa}'
+        text = (self.frame.fill_text if history else self.frame.fill_first)(row)
+        return text if label is None else f'{text}{self.history.answer(label)}{self.tokens.eoa}'
 
     def trace(self, call: PromptCall) -> tuple[list[Span], tuple[Note, ...]]:
         row, history = self._as_string(call)
-        spans = self._frame.text_with(tuple(self._history.pieces(history))).trace(row)
+        spans = self.frame.text_with(tuple(self.history.pieces(history))).trace(row)
         label = call[-1]
         if label is not None:
             spans += [
-                Span(self._history.answer(label), Origin('label')),
-                Span(self._tokens.eoa, Origin('marker', 'eoa')),
+                Span(self.history.answer(label), Origin('label')),
+                Span(self.tokens.eoa, Origin('marker', 'eoa')),
             ]
         return spans, ()
 
@@ -73,14 +62,14 @@ class StringLayout:
         if messages is not None:
             row, history = self._with_last_words(row, messages, history)
         if history:
-            if 'history' not in self._places:
+            if 'history' not in self.places:
                 self._refuse_in_string('history')
-            row[HISTORY] = self._history.text(history)
+            row[HISTORY] = self.history.text(history)
         if tools:
-            if 'tools' not in self._places:
+            if 'tools' not in self.places:
                 self._refuse_in_string('tools')
-            if tools is not self._tools:
-                row[TOOLS] = tools.words + self._frame.calling
+            if tools is not self.tools:
+                row[TOOLS] = tools.words + self.frame.calling
         return row, history
 
     def _with_last_words(
@@ -88,7 +77,7 @@ class StringLayout:
     ) -> tuple[dict[str, Any], Sequence[Any]]:
         """Split messages into history and the user's last text."""
         *before, last = messages
-        if not self._takes_messages:
+        if not self.takes_messages:
             raise PrompterError('messages as input need return_dict=True, or a prompter bound to a model.')
         if last['role'] != 'user':
             raise PrompterError(
@@ -97,4 +86,4 @@ class StringLayout:
         return {**row, INPUT: plain_text(last)}, [*history, *before]
 
     def _refuse_in_string(self, name: str) -> NoReturn:
-        raise PrompterError(f'{self._name} does not support {name} in a string; use return_dict=True.')
+        raise PrompterError(f'{self.name} does not support {name} in a string; use return_dict=True.')

@@ -79,35 +79,29 @@ def _as_user(draft: MessageDraft) -> MessageDraft:
     return replace(draft, role='user', content=relabel(draft.content, lambda origin: replace(origin, fallback='user')))
 
 
+@dataclass(slots=True, eq=False)
 class ChatLayout:
     """Text that the model's chat template makes from messages."""
 
-    __slots__ = ('_asks', '_continues', '_messages', '_renderer')
-
-    def __init__(self, messages: MessagesLayout, renderer: ChatRenderer, *, asks: bool, continues: bool) -> None:
-        self._messages = messages
-        self._renderer = renderer
-        self._asks = asks
-        self._continues = continues
+    messages: MessagesLayout
+    """The messages before the chat template."""
+    renderer: ChatRenderer
+    asks: bool
+    continues: bool
 
     def fill(self, row: Row) -> str:
-        return self._write(self._messages.fill(row))
+        return self._write(self.messages.fill(row))
 
     def trace(self, row: Row) -> list[Span]:
-        return trace_chat_text(self._write, self._messages.fill(row), self._messages.trace(row))
-
-    @property
-    def messages(self) -> MessagesLayout:
-        """The messages before the chat template."""
-        return self._messages
+        return trace_chat_text(self._write, self.messages.fill(row), self.messages.trace(row))
 
     def _write(self, messages: Sequence[Message]) -> str:
-        return self._renderer.template.render(
+        return self.renderer.template.render(
             messages,
-            tools=list(self._renderer.tools) or None,
-            add_generation_prompt=self._asks,
-            continue_final_message=self._continues,
-            variables=self._renderer.variables,
+            tools=list(self.renderer.tools) or None,
+            add_generation_prompt=self.asks,
+            continue_final_message=self.continues,
+            variables=self.renderer.variables,
         )
 
 

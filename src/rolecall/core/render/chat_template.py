@@ -99,9 +99,8 @@ class ChatTemplate:
         object.__setattr__(self, '_with_tools', with_tools)
         object.__setattr__(self, '_tokens', {name: token for name, token in named.items() if token})
 
-    def __reduce__(self) -> tuple[Callable[..., ChatTemplate], tuple[dict[str, Any]]]:
-        arguments = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
-        return (_rebuild, (arguments,))
+    def __reduce__(self) -> tuple[Callable[..., ChatTemplate], tuple[()]]:
+        return partial(ChatTemplate, **{item.name: getattr(self, item.name) for item in fields(self) if item.init}), ()
 
     @classmethod
     def from_tokenizer_config(cls, config: Mapping[str, Any], *, name: str | None = None) -> ChatTemplate:
@@ -306,7 +305,3 @@ def _cut_at_mark(text: str, content: str) -> str:
     else:
         return before if after.startswith(' ') else before.rstrip()
     raise RenderError(f'the final message cannot be continued: the chat template {fault}.')
-
-
-def _rebuild(arguments: dict[str, Any]) -> ChatTemplate:
-    return ChatTemplate(**arguments)

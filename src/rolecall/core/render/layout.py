@@ -108,25 +108,6 @@ def make(constants, columns, fill_with_care):
 Encode = Callable[[str], Sequence[int]]
 
 
-class TokensLayout:
-    """Text mixed with token ids from the meta template: strings and ids in order, or ids only with a tokenizer.
-
-    The spans join to the strings and ids before the strings are encoded.
-    """
-
-    __slots__ = ('_encode', '_pieces')
-
-    def __init__(self, pieces: Iterable[Piece], encode: Encode | None = None) -> None:
-        self._pieces = tuple(pieces)
-        self._encode = encode
-
-    def fill(self, row: Row) -> list[int | str]:
-        return _token_request(bind(self._pieces, row), self._encode)
-
-    def trace(self, row: Row) -> list[Span]:
-        return _token_spans(bind(self._pieces, row))
-
-
 def _token_request(pieces: Pieces, encode: Encode | None) -> list[int | str]:
     """Filled pieces as a request: each run of text as one string, or encoded as a whole."""
     request: list[int | str] = []
@@ -153,7 +134,8 @@ def _token_spans(pieces: Pieces) -> list[Span]:
 
 def text_layout(pieces: Sequence[Piece], encode: Encode | None = None) -> Layout:
     """The layout for a text model: text, or token ids if the meta template has any."""
-    return TokensLayout(pieces, encode) if any(isinstance(piece, Token) for piece in pieces) else TextLayout(pieces)
+    has_ids = any(isinstance(piece, Token) for piece in pieces)
+    return TokensLayout((tuple(pieces),), (), (), encode) if has_ids else TextLayout(pieces)
 
 
 class LinesLayout:
@@ -181,27 +163,28 @@ class LinesLayout:
         return spans + self._end.trace(row)
 
 
-class TokenLinesLayout:
-    """Speeches joined with line breaks, skipping empty ones, between token ids of the meta template."""
+@dataclass(frozen=True, slots=True, eq=False)
+class TokensLayout:
+    """Text mixed with token ids from the meta template: strings and ids in order, or ids only with a tokenizer.
 
-    __slots__ = ('_begin', '_encode', '_end', '_lines')
+    Speeches are lines, and empty ones are skipped. The spans join to the strings and ids before the strings are encoded.
+    """
 
-    def __init__(self, lines: Iterable[Pieces], begin: Pieces, end: Pieces, encode: Encode | None = None) -> None:
-        self._lines = tuple(lines)
-        self._begin = begin
-        self._end = end
-        self._encode = encode
+    lines: tuple[Pieces, ...]
+    begin: Pieces
+    end: Pieces
+    encode: Encode | None
 
     def fill(self, row: Row) -> list[int | str]:
-        return _token_request(self._join_lines(row), self._encode)
+        return _token_request(self._join_lines(row), self.encode)
 
     def trace(self, row: Row) -> list[Span]:
         return _token_spans(self._join_lines(row))
 
     def _join_lines(self, row: Row) -> Pieces:
-        lines = [line for line in (bind(line, row) for line in self._lines) if _never_empty(line)]
+        lines = [line for line in (bind(line, row) for line in self.lines) if _never_empty(line)]
         body = (piece for i, line in enumerate(lines) for piece in ((_JOINT, *line) if i else line))
-        return (*self._begin, *body, *self._end)
+        return (*self.begin, *body, *self.end)
 
 
 def lines_layout(lines: Iterable[Pieces], begin: Pieces = (), end: Pieces = (), encode: Encode | None = None) -> Layout:
@@ -217,7 +200,7 @@ def lines_layout(lines: Iterable[Pieces], begin: Pieces = (), end: Pieces = (), 
     if len(merged) == 1:
         return text_layout((*begin, *merged[0], *end), encode)
     if any(isinstance(piece, Token) for line in (begin, *merged, end) for piece in line):
-        return TokenLinesLayout(merged, begin, end, encode)
+        return TokensLayout(tuple(merged), begin, end, encode)
     return LinesLayout(merged, begin, end)
 
 

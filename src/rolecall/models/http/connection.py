@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
@@ -79,20 +80,20 @@ class Collector(Protocol):
         """Whether the answer is complete."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class TextListener:
     """A collector that also passes on the text of each event: `readers` take it out of an event for a listener each."""
 
-    def __init__(self, collector: Collector, readers: Sequence[tuple[Callable[[Any], str], OnText]]) -> None:
-        self._collector = collector
-        self._readers = readers
+    collector: Collector
+    readers: Sequence[tuple[Callable[[Any], str], OnText]]
 
     @property
     def finished(self) -> bool:
-        return self._collector.finished
+        return self.collector.finished
 
     def take(self, event: Any) -> None:
-        self._collector.take(event)
-        for read_text, on_text in self._readers:
+        self.collector.take(event)
+        for read_text, on_text in self.readers:
             if text := read_text(event):
                 on_text(text)
 

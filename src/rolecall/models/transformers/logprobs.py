@@ -51,10 +51,6 @@ class _Row:
     def tokens(self) -> Ids:
         return self.branch.ids[self.context.length : self.branch.fed]
 
-    @property
-    def width(self) -> int:
-        return self.branch.fed
-
 
 @dataclass(slots=True, eq=False)
 class PromptScorer:
@@ -163,7 +159,7 @@ class PromptScorer:
             return self._forward(batch)
         except torch.cuda.OutOfMemoryError as error:
             if len(batch) == 1:
-                raise ModelError(f'out of memory at a prompt of {batch[0].width} tokens: {error}') from error
+                raise ModelError(f'out of memory at a prompt of {batch[0].branch.fed} tokens: {error}') from error
         torch.cuda.empty_cache()
         half = len(batch) // 2
         # The halves get their own tensors, as if they had been separate batches.

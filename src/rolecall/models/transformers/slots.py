@@ -212,15 +212,11 @@ class _Packed:
 
 def compute_prefix(loaded: LoadedModel, tokens: Sequence[int]) -> Prefix:
     """The keys and values of some tokens."""
-    return _read(loaded, tokens, Prefix(), logits_to_keep=1)[0]
+    return extend_prefix(loaded, tokens, Prefix(), logits_to_keep=1)[0]
 
 
-def extend_prefix(loaded: LoadedModel, tokens: Sequence[int], after: Prefix) -> tuple[Prefix, Any]:
+def extend_prefix(loaded: LoadedModel, tokens: Sequence[int], before: Prefix, **options: Any) -> tuple[Prefix, Any]:
     """A prefix with more tokens behind it, and the logits of those."""
-    return _read(loaded, tokens, after)
-
-
-def _read(loaded: LoadedModel, tokens: Sequence[int], before: Prefix, **options: Any) -> tuple[Prefix, Any]:
     torch = import_hf_package('torch')
     layers: list[tuple[Any, Any]] = []
     places = torch.arange(before.length, before.length + len(tokens), device=loaded.device)

@@ -56,12 +56,12 @@ class FileRows:
     (2, {'n': 2}, [{'n': 1}, {'n': 2}])
     """
 
-    __slots__ = ('__weakref__', '_format', '_offsets', '_on_error', '_plain', '_skipped', '_stamp', 'path')
+    __slots__ = ('__weakref__', '_offsets', '_plain', '_skipped', '_stamp', 'on_error', 'path', 'record_format')
 
     def __init__(self, path: Path, records: RecordFormat | None = None, *, on_error: OnError = 'stop') -> None:
         self.path = path
-        self._format = records or JsonLines()
-        self._on_error = on_error
+        self.record_format = records or JsonLines()
+        self.on_error = on_error
         self._offsets: array[int] | None = None
         self._plain = path
         self._stamp = (0, 0)
@@ -71,17 +71,9 @@ class FileRows:
         return f'FileRows({str(self.path)!r})'
 
     @property
-    def record_format(self) -> RecordFormat:
-        return self._format
-
-    @property
-    def on_error(self) -> OnError:
-        return self._on_error
-
-    @property
     def skipped(self) -> int:
         """The number of malformed records skipped; 0 with `on_error='stop'`, which raises instead."""
-        if self._on_error == 'skip':
+        if self.on_error == 'skip':
             self._index()
         return self._skipped
 
@@ -93,7 +85,7 @@ class FileRows:
         index = resolve_index(index, len(offsets) - 1)
         chunk = self._bytes_between(offsets[index], offsets[index + 1])
         try:
-            return self._format.row(self._format.first_record(chunk))
+            return self.record_format.row(self.record_format.first_record(chunk))
         except (ValueError, RecursionError) as error:
             raise self._malformed_error(self._line_at(offsets[index]), error) from error
 
@@ -101,16 +93,16 @@ class FileRows:
         with open_plain(self.path) as stream:
             for line, _, record in self._records(stream):
                 try:
-                    row = self._format.row(record)
+                    row = self.record_format.row(record)
                 except (ValueError, RecursionError) as error:
-                    if self._on_error == 'skip':
+                    if self.on_error == 'skip':
                         continue
                     raise self._malformed_error(line, error) from error
                 yield row
 
     def _records(self, lines: Iterable[bytes]) -> Iterator[Record]:
         try:
-            yield from self._format.records(lines)
+            yield from self.record_format.records(lines)
         except UnicodeError as error:
             raise self._malformed_error(1, error) from error
 
@@ -126,12 +118,12 @@ class FileRows:
         return self._offsets
 
     def _scan(self, stream: Iterable[bytes]) -> tuple[array[int], int]:
-        if self._on_error == 'stop':
+        if self.on_error == 'stop':
             return array('Q', (offset for _, offset, _ in self._records(stream))), 0
         offsets, malformed = array('Q'), 0
         for _, offset, record in self._records(stream):
             try:
-                self._format.row(record)
+                self.record_format.row(record)
             except (ValueError, RecursionError):
                 malformed += 1
             else:
