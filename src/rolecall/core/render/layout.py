@@ -167,7 +167,7 @@ class LinesLayout:
 class TokensLayout:
     """Text mixed with token ids from the meta template: strings and ids in order, or ids only with a tokenizer.
 
-    Speeches are lines, and empty ones are skipped. The spans join to the strings and ids before the strings are encoded.
+    Speeches are lines; empty ones are skipped. The spans join to the strings and ids before the strings are encoded.
     """
 
     lines: tuple[Pieces, ...]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
 from rolecall.checking import OptionReader
 from rolecall.config_keys import keys_of
@@ -52,7 +52,6 @@ _COUNTED = ('model', 'messages', 'system', 'thinking', 'tools', 'tool_choice')
 _LENGTH = 4096
 _VERSION = '2023-06-01'
 _NO_SAMPLING = Sampling()
-_STREAMING = Streaming(StreamedMessage, read_text_delta, read_thinking_delta)
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -100,6 +99,8 @@ class AnthropicSettings(ServedSettings):
 
     prompt_cache: Lifetime | None = '5m'
     """How long the server caches the prefix that requests share; None turns caching off."""
+    endpoint: ClassVar = 'messages'
+    streaming: ClassVar = Streaming(StreamedMessage, read_text_delta, read_thinking_delta)
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         parameters = {key: value for key, value in sampling.as_dict().items() if key not in _NOT_SENT}
@@ -119,72 +120,6 @@ class AnthropicSettings(ServedSettings):
             thinks = (extra.get('thinking') or body.get('thinking') or {}).get('type', 'disabled') != 'disabled'
             body |= write_answer_tool(schema, body.get('tools', ()), thinks=thinks)
         return body | extra
-
-
-class AnthropicModel(ServedModel[AnthropicSettings]):
-    """One model of one server."""
-
-    def __init__(self, settings: AnthropicSettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
-        super().__init__(
-            settings,
-            name=name,
-            client=client,
-            counter=counter,
-            endpoint='messages',
-            streaming=_STREAMING,
-            batches=AnthropicBatches,
-        )
-        self._shared: tuple[SharedPrefix, ...] = ()
-        self._least = find_minimum(settings.model)
-
-    def share_prefixes(self, prefixes: Iterable[SharedPrefix]) -> None:
-        """Mark these request prefixes for caching, if they are long enough."""
-        self._shared = tuple(prefixes) if self._settings.prompt_cache is not None else ()
-
-    def shared_part(self, request: Request) -> float:
-        """The cached share of a request, by length."""
-        if not self._shared or not is_messages(request):
-            return 0.0
-        body = write_anthropic_messages([message for message in request if isinstance(message['content'], str)])
-        if self._mark(body, request) is body:
-            return 0.0
-        count, beginning = measure_shared(request, self._shared)
-        return len(str([*request[:count], beginning])) / max(1, len(str(request)))
-
-    async def score(self, requests: Sequence[Request]) -> NoReturn:
-        """Anthropic's API does not offer it."""
-        raise ModelError(f"{self._client.about}: Anthropic's API does not return log-probabilities.")
-
-    async def count_remotely(self, request: Request, sampling: Sampling = _NO_SAMPLING) -> int:
-        """The number of input tokens according to the server's counting endpoint; `sampling` may have tools."""
-        body = await self._write_body(request, sampling, stream=False)
-        counting = {key: value for key, value in body.items() if key in _COUNTED}
-        answer = await self._client.post('messages/count_tokens', counting)
-        counted = read_count(answer.get('input_tokens')) if isinstance(answer, Mapping) else None
-        if counted is None:
-            raise self._client.malformed_error('no number of input tokens')
-        return counted
-
-    async def _write_body(self, request: Request, sampling: Sampling, *, stream: bool) -> dict[str, Any]:
-        if not is_messages(request):
-            raise ModelError(f'{self._client.about}: this is a chat model: it takes messages, not text.')
-        with_parts = any(not isinstance(message.get('content'), str) for message in request)
-        messages = (
-            await asyncio.to_thread(write_anthropic_messages, request, self._media)
-            if with_parts
-            else write_anthropic_messages(request)
-        )
-        body = {**self._settings.body(sampling), **messages, **({'stream': True} if stream else {})}
-        return self._mark(body, request)
-
-    def _mark(self, body: dict[str, Any], request: Sequence[Message]) -> dict[str, Any]:
-        lifetime = self._settings.prompt_cache
-        if lifetime is None or not self._shared:
-            return body
-        return mark_shared(body, request, self._shared, least=self._least, lifetime=lifetime)
-
-    def _read_reply(self, answer: Any, seconds: float) -> Reply:
-        return take_tool_answer(read_message(answer, seconds=seconds))
 
 
 class AnthropicBatches(BatchService):
@@ -249,6 +184,66 @@ class AnthropicBatches(BatchService):
             return self._answer(custom_id, result['message']) if kind == 'succeeded' else None
         except MALFORMED:
             return None
+
+
+class AnthropicModel(ServedModel[AnthropicSettings]):
+    """One model of one server."""
+
+    batch_service = AnthropicBatches
+
+    def __init__(self, settings: AnthropicSettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
+        super().__init__(settings, name=name, client=client, counter=counter)
+        self._shared: tuple[SharedPrefix, ...] = ()
+        self._least = find_minimum(settings.model)
+
+    def share_prefixes(self, prefixes: Iterable[SharedPrefix]) -> None:
+        """Mark these request prefixes for caching, if they are long enough."""
+        self._shared = tuple(prefixes) if self._settings.prompt_cache is not None else ()
+
+    def shared_part(self, request: Request) -> float:
+        """The cached share of a request, by length."""
+        if not self._shared or not is_messages(request):
+            return 0.0
+        body = write_anthropic_messages([message for message in request if isinstance(message['content'], str)])
+        if self._mark(body, request) is body:
+            return 0.0
+        count, beginning = measure_shared(request, self._shared)
+        return len(str([*request[:count], beginning])) / max(1, len(str(request)))
+
+    async def score(self, requests: Sequence[Request]) -> NoReturn:
+        """Anthropic's API does not offer it."""
+        raise ModelError(f"{self._client.about}: Anthropic's API does not return log-probabilities.")
+
+    async def count_remotely(self, request: Request, sampling: Sampling = _NO_SAMPLING) -> int:
+        """The number of input tokens according to the server's counting endpoint; `sampling` may have tools."""
+        body = await self._write_body(request, sampling, stream=False)
+        counting = {key: value for key, value in body.items() if key in _COUNTED}
+        answer = await self._client.post('messages/count_tokens', counting)
+        counted = read_count(answer.get('input_tokens')) if isinstance(answer, Mapping) else None
+        if counted is None:
+            raise self._client.malformed_error('no number of input tokens')
+        return counted
+
+    async def _write_body(self, request: Request, sampling: Sampling, *, stream: bool) -> dict[str, Any]:
+        if not is_messages(request):
+            raise ModelError(f'{self._client.about}: this is a chat model: it takes messages, not text.')
+        with_parts = any(not isinstance(message.get('content'), str) for message in request)
+        messages = (
+            await asyncio.to_thread(write_anthropic_messages, request, self._media)
+            if with_parts
+            else write_anthropic_messages(request)
+        )
+        body = {**self._settings.body(sampling), **messages, **({'stream': True} if stream else {})}
+        return self._mark(body, request)
+
+    def _mark(self, body: dict[str, Any], request: Sequence[Message]) -> dict[str, Any]:
+        lifetime = self._settings.prompt_cache
+        if lifetime is None or not self._shared:
+            return body
+        return mark_shared(body, request, self._shared, least=self._least, lifetime=lifetime)
+
+    def _read_reply(self, answer: Any, seconds: float) -> Reply:
+        return take_tool_answer(read_message(answer, seconds=seconds))
 
 
 def _read_time(text: Any) -> datetime:

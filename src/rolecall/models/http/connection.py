@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +29,6 @@ from rolecall.errors import import_extra
 from rolecall.models.http.address import Address, Keys
 from rolecall.models.http.body import (
     ACCEPTED_ENCODINGS,
-    MAX_REPLY_BYTES,
     UNPACKED_ENCODINGS,
     EventReader,
     ReplyTooLargeError,
@@ -98,40 +97,33 @@ class TextListener:
                 on_text(text)
 
 
+@dataclass(eq=False)
 class HttpClient:
     """Talks to one server for one model."""
 
-    def __init__(
-        self,
-        address: Address,
-        *,
-        model: str,
-        keys: Keys,
-        key_header: tuple[str, str] = ('Authorization', 'Bearer {}'),
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 600,
-        per_second: float | None = None,
-        proxy: str | None = None,
-        max_reply_bytes: int = MAX_REPLY_BYTES,
-        secrets: Iterable[str] = (),
-        verify: bool | str = True,
-    ) -> None:
-        self.address = address
-        self._verify = verify
-        self.about = f"{address.root}, model '{model}'"
-        self._keys = keys
-        self._key_header = key_header
-        self._headers = {**_HEADERS, **(headers or {})}
-        self._timeout = timeout
-        self._limiter = _RateLimiter(per_second) if per_second else None
-        self._proxy = proxy
-        self._max_reply_bytes = max_reply_bytes
+    address: Address
+    model: str
+    keys: Keys
+    key_header: tuple[str, str]
+    verify: bool | str
+    headers: Mapping[str, str]
+    timeout: float
+    per_second: float | None
+    proxy: str | None
+    max_reply_bytes: int
+    secrets: InitVar[Iterable[str]]
+    rate_limits: Mapping[Unit, RateLimit] = field(default_factory=dict, init=False)
+    """What the server announced about its limits with its last answer."""
+    entry_redactor: Redactor = field(init=False)
+    """Replaces the secrets that are known without looking up a key."""
+
+    def __post_init__(self, secrets: Iterable[str]) -> None:
+        self.about = f"{self.address.root}, model '{self.model}'"
+        self._limiter = _RateLimiter(self.per_second) if self.per_second else None
         secrets = tuple(secrets)
         remember_secrets(secrets)
         self.entry_redactor = Redactor({*secrets, *environment_secrets()})
-        """Replaces the secrets that are known without looking up a key."""
-        self.rate_limits: Mapping[Unit, RateLimit] = {}
-        """What the server announced about its limits with its last answer."""
+        self.headers = {**_HEADERS, **self.headers}
         self._with_key: Iterator[Mapping[str, str] | None] | None = None
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 
@@ -153,8 +145,8 @@ class HttpClient:
     async def upload(self, endpoint: str, file: Path, *, name: str, fields: Mapping[str, str]) -> Any:
         """Send a file and some fields as a form, however long it takes; return the decoded reply."""
         form = _aiohttp().MultipartWriter('form-data')
-        for field, value in fields.items():
-            form.append(value).set_content_disposition('form-data', name=field)
+        for label, value in fields.items():
+            form.append(value).set_content_disposition('form-data', name=label)
         with file.open('rb') as content:
             part = form.append(content, {'Content-Type': 'application/jsonl'})
             part.set_content_disposition('form-data', name='file', filename=name)
@@ -162,12 +154,12 @@ class HttpClient:
 
     async def _send_file(self, endpoint: str, data: Any, headers: Mapping[str, str]) -> Any:
         async with self._open('POST', endpoint, data, headers=headers, long=True) as response:
-            return self._decode(await read_whole(response, limit=self._max_reply_bytes))
+            return self._decode(await read_whole(response, limit=self.max_reply_bytes))
 
     async def download_lines(self, endpoint: str) -> AsyncIterator[bytes]:
         """The lines of a file, however long it is; no line may be larger than a reply."""
         async with self._open('GET', endpoint, None, long=True) as response:
-            async for line in iterate_lines(response, longest=self._max_reply_bytes):
+            async for line in iterate_lines(response, longest=self.max_reply_bytes):
                 yield line
 
     async def is_reachable(self) -> bool:
@@ -215,7 +207,7 @@ class HttpClient:
         sent = io.BytesIO(data) if data is not None and len(data) > _LARGE_BODY else data
         async with self._open(method, endpoint, sent, headers=headers, query=query) as response:
             if collector is None or response.content_type == 'application/json':
-                return self._decode(await read_whole(response, limit=self._max_reply_bytes))
+                return self._decode(await read_whole(response, limit=self.max_reply_bytes))
             return await self._collect_events(response, collector)
 
     @asynccontextmanager
@@ -245,7 +237,7 @@ class HttpClient:
         own = {**({} if key is None else key), **(headers or {})}
         options: dict[str, Any] = {'data': data, 'headers': own, 'allow_redirects': False}
         if long:
-            patient = package.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._timeout)
+            patient = package.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self.timeout)
             options['timeout'] = patient
         try:
             async with session.request(method, url, **options) as response:
@@ -260,7 +252,7 @@ class HttpClient:
             raise ReplyTooLargeError(f'{self.about}: {error}.', status=error.status) from error
         except asyncio.TimeoutError as error:
             connecting = isinstance(error, package.ConnectionTimeoutError)
-            missing = f'connection within {_CONNECT_SECONDS}' if connecting else f'answer within {self._timeout:g}'
+            missing = f'connection within {_CONNECT_SECONDS}' if connecting else f'answer within {self.timeout:g}'
             raise ModelError(f'{self.about}: no {missing} seconds.', transient=True) from error
         except (package.ClientError, OSError) as error:
             if 'content-encoding' in (why := getattr(error.__cause__, 'message', '')):
@@ -269,7 +261,7 @@ class HttpClient:
 
     async def _collect_events(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
         reader, size = EventReader(), 0
-        while piece := await read_piece(response, size, self._max_reply_bytes):
+        while piece := await read_piece(response, size, self.max_reply_bytes):
             size += len(piece)
             self._pass_events(reader.feed(piece), collector)
         self._pass_events(reader.finish(), collector)
@@ -293,7 +285,7 @@ class HttpClient:
         return body
 
     def _refuse(self, error: HttpStatusError) -> NoReturn:
-        hint = f' {self._keys.withheld}'.rstrip() if error.status in (401, 403) else ''
+        hint = f' {self.keys.withheld}'.rstrip() if error.status in (401, 403) else ''
         error.args = (self._hide(str(error)) + hint,)
         error.server_message = self._hide(error.server_message)
         raise error
@@ -323,7 +315,7 @@ class HttpClient:
     def redactor(self) -> Redactor:
         """Replaces the keys and all other secrets of the entry and the environment, wherever a server echoes them."""
         user, password = self.address.credentials or ('', '')
-        return Redactor({*self._keys.values(), *self.entry_redactor.secrets, password or user})
+        return Redactor({*self.keys.values(), *self.entry_redactor.secrets, password or user})
 
     def check_key(self) -> None:
         """Raise if the entry needs a key that is not set."""
@@ -332,9 +324,9 @@ class HttpClient:
     def _rotate_keys(self) -> Iterator[Mapping[str, str] | None]:
         """Yields the header for each key in turn, endlessly."""
         if self._with_key is None:
-            name, form = self._key_header
-            sent = {header.lower() for header in self._headers}
-            keys = () if name.lower() in sent else self._keys.values()
+            name, form = self.key_header
+            sent = {header.lower() for header in self.headers}
+            keys = () if name.lower() in sent else self.keys.values()
             self._with_key = itertools.cycle([{name: form.format(key)} for key in keys] or [None])
         return self._with_key
 
@@ -345,12 +337,12 @@ class HttpClient:
             login = self.address.credentials
             session = self._sessions[loop] = package.ClientSession(
                 connector=package.TCPConnector(
-                    limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=300, ssl=_read_trust(self._verify)
+                    limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=300, ssl=_read_trust(self.verify)
                 ),
                 cookie_jar=package.DummyCookieJar(),
-                headers=self._headers if login is None else {'Authorization': _basic_auth(*login), **self._headers},
-                timeout=package.ClientTimeout(total=self._timeout, sock_connect=_CONNECT_SECONDS),
-                proxy=self._proxy or _proxy_for(self.address),
+                headers=self.headers if login is None else {'Authorization': _basic_auth(*login), **self.headers},
+                timeout=package.ClientTimeout(total=self.timeout, sock_connect=_CONNECT_SECONDS),
+                proxy=self.proxy or _proxy_for(self.address),
             )
         return session
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import DataError, MissingExtraError
@@ -39,6 +39,16 @@ class ServedSettings:
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         """The request body without the prompt: the call's parameters win over the entry's, `extra_body` over both."""
+        raise NotImplementedError
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint that answers requests."""
+        raise NotImplementedError
+
+    @property
+    def streaming(self) -> Streaming:
+        """How its streams are read."""
         raise NotImplementedError
 
 
@@ -117,31 +127,20 @@ class ServedModel(ABC, Generic[S]):
     """One model of one server."""
 
     batch = 1
+    batch_service: ClassVar[type[BatchService]]
     facts: ServerFacts | None = None
     """What is known of the server: what it said to this process, or was remembered for its address."""
 
-    def __init__(
-        self,
-        settings: S,
-        *,
-        name: str,
-        client: HttpClient,
-        counter: TokenCounter,
-        endpoint: str,
-        streaming: Streaming,
-        batches: type[BatchService],
-    ) -> None:
+    def __init__(self, settings: S, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
         self.name = name
         self.capabilities = settings.capabilities
         self._settings = settings
         self._client = client
         self.counter = counter
-        self._endpoint = endpoint
-        self._streaming = streaming
         self.allowance: StreamAllowance | None = None
         """Set where replies are streamed to learn their times."""
         self._media = MediaReader(limit=settings.max_media_bytes)
-        self.batches = batches(client, endpoint, self._read_batched)
+        self.batches = self.batch_service(client, settings.endpoint, self._read_batched)
         """The server's batch endpoints, for requests as `write_batched` gives them."""
 
     @property
@@ -168,7 +167,11 @@ class ServedModel(ABC, Generic[S]):
     @property
     def identity(self) -> Mapping[str, Any]:
         """Server, endpoint, model, and what the entry adds to every request."""
-        sent = {'server': self._client.address.root, 'endpoint': self._endpoint, **self._settings.body(Sampling())}
+        sent = {
+            'server': self._client.address.root,
+            'endpoint': self._settings.endpoint,
+            **self._settings.body(Sampling()),
+        }
         hidden: dict[str, Any] = self._client.entry_redactor.redact_value(sent)
         return hidden
 
@@ -196,7 +199,7 @@ class ServedModel(ABC, Generic[S]):
             thoughts.finish()  # what is held back of them comes before the text
             pieces.take(piece)
 
-        streaming = self._streaming
+        streaming = self._settings.streaming
         readers: list[tuple[Callable[[Any], str], OnText]] = [
             (streaming.read_thinking_delta, thoughts.take),
             (streaming.read_delta, take_text),
@@ -301,11 +304,12 @@ class ServedModel(ABC, Generic[S]):
         headers: Mapping[str, str] | None,
         times: StreamTimes,
     ) -> Any:
+        endpoint, streaming = self._settings.endpoint, self._settings.streaming
         if not body.get('stream'):
-            return await self._client.post(self._endpoint, body, headers=headers)
-        collector = self._streaming.collector()
-        listening = TextListener(collector, [self._streaming.time_pieces(times.pieces.append), *(readers or ())])
-        answer = await self._client.stream(self._endpoint, body, listening, headers=headers)
+            return await self._client.post(endpoint, body, headers=headers)
+        collector = streaming.collector()
+        listening = TextListener(collector, [streaming.time_pieces(times.pieces.append), *(readers or ())])
+        answer = await self._client.stream(endpoint, body, listening, headers=headers)
         return collector.join() if answer is None else answer
 
     @abstractmethod

@@ -26,24 +26,18 @@ from rolecall.models.http.batches import (
 from rolecall.models.http.body import parse_json
 from rolecall.models.http.connection import MALFORMED, HttpClient, encode_body, run_together
 from rolecall.models.http.failures import status_error
-from rolecall.models.http.served_model import ServedModel, Streaming
+from rolecall.models.http.served_model import ServedModel
 from rolecall.models.http.server_facts import ServerFacts, look_up, recall_facts, remember_facts, without_probes
 from rolecall.models.openai.entry import OPENAI, OpenAISettings, read_client, read_openai_entry
 from rolecall.models.openai.logprobs import NoPromptLogprobsError, read_echo, read_prompt_logprobs
 from rolecall.models.openai.probes import probe_server
 from rolecall.models.openai.responses import (
-    StreamedResponse,
-    read_reasoning_delta,
     read_response,
-    read_response_delta,
 )
 from rolecall.models.openai.wire import (
-    StreamedAnswer,
     prepare_messages,
     read_count,
-    read_delta,
     read_reply,
-    read_thinking_delta,
 )
 from rolecall.models.protocol import (
     Model,
@@ -62,8 +56,6 @@ _TOKEN = 'rolecall'
 """The name under which a batch carries the run's token."""
 _SCORING = {'vLLM': 'prompt_logprobs', 'SGLang': 'echo'}
 """How engines give the log-probabilities of a prompt."""
-_STREAMING = Streaming(StreamedAnswer, read_delta, read_thinking_delta)
-_STREAMED_RESPONSES = Streaming(StreamedResponse, read_response_delta, read_reasoning_delta)
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -89,155 +81,6 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     )
     reader.raise_problems()
     return OpenAIModel(settings, name=name, client=client, counter=TokenCounter(entry))
-
-
-class OpenAIModel(ServedModel[OpenAISettings]):
-    """One model of one server."""
-
-    def __init__(self, settings: OpenAISettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
-        super().__init__(
-            settings,
-            name=name,
-            client=client,
-            counter=counter,
-            endpoint=settings.endpoint,
-            streaming=_STREAMED_RESPONSES if settings.responses else _STREAMING,
-            batches=OpenAIBatches,
-        )
-        self._served: asyncio.Task[str] | None = None
-        if (facts := recall_facts(client.address.root, self.served_name)) is not None:
-            self._adopt(facts)
-
-    async def look_up(self) -> None:
-        """Learn what the server says about itself. What probes showed is kept while the server is the same."""
-        fresh = await look_up(self._client, self.served_name)
-        if fresh is not None and fresh != without_probes(self.facts):
-            self._learn(fresh)
-
-    async def probe(self) -> int:
-        """Learn what small requests show; how many were sent for it."""
-        self._learn(facts := await probe_server(self, self.facts or ServerFacts(model=self.served_name)))
-        return facts.probes
-
-    def _learn(self, facts: ServerFacts) -> None:
-        facts = ServerFacts(**self._client.redactor.redact_value(asdict(facts)))
-        if facts.engine or facts.window or facts.probes:
-            remember_facts(self._client.address.root, self.served_name, facts)
-        self._adopt(facts)
-
-    def _adopt(self, facts: ServerFacts) -> None:
-        """Use the tokenizer where the engine has its files, and its way of scoring, unless the entry names others."""
-        self.facts = facts
-        if facts.files:
-            self.counter = self.counter.with_files(facts.files)
-        score = _SCORING.get(facts.engine) if self._settings.score is None and not self._settings.responses else None
-        if score is not None and not (score == 'echo' and self._settings.chat):
-            self.capabilities = replace(self.capabilities, score=True)
-            self._settings = replace(self._settings, score=score, capabilities=self.capabilities)
-
-    async def read_prompt_ids(self, request: Request) -> list[int] | None:
-        """The token ids that the server makes of a request; None where it does not tell."""
-        engine = self.facts.engine if self.facts else ''
-        body = await self._build_body(request, self._settings.body(Sampling(max_out_len=1)))
-        if engine == 'vLLM':
-            answer = await self._client.post(self._endpoint, {**body, 'return_token_ids': True})
-            ids = answer.get('prompt_token_ids') or answer['choices'][0].get('prompt_token_ids')
-        elif engine == 'llama.cpp':
-            text = body.get('prompt')
-            if text is None:
-                text = (await self._client.post('/apply-template', {'messages': body['messages']}))['prompt']
-            tokenized = {'content': text, 'add_special': True, 'parse_special': True}
-            ids = (await self._client.post('/tokenize', tokenized))['tokens']
-        else:
-            return None
-        return [int(number) for number in ids] if isinstance(ids, list) else None
-
-    async def score(self, requests: Sequence[Request]) -> list[Scored]:
-        return await run_together([self._score_request(request) for request in requests])
-
-    async def _write_body(self, request: Request, sampling: Sampling, *, stream: bool) -> dict[str, Any]:
-        body = await self._build_body(request, self._settings.body(sampling))
-        if not stream:
-            return body
-        asks_usage = self._settings.stream_options and not self._settings.responses
-        options = {'stream_options': {'include_usage': True}} if asks_usage else {}
-        return body | {'stream': True, **options}
-
-    def _read_reply(self, answer: Any, seconds: float) -> Reply:
-        if self._settings.responses:
-            return read_response(answer, seconds=seconds)
-        return read_reply(answer, seconds=seconds, tags=self._settings.tags)
-
-    async def _score_request(self, request: Request) -> Scored:
-        if self._settings.score is None:
-            raise ModelError(
-                f'{self._client.about}: the entry does not say whether the server returns prompt log-probabilities. '
-                "Set score='echo' or score='prompt_logprobs' if it can."
-            )
-        body = await self._build_body(request, self._settings.scoring_body())
-        prompt = body.get('prompt')
-        started = time.perf_counter()
-        answer = await self._client.post(self._endpoint, body)
-        seconds = time.perf_counter() - started
-        tokenizer = self.counter.tokenizer
-        try:
-            if self._settings.score == 'echo':
-                return read_echo(answer, prompt=prompt or '', tokenizer=tokenizer, seconds=seconds)
-            return read_prompt_logprobs(answer, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
-        except NoPromptLogprobsError as error:
-            raise ModelError(
-                f'{self._client.about}: the server returned no prompt log-probabilities ({error}).'
-            ) from error
-        except MALFORMED as error:
-            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
-
-    async def _build_body(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
-        if not self._settings.model and not body['model']:
-            body['model'] = await self._served_model()
-        if not self._settings.chat:
-            return {**body, 'prompt': self._text_prompt(request)}
-        if not is_messages(request):
-            raise ModelError(
-                f'{self._client.about}: this is a chat model: it takes messages, not text. Give it a meta template '
-                "with api_role, or ask the server's completions with endpoint='completions'."
-            )
-        return self._settings.with_messages(
-            body, await prepare_messages(request, media=self._media if self._settings.inline_files else None)
-        )
-
-    def _text_prompt(self, request: Request) -> str | list[int]:
-        if isinstance(request, str):
-            return request
-        if is_messages(request):
-            raise ModelError(f"{self._client.about}: this model takes text, not messages. Use endpoint='chat'.")
-        ids = self.counter.ids([entry for entry in request if isinstance(entry, (int, str))])
-        if ids is None:
-            raise ModelError(
-                f'{self._client.about}: the prompt mixes token ids and text, and no tokenizer was found for the text. '
-                'Name one as `tokenizer_path`.'
-            )
-        return ids
-
-    async def _served_model(self) -> str:
-        """The only model the server offers, for entries that do not name one."""
-        if self.facts is not None and self.facts.model:
-            return self.facts.model
-        if self._served is None or (self._served.done() and self._served.exception() is not None):
-            self._served = asyncio.ensure_future(self._fetch_model_name())
-        return await asyncio.shield(self._served)
-
-    async def _fetch_model_name(self) -> str:
-        answer = await self._client.get('models')
-        try:
-            offered = [str(entry['id']) for entry in answer['data']]
-        except MALFORMED as error:
-            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
-        if len(offered) != 1:
-            raise ModelError(
-                f'{self._client.address.root} offers {count_noun(len(offered), "model")} ({", ".join(offered[:8])}): '
-                'name one as `model`.'
-            )
-        return offered[0]
 
 
 class OpenAIBatches(BatchService):
@@ -321,6 +164,149 @@ class OpenAIBatches(BatchService):
             return self._failure(custom_id, status_error(self._client.about, status, {}, encode_body(body), hide=hide))
         except MALFORMED:
             return None
+
+
+class OpenAIModel(ServedModel[OpenAISettings]):
+    """One model of one server."""
+
+    batch_service = OpenAIBatches
+
+    def __init__(self, settings: OpenAISettings, *, name: str, client: HttpClient, counter: TokenCounter) -> None:
+        super().__init__(settings, name=name, client=client, counter=counter)
+        self._served: asyncio.Task[str] | None = None
+        if (facts := recall_facts(client.address.root, self.served_name)) is not None:
+            self._adopt(facts)
+
+    async def look_up(self) -> None:
+        """Learn what the server says about itself. What probes showed is kept while the server is the same."""
+        fresh = await look_up(self._client, self.served_name)
+        if fresh is not None and fresh != without_probes(self.facts):
+            self._learn(fresh)
+
+    async def probe(self) -> int:
+        """Learn what small requests show; how many were sent for it."""
+        self._learn(facts := await probe_server(self, self.facts or ServerFacts(model=self.served_name)))
+        return facts.probes
+
+    def _learn(self, facts: ServerFacts) -> None:
+        facts = ServerFacts(**self._client.redactor.redact_value(asdict(facts)))
+        if facts.engine or facts.window or facts.probes:
+            remember_facts(self._client.address.root, self.served_name, facts)
+        self._adopt(facts)
+
+    def _adopt(self, facts: ServerFacts) -> None:
+        """Use the tokenizer where the engine has its files, and its way of scoring, unless the entry names others."""
+        self.facts = facts
+        if facts.files:
+            self.counter = self.counter.with_files(facts.files)
+        score = _SCORING.get(facts.engine) if self._settings.score is None and not self._settings.responses else None
+        if score is not None and not (score == 'echo' and self._settings.chat):
+            self.capabilities = replace(self.capabilities, score=True)
+            self._settings = replace(self._settings, score=score, capabilities=self.capabilities)
+
+    async def read_prompt_ids(self, request: Request) -> list[int] | None:
+        """The token ids that the server makes of a request; None where it does not tell."""
+        engine = self.facts.engine if self.facts else ''
+        body = await self._build_body(request, self._settings.body(Sampling(max_out_len=1)))
+        if engine == 'vLLM':
+            answer = await self._client.post(self._settings.endpoint, {**body, 'return_token_ids': True})
+            ids = answer.get('prompt_token_ids') or answer['choices'][0].get('prompt_token_ids')
+        elif engine == 'llama.cpp':
+            text = body.get('prompt')
+            if text is None:
+                text = (await self._client.post('/apply-template', {'messages': body['messages']}))['prompt']
+            tokenized = {'content': text, 'add_special': True, 'parse_special': True}
+            ids = (await self._client.post('/tokenize', tokenized))['tokens']
+        else:
+            return None
+        return [int(number) for number in ids] if isinstance(ids, list) else None
+
+    async def score(self, requests: Sequence[Request]) -> list[Scored]:
+        return await run_together([self._score_request(request) for request in requests])
+
+    async def _write_body(self, request: Request, sampling: Sampling, *, stream: bool) -> dict[str, Any]:
+        body = await self._build_body(request, self._settings.body(sampling))
+        if not stream:
+            return body
+        asks_usage = self._settings.stream_options and not self._settings.responses
+        options = {'stream_options': {'include_usage': True}} if asks_usage else {}
+        return body | {'stream': True, **options}
+
+    def _read_reply(self, answer: Any, seconds: float) -> Reply:
+        if self._settings.responses:
+            return read_response(answer, seconds=seconds)
+        return read_reply(answer, seconds=seconds, tags=self._settings.tags)
+
+    async def _score_request(self, request: Request) -> Scored:
+        if self._settings.score is None:
+            raise ModelError(
+                f'{self._client.about}: the entry does not say whether the server returns prompt log-probabilities. '
+                "Set score='echo' or score='prompt_logprobs' if it can."
+            )
+        body = await self._build_body(request, self._settings.scoring_body())
+        prompt = body.get('prompt')
+        started = time.perf_counter()
+        answer = await self._client.post(self._settings.endpoint, body)
+        seconds = time.perf_counter() - started
+        tokenizer = self.counter.tokenizer
+        try:
+            if self._settings.score == 'echo':
+                return read_echo(answer, prompt=prompt or '', tokenizer=tokenizer, seconds=seconds)
+            return read_prompt_logprobs(answer, prompt=prompt, tokenizer=tokenizer, seconds=seconds)
+        except NoPromptLogprobsError as error:
+            raise ModelError(
+                f'{self._client.about}: the server returned no prompt log-probabilities ({error}).'
+            ) from error
+        except MALFORMED as error:
+            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
+
+    async def _build_body(self, request: Request, body: dict[str, Any]) -> dict[str, Any]:
+        if not self._settings.model and not body['model']:
+            body['model'] = await self._served_model()
+        if not self._settings.chat:
+            return {**body, 'prompt': self._text_prompt(request)}
+        if not is_messages(request):
+            raise ModelError(
+                f'{self._client.about}: this is a chat model: it takes messages, not text. Give it a meta template '
+                "with api_role, or ask the server's completions with endpoint='completions'."
+            )
+        return self._settings.with_messages(
+            body, await prepare_messages(request, media=self._media if self._settings.inline_files else None)
+        )
+
+    def _text_prompt(self, request: Request) -> str | list[int]:
+        if isinstance(request, str):
+            return request
+        if is_messages(request):
+            raise ModelError(f"{self._client.about}: this model takes text, not messages. Use endpoint='chat'.")
+        ids = self.counter.ids([entry for entry in request if isinstance(entry, (int, str))])
+        if ids is None:
+            raise ModelError(
+                f'{self._client.about}: the prompt mixes token ids and text, and no tokenizer was found for the text. '
+                'Name one as `tokenizer_path`.'
+            )
+        return ids
+
+    async def _served_model(self) -> str:
+        """The only model the server offers, for entries that do not name one."""
+        if self.facts is not None and self.facts.model:
+            return self.facts.model
+        if self._served is None or (self._served.done() and self._served.exception() is not None):
+            self._served = asyncio.ensure_future(self._fetch_model_name())
+        return await asyncio.shield(self._served)
+
+    async def _fetch_model_name(self) -> str:
+        answer = await self._client.get('models')
+        try:
+            offered = [str(entry['id']) for entry in answer['data']]
+        except MALFORMED as error:
+            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
+        if len(offered) != 1:
+            raise ModelError(
+                f'{self._client.address.root} offers {count_noun(len(offered), "model")} ({", ".join(offered[:8])}): '
+                'name one as `model`.'
+            )
+        return offered[0]
 
 
 def _describe_errors(errors: Any) -> str:
