@@ -24,8 +24,8 @@ from typing import Any
 from rolecall.core.prompts.template import TEMPLATES
 from rolecall.errors import RolecallError
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.opening.inferencer_entries import INFERENCER_KINDS
 from rolecall.experiment.opening.loading import load_config
+from rolecall.experiment.opening.tasks import INFERENCER_KINDS
 from rolecall.registry import part_name
 
 ROOTS = {'opencompass': 'opencompass/configs/datasets', 'aisbench': 'ais_bench/benchmark/configs/datasets'}

@@ -73,6 +73,7 @@ def run_with(text: str = 'Hi', name: str = 'demo', *, rows: int = 1, **result: A
             replies=(text,),
             reasoning=(text,),
             fingerprint='f',
+            fingerprints=('f',),
             details={text: text},
             **result,
         )

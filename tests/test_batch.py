@@ -24,8 +24,8 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.models.anthropic.model import AnthropicBatches
 from rolecall.models.http.batches import encode_entry
 from rolecall.models.openai.model import OpenAIBatches
-from rolecall.runs import collect_run, run_config
-from rolecall.runs.batches import collection, submission
+from rolecall.runs import collect, collect_run, run_config
+from rolecall.runs.batches import pending
 from rolecall.runs.batches.ledger import BatchLedger
 from rolecall.runs.batches.ledger_reader import describe_waiting
 from rolecall.runs.listener import NullListener
@@ -364,7 +364,7 @@ def test_unknown_and_repeated_ids_are_left_out(server: BatchServer, vendor: str,
 def test_repeated_results_do_not_stand_for_missing_ones(
     server: BatchServer, vendor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection, '_TOGETHER', 2)
+    monkeypatch.setattr(collect, '_TOGETHER', 2)
     run_config(config(server, vendor), out=tmp_path, batch=True)
     server.edit_results = lambda content: b''.join(content.splitlines(keepends=True)[:2]) * 2
     server.process()
@@ -417,7 +417,7 @@ def test_two_collections_at_once_do_not_meet(server: BatchServer, tmp_path: Path
 def test_faults_of_the_server_are_retried(
     server: BatchServer, tmp_path: Path, method: str, ending: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, '_LONGEST_PAUSE', 0.01)
+    monkeypatch.setattr(pending, '_LONGEST_PAUSE', 0.01)
     server.fail(method, ending, fault)
     run_config(config(server), out=tmp_path, batch=True)
     server.process()
@@ -427,7 +427,7 @@ def test_faults_of_the_server_are_retried(
 def test_a_batch_whose_id_got_lost_is_found_again(
     server: BatchServer, vendor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, '_LONGEST_PAUSE', 0.01)
+    monkeypatch.setattr(pending, '_LONGEST_PAUSE', 0.01)
     server.fail('POST', 'batches', 'lose')
     run_config(config(server, vendor), out=tmp_path, batch=True)
     server.process()

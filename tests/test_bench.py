@@ -18,11 +18,9 @@ from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.models.http.served_model import StreamAllowance, StreamTimes
 from rolecall.runs import RunOptions, run_config
 from rolecall.runs.serving.bench_files import StoredBench, save_result
-from rolecall.runs.serving.bench_options import BenchOptions
+from rolecall.runs.serving.bench_options import BenchOptions, Level
 from rolecall.runs.serving.load_generator import LoadRun, RequestRecord
-from rolecall.runs.serving.load_levels import Level
-from rolecall.runs.serving.serving_benchmark import BenchResult, LevelRun, run_benchmark
-from rolecall.runs.serving.serving_figures import describe_run, find_steady
+from rolecall.runs.serving.serving_benchmark import BenchResult, LevelRun, describe_run, find_steady, run_benchmark
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
 from rolecall.ui.report import StoredRun, report_html

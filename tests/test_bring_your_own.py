@@ -12,8 +12,8 @@ import pytest
 import rolecall
 from rolecall.core.prompts.template import build_template
 from rolecall.errors import ConfigError
-from rolecall.experiment.opening.inferencer_entries import InferencerEntry
 from rolecall.experiment.opening.loading import load_config
+from rolecall.experiment.opening.tasks import InferencerEntry
 from rolecall.models.protocol import Reply, Scored
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.evaluate import build_scorer

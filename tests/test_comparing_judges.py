@@ -20,7 +20,7 @@ from rolecall.experiment.opening.judges import find_judge
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.insight.pairwise import pairwise_tables
 from rolecall.insight.run_source import StoredRun
-from rolecall.runs.plan import plan_run
+from rolecall.runs.planning import plan_run
 from rolecall.runs.run import run_config
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader

@@ -12,7 +12,7 @@ from rolecall import plan_run
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.inferencers.build import build_inferencer
-from rolecall.experiment.opening.inferencer_entries import INFERENCER_OPTIONS, InferencerEntry
+from rolecall.experiment.opening.tasks import INFERENCER_OPTIONS, InferencerEntry
 
 
 def inferring(**inferencer: object) -> dict[str, object]:

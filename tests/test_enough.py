@@ -16,7 +16,7 @@ import rolecall
 from rolecall.errors import ConfigError, RunError
 from rolecall.runs import RunReader
 from rolecall.runs.brake import Control, change_control
-from rolecall.runs.row_draw import RowDraw
+from rolecall.runs.pair_run import RowDraw
 from rolecall.scoring.confidence_sequence import MEASURING, ConfidenceSequence
 from rolecall.ui.cli.main import main
 from servers import Server, serve

@@ -112,7 +112,7 @@ def test_linter_and_run_work_on_the_pairs_of_the_experiment(monkeypatch: pytest.
     assert pairs[0].picker is pairs[1].picker
     rolecall.lint_config(experiment)
     assert [experiment.pair(experiment.tasks[0], model) for model in experiment.models] == pairs
-    assert [run.pair for run in prepare(experiment).pairs] == pairs
+    assert [run.compiled for run in prepare(experiment).pairs] == pairs
 
 
 def test_an_edited_entry_keeps_the_rows_and_a_model_without_edits_its_tokenizer() -> None:

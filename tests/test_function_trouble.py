@@ -20,7 +20,7 @@ from rolecall.models.function import build
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage
 from rolecall.runs import run_config
 from rolecall.runs.client.retry import RetryPolicy
-from rolecall.runs.pair_run import PairRun
+from rolecall.runs.engine import Engine
 from rolecall.runs.run_scorer import RunScorer
 from test_runs import config, dataset, questions, rows_of
 
@@ -183,7 +183,7 @@ def test_a_row_that_is_cancelled_by_nobody_here_does_not_get_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(GenInferencer, 'infer', cancelled)
-    monkeypatch.setattr(PairRun, 'single', None)
+    monkeypatch.setattr(Engine, '_group_size', lambda *_: 1)
     with pytest.raises(RunError, match='row 0 was cancelled'):
         run_config(config({'abbr': 'mine', 'type': asked}, dataset(questions(1), '{question}')), out=tmp_path)
 

@@ -77,8 +77,8 @@ def test_self_consistency_takes_what_most_replies_come_to() -> None:
     )
     prepared = prepare(written).pairs[0]
     inferencer = build_inferencer('SCInferencer', {'sc_size': 4}, entry={}, extract=lambda text: text.split()[-1])
-    ((_, row, picked),) = prepared.pair.rows()
-    found = asyncio.run(inferencer.infer(prepared.pair, row, picked, ToyAsk(lambda _: next(said))))
+    ((_, row, picked),) = prepared.compiled.rows()
+    found = asyncio.run(inferencer.infer(prepared.compiled, row, picked, ToyAsk(lambda _: next(said))))
     assert found.value == ' so 7'
     assert found.details['votes'] == {'7': 2, '5': 1, '9': 1}
     assert len(found.replies) == 4

@@ -19,7 +19,7 @@ import rolecall
 from pages import read_blocks, run_page
 from rolecall.core.prompts.template import build_template
 from rolecall.experiment.lint.entry_subjects import unknown_model_keys
-from rolecall.experiment.opening.inferencer_entries import InferencerEntry
+from rolecall.experiment.opening.tasks import InferencerEntry
 from rolecall.models.backends import MODELS
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import METRICS

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import bot, human, system, template
 from rolecall import ConfigError
-from rolecall.experiment.pairs.shared_prefix import find_shared_prefix
+from rolecall.experiment.pairs.pair import find_shared_prefix
 from rolecall.runs import plan_run, run_config
 from rolecall.runs.prepare import prepare
 from rolecall.runs.store.run_reader import RunReader
@@ -177,4 +177,4 @@ def test_a_prefix_is_found_by_origin_and_not_by_chance() -> None:
         for row in whole['datasets'][0]['test']:
             row['question'] = 'What is the same in all rows here by chance'
         [one] = prepare(whole).pairs
-    assert find_shared_prefix(one.pair) == ([], 'Ask: ')
+    assert find_shared_prefix(one.compiled) == ([], 'Ask: ')

@@ -225,7 +225,7 @@ def test_messages_keep_their_roles_and_further_keys():
 def test_a_text_that_prompts_share_is_written_once():
     shared = 'An example that every prompt begins with. ' * 50
     run = run_with('Hi')
-    run.rows = [Result('d', 'm', n, 'ok', fingerprint=str(n)) for n in range(100)]
+    run.rows = [Result('d', 'm', n, 'ok', fingerprint=str(n), fingerprints=(str(n),)) for n in range(100)]
     run.requests = {str(n): f'{shared}\n\nQuestion {n}?' for n in range(100)}
     assert report_html(run).count(shared.strip()) == 1
 

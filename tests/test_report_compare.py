@@ -15,7 +15,9 @@ GSM8K = Difference('gsm8k', 'base', 'accuracy', 50.0, 62.5, 12.5, 3.1, 21.9, 0.0
 
 
 def two_runs(before='Q: 1+1=?\nA:', after='Question: 1+1=?\nA:'):
-    right = Result('gsm8k', 'base', 7, 'ok', extracted='2', gold='2', correct=True, fingerprint='f')
+    right = Result(
+        'gsm8k', 'base', 7, 'ok', extracted='2', gold='2', correct=True, fingerprint='f', fingerprints=('f',)
+    )
     wrong = replace(right, extracted='3', correct=False)
     flip = Flip(wrong, right)
     return (

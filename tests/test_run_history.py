@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.runs.store.run_notes import RunNotes
+from rolecall.runs.store.labels import RunNotes
 from rolecall.ui.cli.main import main
 
 

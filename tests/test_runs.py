@@ -32,7 +32,7 @@ from rolecall.runs.client.concurrent_client import build_client
 from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.client.retry import RetryPolicy
-from rolecall.runs.engine import Asking
+from rolecall.runs.engine import Engine
 from rolecall.runs.finished_rows import keep_rows
 from rolecall.runs.listener import NullListener
 from rolecall.runs.pair_run import PairRun
@@ -396,7 +396,7 @@ class Local:
 
 
 async def ask_all(client: ModelClient, pair: PairRun, store: Store, choose_rows: Any) -> None:
-    async for asked, rows in Asking(CachedClient(client, store), [pair], store=store, choose_rows=choose_rows).rows():
+    async for asked, rows in Engine(CachedClient(client, store), [pair], store=store, choose_rows=choose_rows).rows():
         keep_rows(asked, rows, store, NullListener())
     await client.close()
     await store.wait_until_saved()
@@ -407,7 +407,7 @@ def run_local(model: Local, written: dict[str, Any], out: Path) -> list[Result]:
     ready = replace(prepare(written).pairs[0], model=model)
     client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())  # type: ignore[arg-type]
     try:
-        asyncio.run(ask_all(client, ready, store, lambda pair: pair.pair.rows()))
+        asyncio.run(ask_all(client, ready, store, lambda pair: pair.compiled.rows()))
         return list(store.results('demo', 'local'))
     finally:
         store.close()
@@ -502,7 +502,7 @@ def test_rows_on_their_way_are_bounded(tmp_path: Path) -> None:
     client = build_client(model, limits=Limits(), retry_policy=RetryPolicy())  # type: ignore[arg-type]
 
     def rows(pair: PairRun) -> Any:
-        for number, row, picked in pair.pair.rows():
+        for number, row, picked in pair.compiled.rows():
             taken.append(number - sum(map(len, model.batches)))
             yield number, row, picked
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolecall.models.http.rate_limits import RateLimit, read_rate_limits
-from rolecall.runs.client.announced import AnnouncedLimit
 from rolecall.runs.client.limiter import Limiter, Limits
+from rolecall.runs.client.rate import AnnouncedLimit
 from virtual_time import run_in_virtual_time
 
 Headers = dict[str, str]

@@ -14,8 +14,7 @@ from aiohttp import web
 import toys
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.runs import run_config
-from rolecall.runs.client.batch_client import BatchClient
-from rolecall.runs.client.model_client import ModelCall
+from rolecall.runs.client.model_client import BatchClient, ModelCall
 from rolecall.runs.client.retry import Attempts, ModelUnavailableError, Retrier, RetryPolicy
 from rolecall.runs.prepare import prepare
 from servers import prompt_of, running, serve
@@ -49,7 +48,7 @@ def test_a_local_model_that_fails_at_everything_is_given_up_once_all_that_wait_a
 def test_the_smaller_limit_holds(dataset_says: int | None, model_says: int, limit: int) -> None:
     entry = toys.model(max_seq_len=model_says)
     written = config(entry, dataset([{'question': 'q'}], '{question}', max_seq_len=dataset_says))
-    assert prepare(written).pairs[0].pair.budget.tokens == limit
+    assert prepare(written).pairs[0].compiled.budget.tokens == limit
 
 
 # -- servers -----------------------------------------------------------------------------------------------------------

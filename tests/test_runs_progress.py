@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from rolecall import ConfigError
-from rolecall.experiment.lint.finding import Finding
+from rolecall.experiment.lint.subject import Finding
 from rolecall.models.backends import MODELS, build_model
-from rolecall.runs.client.batch_client import BatchClient
-from rolecall.runs.client.model_client import Activity
+from rolecall.runs.client.model_client import Activity, BatchClient
 from rolecall.runs.client.retry import RetryPolicy
-from rolecall.runs.run_plan import PlannedPair, RunPlan
+from rolecall.runs.plan import PlannedPair, RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.cli.main import main

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored, Usage
-from rolecall.runs.manifest import hide_secrets
 from rolecall.runs.result_files import export_results, result_lines
 from rolecall.runs.store.codec import as_stored, pack_scored, read_reply, unpack_scored, write_reply
 from rolecall.runs.store.directory import FILE
@@ -31,6 +30,7 @@ from rolecall.runs.store.results import Result, SettledMarks
 from rolecall.runs.store.row_codec import decode_result, encode_result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
+from rolecall.runs.versions import hide_secrets
 
 ROW = Result('d', 'm', 0, 'ok', prediction='4', gold=0, fingerprints=('f',), replies=('4',), shots=(1, 2))
 

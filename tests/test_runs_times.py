@@ -15,7 +15,7 @@ import pytest
 
 from rolecall.models.protocol import Reply
 from rolecall.runs import run_config
-from rolecall.runs.client.batch_client import ComputingTimes
+from rolecall.runs.client.model_client import ComputingTimes
 from rolecall.runs.listener import NullListener
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.transactions import Transactions

@@ -1,14 +1,12 @@
-"""Further ways of asking: in several wordings, by a search of an installed package, and by losses of parts of a text."""
+"""Further ways of asking: in several wordings, and by losses of parts of a text."""
 
 from __future__ import annotations
 
 import math
 import os
 import signal
-import sys
 import warnings
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,35 +14,11 @@ import pytest
 import rolecall
 from rolecall.errors import ConfigError
 from rolecall.experiment.experiment import preview
-from rolecall.models.protocol import ModelError, Scored
-from rolecall.runs.plan import plan_run
+from rolecall.models.protocol import Scored
+from rolecall.runs.planning import plan_run
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.answers import Scorable
 from rolecall.scoring.evaluate import build_scorer
-
-SEARCH = """
-class ToTInferencer:
-    def __init__(self, model, max_out_len, output_json_filepath, n_evaluate_sample=1, fails=False, **options):
-        assert model.is_api and options['generation_kwargs'] == {'temperature': 0.7}
-        self.model, self.max_out_len, self.samples, self.fails = model, max_out_len, n_evaluate_sample, fails
-
-    def tot_solve(self, x):
-        if self.fails:
-            raise KeyError('no wrapper')
-        ask = self.model.generate_from_template
-        [step] = ask([f'Propose {{1}}: {x}'], max_out_len=self.max_out_len, num_beams=1, num_return_sequences=1)
-        rated = ask([f'Rate: {step}'], max_out_len=self.max_out_len, num_return_sequences=self.samples)
-        return [step, ' '.join(rated)]
-"""
-
-
-@pytest.fixture
-def search(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The class of an installed OpenCompass."""
-    module = ModuleType('opencompass.search')
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(compile(SEARCH, '<opencompass>', 'exec'), vars(module))
-    return module.ToTInferencer  # type: ignore[attr-defined]
 
 
 def write_config(
@@ -69,62 +43,9 @@ def run(config: dict[str, Any], folder: Path) -> tuple[Any, list[Any]]:
         return card, list(stored.results('d', 'm'))
 
 
-# -- a search ----------------------------------------------------------------------------------------------------------
-
-ROWS = [{'q': '4 4 6 8', 'a': 'Propose {1}: 4 4 6 8'}, {'q': '1 2 3 4', 'a': 'x'}]
-
-
-def test_a_search_of_the_package_asks_through_the_run_and_its_candidates_are_scored(
-    search: Any, tmp_path: Path
-) -> None:
-    asked: list[Any] = []
-    options = {'type': search, 'n_evaluate_sample': 2, 'generation_kwargs': {'temperature': 0.7}, 'max_out_len': 9}
-    config = write_config(ROWS, '{q}', options)
-    config['models'][0]['type'] = lambda prompt: asked.append(prompt) or prompt
-    card, rows = run(config, tmp_path)
-    step, rate = 'Propose {1}: 4 4 6 8', 'Rate: Propose {1}: 4 4 6 8'
-    assert rows[0].prediction == [step, f'{rate} {rate}']
-    assert rows[0].replies == (step, rate, rate)
-    assert (len(rows[0].fingerprints), rows[0].details['requests']) == (3, 3)
-    assert (card.value, card.scored) == (25.0, 2)  # one of two candidates of one of two rows
-    assert len(asked) == 6
-    again = rolecall.run_config(config, out=tmp_path / 'run', lint=False)
-    assert again.scorecards[0].value == 25.0
-    assert len(asked) == 6  # all replies were stored
-
-
-def test_a_search_words_its_requests_for_the_model(search: Any, tmp_path: Path) -> None:
-    asked: list[Any] = []
-    meta = {'round': [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}]}
-    config = write_config(ROWS[:1], '{q}', {'type': search, 'generation_kwargs': {'temperature': 0.7}}, chat=True)
-    config['models'][0] |= {'type': lambda messages: asked.append(messages) or 'ok', 'meta_template': meta}
-    run(config, tmp_path)
-    assert asked == [[{'role': 'user', 'content': text}] for text in ('Propose {1}: 4 4 6 8', 'Rate: ok')]
-
-
-def raise_refusal(prompt: str) -> str:
-    raise ModelError('refused for good')
-
-
-@pytest.mark.parametrize(
-    ('fails', 'model', 'reason'),
-    [
-        (True, lambda prompt: prompt, "ToTInferencer raised KeyError: 'no wrapper'"),
-        (False, raise_refusal, 'refused for good'),
-    ],
-)
-def test_a_search_that_fails_is_the_failure_of_its_row(
-    search: Any, tmp_path: Path, fails: bool, model: Any, reason: str
-) -> None:
-    options = {'type': search, 'fails': fails, 'generation_kwargs': {'temperature': 0.7}}
-    _, rows = run(write_config(ROWS, '{q}', options) | {'models': [{'abbr': 'm', 'type': model}]}, tmp_path)
-    assert [row.outcome for row in rows] == ['failed', 'failed']
-    assert reason in rows[0].reason
-
-
-def test_without_the_package_a_search_is_refused_and_the_remedy_named(tmp_path: Path) -> None:
-    config = write_config(ROWS, '{q}', {'type': 'ToTInferencer'})
-    with pytest.raises(ConfigError, match="not run(?s:.)*foreign='real'"):
+def test_a_search_is_refused_before_the_run(tmp_path: Path) -> None:
+    config = write_config([{'q': '4 4 6 8', 'a': '24'}], '{q}', {'type': 'ToTInferencer'})
+    with pytest.raises(ConfigError, match='ToTInferencer can be previewed, but not run'):
         rolecall.run_config(config, out=tmp_path / 'run', lint=False)
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rolecall.errors import ConfigError
 from rolecall.insight.pairwise import pairwise_tables
 from rolecall.insight.run_source import StoredRun
-from rolecall.runs.plan import plan_run
+from rolecall.runs.planning import plan_run
 from rolecall.runs.run import run_config
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.statistics import AgreementCounter

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.experiment.lint.finding import SEVERITIES
+from rolecall.experiment.lint.subject import SEVERITIES
 from rolecall.experiment.previews.blocks import _HAPPENED
 from rolecall.runs.store.labels import LABELS
 from rolecall.ui.report.counts import VERDICTS

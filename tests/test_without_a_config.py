@@ -10,9 +10,8 @@ import pytest
 
 from rolecall import ConfigError, RunReader
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.opening.overrides import apply_overrides
+from rolecall.experiment.opening.overrides import apply_overrides, set_value
 from rolecall.experiment.opening.rows_config import dataset_for_rows
-from rolecall.experiment.opening.set_values import set_value
 from rolecall.experiment.opening.source_options import Overrides, RowsOptions, SourceOptions
 from rolecall.scoring.evaluate import Scorable, build_scorer
 from rolecall.scoring.postprocessors import read_postprocessor

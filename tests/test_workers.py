@@ -26,10 +26,9 @@ from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.listener import NullListener
 from rolecall.runs.run_options import Share, Workers
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.workers.model_worker import WorkerReply
 from rolecall.runs.workers.pool_client import PoolClient, SpreadModel
 from rolecall.runs.workers.ray_pool import RayCluster, check_reachable
-from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError
+from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError, WorkerReply
 from rolecall.ui.cli.main import main
 from rolecall.ui.cli.run import read_places
 

@@ -107,12 +107,14 @@ def infer_all(config: dict[str, Any], ask: Any | None = None) -> list[Prediction
     async def conclude(run: PairRun, row: Any, picked: Any) -> Prediction:
         asker = ask or ToyAsk()
         try:
-            run.pair.check_row(row)
-            return await run.inferencer.infer(run.pair, row, picked, asker)
+            run.compiled.check_row(row)
+            return await run.inferencer.infer(run.compiled, row, picked, asker)
         except UNANSWERED as error:
             return conclude_error(error, asker)
 
     async def conclude_all() -> list[Prediction]:
-        return [await conclude(run, row, picked) for run in prepare(config).pairs for _, row, picked in run.pair.rows()]
+        return [
+            await conclude(run, row, picked) for run in prepare(config).pairs for _, row, picked in run.compiled.rows()
+        ]
 
     return asyncio.run(conclude_all())

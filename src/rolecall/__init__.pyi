@@ -13,8 +13,8 @@ from rolecall.errors import ConfigError as ConfigError
 from rolecall.errors import RolecallError as RolecallError
 from rolecall.experiment.experiment import Experiment as Experiment
 from rolecall.experiment.experiment import preview as preview
-from rolecall.experiment.lint.finding import Finding as Finding
 from rolecall.experiment.lint.linter import lint_config as lint_config
+from rolecall.experiment.lint.subject import Finding as Finding
 from rolecall.experiment.opening.loading import load_config as load_config
 from rolecall.experiment.opening.source_options import Task as Task
 from rolecall.experiment.pairs.pair import Preview as Preview
@@ -22,7 +22,7 @@ from rolecall.insight.gate import gate as gate
 from rolecall.models.model_names import resolve_model as resolve_model
 from rolecall.models.protocol import Model as Model
 from rolecall.models.protocol import Reply as Reply
-from rolecall.runs.plan import plan_run as plan_run
+from rolecall.runs.planning import plan_run as plan_run
 from rolecall.runs.result_files import export_results as export_results
 from rolecall.runs.run import run_config as run_config
 from rolecall.runs.run_summary import RunSummary as RunSummary

@@ -217,7 +217,7 @@ def _files_of(abbr: str, files: Files) -> Mapping[str, str] | None:
 
 
 def _compile(task: TaskEntry, model: ModelEntry | None, picker: ShotPicker) -> Pair:
-    return Pair(task, model, picker.data, picker=picker)
+    return Pair(task, model, picker)
 
 
 def match_abbr(named: Sequence[_Named], pattern: str | Sequence[str], what: str) -> tuple[_Named, ...]:

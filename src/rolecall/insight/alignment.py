@@ -16,6 +16,7 @@ from rolecall.core.render.spans import Request, texts_of
 from rolecall.insight.run_source import StoredRun
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import find_entries
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 
@@ -138,8 +139,7 @@ def rows_by_dataset(run: RunReader, model: str | None) -> dict[str, list[Content
     """The rows of a run, with their columns and prompts."""
     rows: dict[str, list[ContentRow]] = {}
     for result in run.results(model=model):
-        marks = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
-        request: Request | None = run.request(marks[0]) if marks else None
+        request: Request | None = run.request(result.fingerprint) if result.fingerprint else None
         text = '' if request is None else '\n'.join(texts_of(request).values())
         rows.setdefault(result.dataset, []).append(ContentRow(result, run.fields(result.dataset, result.row), text))
     return rows
@@ -252,8 +252,7 @@ def _describe_settings(
             own = settings.get(task, settings) if isinstance(settings, Mapping) else settings
             yield side, json.dumps(own, ensure_ascii=False)[:400]
             continue
-        entries = [dataset for dataset in run.config().get('datasets') or () if isinstance(dataset, Mapping)]
-        entry = next((dataset for dataset in entries if dataset.get('abbr') == result.dataset), {})
+        entry = find_entries(run.config(), result.dataset)[0] or {}
         inferencer = (entry.get('infer_cfg') or {}).get('inferencer', 'not recorded')
         yield (
             side,

@@ -20,6 +20,7 @@ from rolecall.insight.kept_counts import ATTACKS, HitCount, read_counts
 from rolecall.insight.strata import StratifiedRows, mark_of_result, stratify
 from rolecall.runs.store.labels import Labels, RowKey, mark_of, settle
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import find_entries
 from rolecall.scoring.corrected_scores import (
     Estimate,
     Stratum,
@@ -220,8 +221,7 @@ def identify_judge(config: Mapping[str, Any], dataset: str) -> dict[str, str]:
 
     `config` is that of a run, as the run has stored it.
     """
-    entries = [entry for entry in config.get('datasets') or () if isinstance(entry, Mapping)]
-    scoring = next((entry.get('eval_cfg') for entry in entries if entry.get('abbr') == dataset), None) or {}
+    scoring = (find_entries(config, dataset)[0] or {}).get('eval_cfg') or {}
     evaluator = scoring.get('evaluator') if isinstance(scoring, Mapping) else None
     evaluator = evaluator if isinstance(evaluator, Mapping) else {'type': evaluator}
     judged = 'judge_cfg' in evaluator or 'prompt_template' in evaluator

@@ -15,8 +15,16 @@ from rolecall.core.prompts.values import text_of
 from rolecall.errors import RolecallError
 from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
 from rolecall.insight.claims import Claim
-from rolecall.insight.edits import SCORING, Edit, find_edits
-from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, OriginChange, origin_changes
+from rolecall.insight.explanation import (
+    SCORING,
+    CauseShare,
+    Edit,
+    Explanation,
+    FlippedRow,
+    OriginChange,
+    find_edits,
+    origin_changes,
+)
 from rolecall.insight.scored_mixes import (
     Fields,
     Marks,

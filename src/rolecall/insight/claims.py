@@ -125,7 +125,11 @@ class ClaimSource:
             self.experiment = Experiment.open(source)  # type: ignore[arg-type]  # whatever else it is, it is not a run
         elif config is not None:
             self.experiment = self._open_config(config)
-        self.title = str(source) if isinstance(source, str | Path | float | int) else self._name_config()
+        self.title = (
+            str(source)
+            if isinstance(source, str | Path | float | int)
+            else (self.experiment.name if self.experiment is not None else 'config')
+        )
 
     def _open_config(self, config: Any) -> Experiment:
         """The config of a run; one without models (a benchmark, a task file) gets those of the run."""
@@ -134,9 +138,6 @@ class ClaimSource:
             return experiment
         models = [_stand_in(entry) for entry in self.reader.config().get('models') or () if isinstance(entry, Mapping)]
         return Experiment.open(config, SourceOptions(models=tuple(models)))
-
-    def _name_config(self) -> str:
-        return self.experiment.name if self.experiment is not None else 'config'
 
     @classmethod
     def of_run(cls, directory: str | Path, stack: ExitStack, config: Any) -> tuple[ClaimSource, RunReader]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
-from rolecall.experiment.previews.differences import Change, Pieces, align_lines, request_lines
+from rolecall.experiment.previews.differences import Change, align_lines, request_lines
 from rolecall.insight.pairing import PairedScores, pair_results
 from rolecall.insight.run_source import StoredRun, requests_sent
 from rolecall.runs.parts import PartDigests
@@ -106,18 +105,16 @@ class Comparison:
 
 def compare_runs(left: StoredRun, right: StoredRun) -> Comparison:
     """Two runs, row by row: the paired numbers, and the rows that flipped as both runs have them."""
-    means = _RowMeans(), _RowMeans()
     parts = left.parts, right.parts
     # Row scores come from the first extractor, so its column is the one compared.
     cards = [{(card.dataset, card.model): card for card in reversed(run.scorecards())} for run in (left, right)]
     groups = groups_in_cards([*cards[1].values(), *cards[0].values()])
-    pairing = pair_results(means[0].pass_on(left.results()), means[1].pass_on(right.results()), groups=groups)
+    pairing = pair_results(left.results(), right.results(), groups=groups)
     differences = []
     for pair in pairing.pairs:
         keys = (pair.dataset, pair.model_a), (pair.dataset, pair.model_b)
-        before, other = (
-            _RunScores(side.get(key), mean.get(key)) for side, key, mean in zip(cards, keys, means, strict=True)
-        )
+        means = pair.all_mean_a, pair.all_mean_b
+        before, other = (_RunScores(side.get(key), mean) for side, key, mean in zip(cards, keys, means, strict=True))
         ours, theirs = (digests.get(key, PartDigests()) for digests, key in zip(parts, keys, strict=True))
         flips = Flips(pair, groups.get(pair.dataset, ()), left, right)
         difference = _difference_of(pair, before, other, flips)
@@ -174,24 +171,6 @@ class _RunScores:
         if self.value is None or self.mean is None:
             return True
         return math.isclose(self.value, self.mean * self.factor, rel_tol=_ROUNDED, abs_tol=_ROUNDED)
-
-
-class _RowMeans:
-    """The mean of the rows' scores of each dataset × model, added up as the rows pass."""
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[str, str], float] = defaultdict(float)
-        self._counts: Counter[tuple[str, str]] = Counter()
-
-    def pass_on(self, results: Iterable[Result]) -> Iterator[Result]:
-        for result in results:
-            if result.score is not None:
-                self._sums[result.dataset, result.model] += result.score
-                self._counts[result.dataset, result.model] += 1
-            yield result
-
-    def get(self, pair: tuple[str, str]) -> float | None:
-        return self._sums[pair] / self._counts[pair] if pair in self._counts else None
 
 
 def _difference_of(pair: PairedScores, left: _RunScores, right: _RunScores, flips: Sequence[Flip]) -> Difference:
@@ -272,14 +251,10 @@ def _flip_as_json(flip: Flip, left: StoredRun, right: StoredRun) -> dict[str, An
         'left': _result_as_json(flip.left),
         'right': _result_as_json(flip.right),
         'same_prompt': not changes,
-        'changes': [{'left': _pieces(change.left), 'right': _pieces(change.right)} for change in changes],
+        'changes': [change.as_json() for change in changes],
     }
 
 
 def _result_as_json(result: Result) -> dict[str, Any]:
     names = ('outcome', 'extracted', 'score', 'correct', 'fingerprint')
     return {name: getattr(result, name) for name in names}
-
-
-def _pieces(pieces: Pieces | None) -> list[dict[str, Any]] | None:
-    return None if pieces is None else [{'text': text, 'differs': differs} for text, differs in pieces]

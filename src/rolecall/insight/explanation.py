@@ -1,14 +1,137 @@
-"""What is said about two numbers that differ: steps from the first to the second, and what cannot be known."""
+"""What is said about two numbers that differ: steps from the first to the second, and what cannot be known.
+
+Typed edits lead from one dataset × model to another: each replaces the settings of one cause.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from rolecall.core.prompts.pieces import label_of
+from rolecall.core.render.families import find_meta_template
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.insight.edits import Edit
+from rolecall.runs.parts import CAUSES, Path, as_data, split_causes
 from rolecall.strings import count_noun, join_words
+
+Entries = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""The entry of a dataset, and that of a model."""
+SCORING = ('reader', 'metric', 'aggregation', 'denominator')
+"""Causes that stored replies are enough for."""
+_FIELD = re.compile(r'\{\w+\}')
+_BOS = re.compile(r'^(?:<s>|<bos>|<\|startoftext\|>|<\|begin_of_(?:text|sentence)\|>|\[BOS\])')
+_SECTIONS = ('begin', 'round', 'end')
+_MISSING: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The settings of one cause that differ, by their paths."""
+
+    cause: str
+    paths: tuple[Path, ...]
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether a model has to be asked to see what it does."""
+        return self.cause not in (*SCORING, 'rows')
+
+
+def find_edits(left: Entries, right: Entries) -> list[Edit]:
+    """What differs between two dataset × model, cause by cause.
+
+    >>> dataset = {'infer_cfg': {'prompt_template': {'template': 'A. {A}\\\\nB. {B}'}}}
+    >>> other = {'infer_cfg': {'prompt_template': {'template': 'A. {B}\\\\nB. {A}'}}}
+    >>> [edit.cause for edit in find_edits((dataset, {'max_out_len': 8}), (other, {'max_out_len': 9}))]
+    ['option order', 'length']
+    """
+    sides = [split_settings(entries) for entries in _open_families(left, right)]
+    edits = []
+    for cause in CAUSES:
+        ours, theirs = (side.get(cause, {}) for side in sides)
+        paths = sorted(
+            path for path in {**ours, **theirs} if _differ(ours.get(path, _MISSING), theirs.get(path, _MISSING))
+        )
+        if paths:
+            edits.append(_name_exactly(Edit(cause, tuple(paths)), ours, theirs))
+    return edits
+
+
+def _differ(left: Any, right: Any) -> bool:
+    return left is not right and (left is _MISSING or right is _MISSING or as_data(left) != as_data(right))
+
+
+def split_settings(entries: Entries) -> dict[str, dict[Path, Any]]:
+    """The settings by cause; dialogues and meta templates by section, so that a system text is a setting of its own."""
+    causes: dict[str, dict[Path, Any]] = {}
+    for cause, settings in split_causes(*entries).items():
+        for path, value in settings.items():
+            inner = value.get('template') if isinstance(value, Mapping) and path[-1] == 'prompt_template' else value
+            if not isinstance(inner, Mapping) or not {*inner} & {*_SECTIONS} or cause not in ('wording', 'format'):
+                causes.setdefault(cause, {})[path] = value
+                continue
+            place = (*path, 'template') if inner is not value else path
+            for section, content in inner.items():
+                own = 'system text' if cause == 'wording' and section == 'begin' else cause
+                causes.setdefault(own, {}).update({(*place, section): content})
+            if inner is not value:
+                causes[cause] |= {(*path, key): rest for key, rest in value.items() if key != 'template'}
+    return causes
+
+
+def _open_families(left: Entries, right: Entries) -> list[Entries]:
+    """Both sides with meta templates spelt out."""
+    return [
+        (dataset, {**model, 'meta_template': find_meta_template(model['meta_template'])})
+        if isinstance(model.get('meta_template'), str)
+        else (dataset, model)
+        for dataset, model in (left, right)
+    ]
+
+
+def _name_exactly(edit: Edit, left: Mapping[Path, Any], right: Mapping[Path, Any]) -> Edit:
+    """The edit under the name of the one thing that it changes: the order of options, a BOS token."""
+    pairs = [(str(left.get(path, '')), str(right.get(path, ''))) for path in edit.paths]
+    if edit.cause == 'wording' and all(
+        _FIELD.sub('', before) == _FIELD.sub('', after)
+        and sorted(_FIELD.findall(before)) == sorted(_FIELD.findall(after))
+        for before, after in pairs
+    ):
+        return replace(edit, cause='option order')
+    if edit.cause == 'format' and all(
+        path[-1] == 'begin' and _BOS.sub('', before) == _BOS.sub('', after)
+        for path, (before, after) in zip(edit.paths, pairs, strict=True)
+    ):
+        return replace(edit, cause='BOS')
+    return edit
+
+
+def apply_edits(left: Entries, right: Entries, edits: Iterable[Edit]) -> Entries:
+    """The left side with the settings of these edits as the right one has them."""
+    sides = _open_families(left, right)
+    settings = [{path: value for own in split_settings(side).values() for path, value in own.items()} for side in sides]
+    dataset, model = sides[0]
+    for edit in edits:
+        for path in edit.paths:
+            value = settings[1].get(path, _MISSING)
+            if path[0] == 'dataset':
+                dataset = _put(dataset, path[1:], value)
+            else:
+                model = _put(model, path[1:], value)
+    return dataset, model
+
+
+def _put(entry: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+    """An entry with a value at a path, or without it."""
+    key, *rest = path
+    others = {name: inner for name, inner in entry.items() if name != key}
+    if not rest:
+        return others if value is _MISSING else {**entry, key: value}
+    inner = entry.get(key)
+    return {**entry, key: _put(inner if isinstance(inner, Mapping) else {}, rest, value)}
+
 
 _VISIBLE = 0.005
 """Shares below this many points are not worth a step."""
@@ -103,14 +226,18 @@ class Explanation:
     def sentence(self) -> str:
         """The whole in one sentence."""
         if self.difference is None:
-            return f'{self.dataset}: {self._numbers}.'
+            numbers = f'{self.left} {self._number(self.left_value)}, {self.right} {self._number(self.right_value)}'
+            return f'{self.dataset}: {numbers}.'
         if self.alternatives:
             name, value = self.alternatives[0]
             return f'{self.left} has {self.left_value:.1f}, not {self.right}; {name}, its replies come to {value:.1f}.'
-        visible = sorted(filter(_is_visible, self.steps), key=lambda step: -abs(step.points))
+        visible = [step for step in self.steps if abs(step.points) > _VISIBLE]
         if not visible:
             return f'{self.left} and {self.right} have the same score, {self._number(self.left_value)}.'
-        shares = [f'{step.points:+.1f} is {_name(step.cause)}{_count(step.rows)}' for step in visible]
+        visible.sort(key=lambda step: -abs(step.points))
+        rows = [f' ({count_noun(step.rows, "row")})' if step.rows else '' for step in visible]
+        names = [_NAMES.get(step.cause, step.cause) for step in visible]
+        shares = [f'{step.points:+.1f} is {name}{of}' for step, name, of in zip(visible, names, rows, strict=True)]
         return f'Of {self.difference:+.1f} points, {join_words(shares)}.'
 
     def waterfall(self) -> list[WaterfallBar]:
@@ -132,10 +259,6 @@ class Explanation:
             )
         return [*bars, WaterfallBar(self.right, f'{self.right_value:.1f}', 0.0, places[-1], 'score')]
 
-    @property
-    def _numbers(self) -> str:
-        return f'{self.left} {self._number(self.left_value)}, {self.right} {self._number(self.right_value)}'
-
     @staticmethod
     def _number(value: float | None) -> str:
         return 'has no score' if value is None else f'{value:.1f}'
@@ -147,24 +270,12 @@ class Explanation:
         return {**record, 'difference': self.difference, 'sentence': self.sentence, 'edits': edits}
 
 
-def _is_visible(step: CauseShare) -> bool:
-    return abs(step.points) > _VISIBLE
-
-
 _NAMES = {
     'reader': 'reading',
     'denominator': 'the denominator',
     'metric': 'the metric',
     'prompt': 'left for the prompt',
 }
-
-
-def _name(cause: str) -> str:
-    return _NAMES.get(cause, cause)
-
-
-def _count(rows: int) -> str:
-    return f' ({count_noun(rows, "row")})' if rows else ''
 
 
 def origin_changes(left: Preview | None, right: Preview | None) -> tuple[OriginChange, ...]:

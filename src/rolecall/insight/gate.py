@@ -4,6 +4,9 @@ For each dataset × model, the one-sided 95 % bounds of the difference (new − 
 smaller than the margin. *Worse*: there is a loss, estimated at more than the margin. Otherwise there are too few rows
 to tell. Requiring every dataset to pass needs no correction for testing several. Rows that failed (a network, a
 server) are not measured; rows that the model lost (too long, refused, out of thinking tokens) are wrong.
+
+Of two benchmarks of a server, levels are compared. Requests of one are alike, so intervals are over batches of
+neighbours. How much a server differs from one start to the next is not in them: several benchmarks tell.
 """
 
 from __future__ import annotations
@@ -13,11 +16,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from rolecall.insight.comparison import groups_in_cards, name_models, same_metric
 from rolecall.insight.pairing import PairedScores, pair_results
 from rolecall.insight.run_source import StoredRun
+from rolecall.runs.serving.bench_files import StoredBench
+from rolecall.runs.serving.serving_benchmark import error_by_batches
+from rolecall.runs.stopping import measured_score
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import paired_difference
@@ -38,7 +45,6 @@ NEEDED = (
 _MOST_ROWS = 10**9
 _MOST_LOST = 0.1
 """If a larger share of rows was not measured, the rest may not be representative."""
-_LOST_BY_MODEL = ('too_long', 'filtered', 'thinking_exhausted')
 _EXIT_CODES: Mapping[Verdict, int] = {'not worse': 0, 'worse': 1, 'too few rows to tell': 3, 'not measured': 3}
 _MARKS: Mapping[Verdict, str] = {'not worse': '✅', 'worse': '❌', 'too few rows to tell': '❔', 'not measured': '❔'}
 
@@ -78,9 +84,17 @@ class GatedPair:
         parts.append(count_noun(self.rows, self.unit))
         if self.not_measured:
             parts.append(f'{self.not_measured:,} not measured')
-        need = f' (need {self.needed:,})' if self.needed is not None else ''
-        why = f': {self.why}' if self.why else ''
-        return f'{self.dataset} × {self.model}: {self.verdict}{need}, {", ".join(parts)}{why}'
+        return f'{self.dataset} × {self.model}: {self.verdict}{self.need}, {", ".join(parts)}{self.reason}'
+
+    @property
+    def need(self) -> str:
+        """How many rows would be enough, behind the verdict."""
+        return '' if self.needed is None else f' (need {self.needed:,})'
+
+    @property
+    def reason(self) -> str:
+        """Why, behind the rest."""
+        return f': {self.why}' if self.why else ''
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +182,8 @@ def _pass_on(
         pair = (result.dataset, result.model)
         lower = pair in cards and cards[pair].lower_is_better
         failed[pair] += result.outcome == 'failed' and result.score is None
-        lost = result.outcome in _LOST_BY_MODEL and result.score is None and not lower
-        yield replace(result, score=0.0) if lost else result
+        score = result.score if lower else measured_score(result)
+        yield result if score == result.score else replace(result, score=score)
 
 
 def _refuse_other_metric(
@@ -262,19 +276,67 @@ def gate_markdown(result: GateResult) -> str:
     for pair in result.pairs:
         numbers = ['–', '–', '–']
         if pair.difference is not None:
-            numbers = [
-                f'{pair.base:.2f}',
-                f'{pair.new:.2f}',
-                f'{pair.difference:+.2f}{pair.bounds}',
-            ]
+            numbers = [f'{pair.base:.2f}', f'{pair.new:.2f}', f'{pair.difference:+.2f}{pair.bounds}']
         rows = f'{pair.rows:,}' + (f' ({pair.not_measured:,} not measured)' if pair.not_measured else '')
-        need = f' (need {pair.needed:,})' if pair.needed is not None else ''
-        why = f': {pair.why}' if pair.why else ''
-        verdict = f'{pair.verdict}{need}{why}'
-        cells = [_MARKS[pair.verdict], _words(pair.dataset), _words(pair.model), *numbers, rows, _words(verdict)]
+        verdict = _words(f'{pair.verdict}{pair.need}{pair.reason}')
+        cells = [_MARKS[pair.verdict], _words(pair.dataset), _words(pair.model), *numbers, rows, verdict]
         lines.append(f'| {" | ".join(cells)} |')
     return '\n'.join(lines) + '\n'
 
 
 def _words(text: str) -> str:
     return printable(' '.join(text.split())).replace('|', '\\|').replace('<', '&lt;').replace('`', '\\`')
+
+
+_T_SIDE = 1.73
+"""Student's t for a one-sided bound of 95 % over 20 batches."""
+_MEASURES = {'TTFT (ms)': 'ttft', 'TPOT (ms)': 'tpot', 'E2EL (ms)': 'latency'}
+Requests = Sequence[Mapping[str, Any]]
+
+
+def gate_benches(base: StoredBench, new: StoredBench, *, margin: float) -> GateResult:
+    """Whether a server became slower, by more than `margin` percent, at any level that both benchmarks have."""
+    levels = {str(level['level']): number for number, level in enumerate(new.levels)}
+    pairs: list[GatedPair] = []
+    for number, level in enumerate(base.levels):
+        name = str(level['level'])
+        if name in levels:
+            pairs += _compare_level(name, _list_measured(base, number), _list_measured(new, levels[name]), margin)
+        else:
+            pairs.append(GatedPair(name, 'all', 'not measured', why='the new benchmark has no such level'))
+    return GateResult(tuple(pairs), margin, str(base.directory), str(new.directory))
+
+
+def _list_measured(bench: StoredBench, number: int) -> Requests:
+    """The requests of a level in its steady state; all of them where it has none."""
+    steady = bench.levels[number]['steady'] or {'from_seconds': 0.0, 'to_seconds': math.inf}
+    begin, end = steady['from_seconds'], steady['to_seconds']
+    return [request for request in bench.requests[number] if begin <= request['start_time'] <= end]
+
+
+def _compare_level(name: str, base: Requests, new: Requests, margin: float) -> Iterator[GatedPair]:
+    lost = max(sum(request['outcome'] != 'ok' for request in side) for side in (base, new))
+    for measure, key in _MEASURES.items():
+        sides = [
+            [1e3 * request[key] for request in side if request['outcome'] == 'ok' and request[key] is not None]
+            for side in (base, new)
+        ]
+        judged = GatedPair(name, measure, 'not measured', min(map(len, sides)), not_measured=lost, unit='request')
+        yield _judge_measure(judged, sides, margin) if all(sides) else judged
+
+
+def _judge_measure(pair: GatedPair, sides: Sequence[Sequence[float]], margin: float) -> GatedPair:
+    """The ratio of two means with one-sided bounds, in percent."""
+    base, new = map(fmean, sides)
+    ratio = math.log(new / base)
+    error = _T_SIDE * math.hypot(error_by_batches(sides[0]) / base, error_by_batches(sides[1]) / new)
+    pair = replace(pair, base=base, new=new, difference=100 * math.expm1(ratio))
+    if not math.isfinite(error):
+        return replace(pair, verdict='too few rows to tell')
+    low, high = (100 * math.expm1(bound) for bound in (ratio - error, ratio + error))
+    pair = replace(pair, low=low, high=high)
+    if low > 0 and math.expm1(ratio) > margin / 100:
+        return replace(pair, verdict='worse')
+    if pair.not_measured > _MOST_LOST * (pair.rows + pair.not_measured):
+        return replace(pair, why='too many requests failed')
+    return replace(pair, verdict='not worse' if high <= margin else 'too few rows to tell')

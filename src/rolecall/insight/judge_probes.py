@@ -25,11 +25,11 @@ from rolecall.insight.calibration import identify_judge
 from rolecall.insight.kept_counts import ATTACKS, HitCount, keep_counts
 from rolecall.registry import part_name
 from rolecall.runs.listener import RunListener
-from rolecall.runs.manifest import hide_secrets
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import hide_secrets
 from rolecall.scoring.evaluators import judge_entry
 from rolecall.sources.config.printing import format_config
 

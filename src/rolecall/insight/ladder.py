@@ -17,20 +17,28 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.insight.alignment import ContentRow
 from rolecall.insight.cause_shares import explain_claims
 from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
 from rolecall.insight.claims import Claim, is_stand_in
-from rolecall.insight.edits import SCORING, Edit, Entries, apply_edits, find_edits
-from rolecall.insight.explanation import CauseShare, Explanation, FlippedRow, origin_changes
+from rolecall.insight.explanation import (
+    SCORING,
+    CauseShare,
+    Edit,
+    Entries,
+    Explanation,
+    FlippedRow,
+    apply_edits,
+    find_edits,
+    origin_changes,
+)
 from rolecall.insight.run_source import PairRows
 from rolecall.insight.scored_mixes import make_share, mean_score, score_results
 from rolecall.runs.finished_rows import outcome_to_score
 from rolecall.runs.listener import RunListener
-from rolecall.runs.plan import plan_run
+from rolecall.runs.plan import RunPlan
+from rolecall.runs.planning import plan_run
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
-from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.statistics import paired_difference
@@ -73,7 +81,11 @@ class Ladder:
         entries = [_open_side(claim)[2] for claim in (left, right)]
         edits = tuple(edit for edit in find_edits(entries[0], entries[1]) if edit.is_sent)
         unasked = [not claim.has_replies for claim in (left, right)]
-        asked = [pair for pair in pairs if all(map(_is_open_or_answered, pair, unasked))]
+        asked = [
+            pair
+            for pair in pairs
+            if all(open_ or _is_answered(row.result) for row, open_ in zip(pair, unasked, strict=True))
+        ]
         size = min(len(asked), rows or _find_size(asked))
         chosen = sorted(random.Random(0).sample(range(len(asked)), size))
         drawn = [asked[at] for at in chosen]
@@ -231,10 +243,6 @@ class _LadderSteps:
 
 def _is_answered(result: Result) -> bool:
     return outcome_to_score(result.outcome, result.prediction) == 'ok'
-
-
-def _is_open_or_answered(row: ContentRow, unasked: bool) -> bool:
-    return unasked or _is_answered(row.result)
 
 
 def _open_side(claim: Claim) -> tuple[Experiment, Pair, Entries]:

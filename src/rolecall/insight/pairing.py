@@ -78,6 +78,9 @@ class PairedScores:
     """Compared rows for which the two runs sent different requests."""
     grouped: bool = False
     """Whether groups of rows are compared, each right if all its rows are."""
+    all_mean_a: float | None = None
+    """The mean of all rows with a score in A, compared or not."""
+    all_mean_b: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,11 @@ class _Columns:
         self.golds.append(gold)
         self.requests.append(request)
         self.clusters.append(cluster)
+
+    def mean(self) -> float | None:
+        """The mean of the scores there are."""
+        scores = [score for score in self.scores if not math.isnan(score)]
+        return sum(scores) / len(scores) if scores else None
 
     def find_scored(self) -> array[int]:
         """Where the rows with a score stand, in the order of their numbers."""
@@ -213,6 +221,7 @@ def _find_unmatched(keys: Iterable[_Key], others: Sequence[_Key]) -> dict[str, l
 def _pair_scores(
     key_a: _Key, key_b: _Key, a: _Columns, b: _Columns, groups: Sequence[Sequence[int]], confidence: float
 ) -> PairedScores:
+    all_means = a.mean(), b.mean()
     if groups:
         a, b = a.count_together(groups), b.count_together(groups)
     scored_a, scored_b = a.find_scored(), b.find_scored()
@@ -250,6 +259,8 @@ def _pair_scores(
         different_gold=shared - len(ours),
         different_requests=sum(a.requests[left] != b.requests[right] for left, right in zip(ours, theirs, strict=True)),
         grouped=bool(groups),
+        all_mean_a=all_means[0],
+        all_mean_b=all_means[1],
     )
 
 

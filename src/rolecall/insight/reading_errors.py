@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 from rolecall.errors import RolecallError
 from rolecall.insight.calibration import raw_score, weighted_share
 from rolecall.insight.strata import Order, StratifiedRows, check_orders, place_of
-from rolecall.runs.digests import is_data
 from rolecall.runs.pair_scoring import scorable_of
+from rolecall.runs.parts import is_data
 from rolecall.runs.store.labels import Labels, Value
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import find_entries
 from rolecall.scoring.answers import AnswerReader, Scorable
 from rolecall.scoring.corrected_scores import Estimate, Stratum, correct_by_strata
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
@@ -225,8 +226,7 @@ def _mark(verdict: Verdict | Result) -> float:
 
 def build_stored_scorer(run: RunReader, dataset: str, rows: Sequence[Scorable]) -> DatasetScorer | None:
     """The scorer of the stored config, or one for such gold answers; None for judges and code of others."""
-    entries = [entry for entry in run.config().get('datasets') or () if isinstance(entry, Mapping)]
-    entry = next((entry for entry in entries if entry.get('abbr') == dataset), {})
+    entry = find_entries(run.config(), dataset)[0] or {}
     scoring = entry.get('eval_cfg') or {'evaluator': kind_of_golds([row.gold for row in rows]).metric}
     columns = entry.get('reader_cfg') or {}
     with suppress(RolecallError):

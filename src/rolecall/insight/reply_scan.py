@@ -22,7 +22,7 @@ from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.scoring.scanners import SCANNERS, Evidence, ScannedReply, scan_reply
+from rolecall.scoring.scanners import SCANNERS, ScannedReply, scan_reply
 
 _MOST_ROWS = 20
 """Hits that are kept of each scanner, dataset and model, to look at."""
@@ -55,8 +55,10 @@ def scan_run(run: RunReader, scanners: Iterable[str] = SCANNERS) -> Iterator[Hit
             for reply in replies_of(run, result):
                 replies += 1
                 for name, evidence in scan_reply(reply, names).items():
-                    text = reply.prompt if name == 'gold in prompt' else reply.text
-                    hits[name].append(Hit(result.row, _excerpt(text, evidence), evidence.note))
+                    text, start = reply.prompt if name == 'gold in prompt' else reply.text, evidence.start
+                    end = min(evidence.end, start + _AROUND)
+                    before, after = text[max(0, start - _AROUND // 2) : start], text[end : end + _AROUND // 2]
+                    hits[name].append(Hit(result.row, f'{before}⟦{text[start:end]}⟧{after}', evidence.note))
         yield from (count_hits(name, dataset, model, hits[name], replies) for name in names if replies)
 
 
@@ -67,13 +69,14 @@ def count_hits(scanner: str, dataset: str, model: str, hits: Sequence[Hit], repl
 
 def replies_of(run: RunReader, result: Result) -> Iterator[ScannedReply]:
     """The replies of a row, as scanners take them."""
-    identities = result.fingerprints or (result.fingerprint,)
     ended = result.details.get('ended') or ()
     answered = False if result.outcome in ('unparsed', 'thinking_exhausted') else None
     if result.correct is not None and result.outcome == 'ok':
         answered = True
     for at, text in enumerate(result.replies):
-        request = run.request(identities[min(at, len(identities) - 1)])
+        request = (
+            run.request(result.fingerprints[min(at, len(result.fingerprints) - 1)]) if result.fingerprints else None
+        )
         prompt = '' if request is None else last_text(request)
         end = str(ended[at]) if at < len(ended) and ended[at] else ''
         yield ScannedReply(text, prompt, result.gold, end, answered)
@@ -86,11 +89,6 @@ def last_text(request: Any) -> str:
         return ''.join(texts.values())
     users = [number for number, message in enumerate(request) if message.get('role') == 'user']
     return '\n'.join(text for (message, _), text in texts.items() if message == max(users, default=None))
-
-
-def _excerpt(text: str, evidence: Evidence) -> str:
-    start, end = evidence.start, min(evidence.end, evidence.start + _AROUND)
-    return f'{text[max(0, start - _AROUND // 2) : start]}⟦{text[start:end]}⟧{text[end : end + _AROUND // 2]}'
 
 
 def ask_about_replies(

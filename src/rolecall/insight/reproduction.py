@@ -1,32 +1,35 @@
 """Can a run be repeated? Its prompts are worded again and compared with what was sent, a few rows are asked again, and
-what has changed around it is named: packages, data, tokenizer, weights, the served model.
+what has changed around it is named: packages, data, tokenizer, weights, the served model. A bundle lets others do so.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from rolecall.core.prompts.pieces import label_of
 from rolecall.core.render.spans import Request, join_spans, texts_of
-from rolecall.errors import MissingExtraError, RolecallError
+from rolecall.errors import MissingExtraError, RolecallError, RunError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.claims import Claim, ClaimSource, is_stand_in
 from rolecall.insight.run_source import says_the_same
 from rolecall.models.protocol import ModelError, Reply
+from rolecall.redaction import Redactor, environment_secrets
 from rolecall.runs.listener import RunListener
-from rolecall.runs.manifest import describe_surroundings
 from rolecall.runs.parts import digest_pair
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
-from rolecall.runs.store.bundle_file import is_bundle
+from rolecall.runs.store.bundle_file import is_bundle, write_bundle
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import describe_surroundings
 from rolecall.strings import count_noun
 
 _ASKED = 5
@@ -151,7 +154,7 @@ def _compare(claim: Claim, reader: RunReader) -> ReproducedPair:
 
 def _find_difference(result: Result, previews: Sequence[Preview], reader: RunReader) -> RequestDifference | None:
     """The first request of a row that is worded now and was not sent so; None if there is none."""
-    sent = [reader.request(mark) for mark in result.fingerprints or (result.fingerprint,) if mark]
+    sent = [reader.request(mark) for mark in result.fingerprints]
     sent = [request for request in sent if request is not None]
     if sent and not previews:
         return RequestDifference(result.row, 0, 'nothing', str(sent[0])[:_AROUND], '')
@@ -249,3 +252,68 @@ def _compare_surroundings(manifest: Mapping[str, Any]) -> Iterator[str]:
         if (was := before.get(name)) is not None and was != now:
             yield f'{name} {was} → {now}'
     yield from (f'{name} {was} → not installed' for name, was in before.items() if name not in describe_surroundings())
+
+
+def export_bundle(
+    directory: str | Path,
+    target: str | Path,
+    *,
+    config: Any = None,
+    media: bool = False,
+    keep_secrets: bool = False,
+) -> list[str]:
+    """Pack a run into one file; what was packed and what was not, as lines.
+
+    `config` is needed where the dataset is code of the run. Rows that hold a secret of this environment are an error,
+    unless `keep_secrets`.
+    """
+    rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    files: dict[str, Path] = {}
+    lines = []
+    with ExitStack() as stack:
+        source, reader = ClaimSource.of_run(directory, stack, config)
+        for dataset, model in source.pairs():
+            if (dataset, 'test') not in rows:
+                claim = source.claim(dataset, model)
+                rows |= {(dataset, split): some for split, some in _rows_of(claim).items()}
+                files |= dict(_find_media(claim, rows)) if media else {}
+                if claim.pair is None:
+                    lines.append(f'{dataset}: its data are not here; the rows that the run has kept are packed.')
+        if not keep_secrets:
+            _refuse_secrets(rows)
+        write_bundle(reader.directory, Path(target), rows, files)
+    count = count_noun(sum(map(len, rows.values())), 'row')
+    return [*lines, f'{count} of {count_noun(len(rows), "split")} and {count_noun(len(files), "media file")} packed.']
+
+
+def _rows_of(claim: Claim) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows up to the last that was asked, and the examples' rows if there are examples."""
+    last = max((row.result.row for row in claim.rows), default=-1)
+    if claim.pair is None:
+        by_number = {row.result.row: row.fields for row in claim.rows}
+        return {'test': [by_number.get(number, {}) for number in range(last + 1)]}
+    task, data = claim.pair.task, claim.pair.data
+    shows = task.retriever.ice_num or getattr(task.retriever, 'fix_id_list', None)
+    train = {'train': list(data.train)} if shows else {}
+    return {'test': list(islice(data.test, last + 1)), **train}
+
+
+def _find_media(claim: Claim, rows: Mapping[tuple[str, str], list[Mapping[str, Any]]]) -> Iterator[tuple[str, Path]]:
+    """The files that rows name by a relative path."""
+    base = (claim.experiment.base if claim.experiment is not None else None) or Path()
+    values = (value for some in rows.values() for row in some for value in row.values() if isinstance(value, str))
+    for value in values:
+        path = Path(value) if 0 < len(value) < 255 and '\n' not in value else Path()
+        if path.name and not path.is_absolute() and '..' not in path.parts and (base / path).is_file():
+            yield path.as_posix(), base / path
+
+
+def _refuse_secrets(rows: Mapping[tuple[str, str], list[Mapping[str, Any]]]) -> None:
+    redactor = Redactor(environment_secrets())
+    for (dataset, split), some in rows.items():
+        for number, row in enumerate(some):
+            if redactor.secrets and not redactor.is_clean(json.dumps(row, default=str)):
+                raise RunError(
+                    f'{dataset}, {split} row {number}: holds a secret of this environment. '
+                    'Take it out of the data, or pack it all the same with --keep-secrets.'
+                )

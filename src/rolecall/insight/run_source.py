@@ -22,14 +22,12 @@ from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.kept_counts import CountKind, HitCount, describe_unreadable, read_counts
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
-from rolecall.runs.digests import KEYS_OF_CODE, KNOWN_PACKAGES
-from rolecall.runs.parts import PartDigests
-from rolecall.runs.seal import describe_seal
+from rolecall.runs.parts import KEYS_OF_CODE, KNOWN_PACKAGES, PartDigests
 from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
 from rolecall.runs.store.run_reader import NodeTimes, RunReader
-from rolecall.runs.versions import pairs_of, parts_of
+from rolecall.runs.versions import describe_seal, pairs_of, parts_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.datasets import Row
 from rolecall.sources.retrievers import Picked
@@ -51,8 +49,7 @@ class SentRequest:
 
 def requests_sent(run: StoredRun, result: Result, previews: Previews | None = None) -> list[SentRequest]:
     """Everything that was sent for one row, in order."""
-    identities = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
-    stored = [run.request(identity) for identity in identities]
+    stored = [run.request(mark) for mark in result.fingerprints]
     drafts = list(previews(result)) if previews else []
     if not any(request is not None for request in stored):
         return [SentRequest(preview) for preview in drafts]
@@ -89,10 +86,8 @@ def _match_preview(result: Result, preview: Preview | None, request: Request) ->
 
 def says_the_same(preview: Preview, stored: Request) -> bool:
     """Whether a preview is what was stored (where long media are named, not kept)."""
-    if preview.request is None:
-        return False
-    same: bool = preview.request == stored or unpack_request(pack_request(preview.request)) == stored
-    return same
+    request = preview.request
+    return request is not None and bool(request == stored or unpack_request(pack_request(request)) == stored)
 
 
 def stored_preview(result: Result, request: Request) -> Preview:

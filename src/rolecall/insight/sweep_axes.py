@@ -12,8 +12,7 @@ from typing import Any
 from rolecall.core.render.families import find_meta_template
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.opening.model_entries import model_abbr
-from rolecall.experiment.opening.overrides import apply_overrides
-from rolecall.experiment.opening.set_values import parse_value
+from rolecall.experiment.opening.overrides import apply_overrides, parse_value
 from rolecall.experiment.opening.source_options import Overrides
 from rolecall.experiment.opening.tasks import dataset_abbr
 from rolecall.experiment.opening.templates import unescape
@@ -145,7 +144,7 @@ def _list_changes(axis: str, values: str) -> Iterator[tuple[str, Change]]:
         if given:
             raise ConfigError(Problem(f'--axis {axis}', 'its variants are fixed.', f'Write --axis {axis}.'))
         for label, edit in _TEXTS[axis].items():
-            yield label, _on_dataset(partial(_reword, edit))
+            yield label, partial(_reword, edit)
         return
     if axis not in _VALUES and '.' not in axis:
         known = (*_TEXTS, *_VALUES)
@@ -165,10 +164,6 @@ def _number(axis: str, value: str) -> int:
             Problem(f'--axis {axis}', f'expected whole numbers, got {value!r}.', f'Write --axis {axis}=1,2.')
         )
     return int(value)
-
-
-def _on_dataset(edit: Callable[[Entry], Entry]) -> Change:
-    return lambda entries: replace(entries, dataset=edit(entries.dataset))
 
 
 def _override(entries: Entries, **changes: Any) -> Entries:
@@ -232,11 +227,11 @@ def _read_by(name: str, entry: Entry) -> Entry:
     return {**entry, 'eval_cfg': {**(entry.get('eval_cfg') or {}), 'pred_postprocessor': {'type': name}}}
 
 
-def _reword(edit: Callable[[str], str], entry: Entry) -> Entry:
+def _reword(edit: Callable[[str], str], entries: Entries) -> Entries:
     """Other words in every template of a dataset, those of its examples included; fields stay as they are."""
-    infer = entry.get('infer_cfg') or {}
+    infer = entries.dataset.get('infer_cfg') or {}
     templates = {key: _walk(edit, value) for key, value in infer.items() if key.endswith('_template')}
-    return {**entry, 'infer_cfg': {**infer, **templates}}
+    return replace(entries, dataset={**entries.dataset, 'infer_cfg': {**infer, **templates}})
 
 
 def _walk(edit: Callable[[str], str], value: Any, *, is_text: bool = False) -> Any:
@@ -315,8 +310,8 @@ _VALUES: Mapping[str, tuple[Sequence[str], Callable[[str, Entries], Entries]]] =
     ),
     'length': (('16', '64', '256'), lambda value, entries: _override(entries, max_out_len=_number('length', value))),
     'system': (('You are a helpful assistant.',), lambda value, entries: _override(entries, system=value)),
-    'template': ((), lambda value, entries: _on_dataset(partial(_put_template, unescape(value)))(entries)),
-    'reader': ((), lambda value, entries: _on_dataset(partial(_read_by, value))(entries)),
+    'template': ((), lambda value, entries: replace(entries, dataset=_put_template(unescape(value), entries.dataset))),
+    'reader': ((), lambda value, entries: replace(entries, dataset=_read_by(value, entries.dataset))),
     'retriever': ((), lambda value, entries: _override(entries, retriever=value)),
     'format': ((), _address),
     'asking': (('gen', 'ppl'), _ask_by),

@@ -36,7 +36,7 @@ _ALL_AGAIN = ('filtered', 'thinking_exhausted', 'unparsed', 'too_long', 'truncat
 _GROUPS_AT_ONCE = 3
 
 
-class Asking:
+class Engine:
     """Asks one model about the rows of its pairs, one pair after the other without a pause between them.
 
     A pair whose model was given up, or whose run was stopped, does not become `is_asked`.
@@ -172,8 +172,8 @@ class Asking:
     async def _ask_row(self, pair: PairRun, ask: RowClient, number: int, row: Row, picked: Picked) -> None:
         with traced(f'row {pair.name}', {'rolecall.pair': pair.name, 'rolecall.row': number}) as noted:
             try:
-                pair.pair.check_row(row)
-                prediction = await pair.inferencer.infer(pair.pair, row, picked, ask)
+                pair.compiled.check_row(row)
+                prediction = await pair.inferencer.infer(pair.compiled, row, picked, ask)
             except ModelUnavailableError as error:
                 noted['error'] = error
                 self.broken = self.broken or str(error)
@@ -199,8 +199,8 @@ class Asking:
         calls: list[ModelCall] = []
         for place, (_, row, picked) in enumerate(rows):
             try:
-                pair.pair.check_row(row)
-                step = steps[place] = only_step(pair.pair, row, picked)
+                pair.compiled.check_row(row)
+                step = steps[place] = only_step(pair.compiled, row, picked)
             except (TooLong, RenderError) as error:
                 concluded[place] = conclude_error(error)
             else:
@@ -244,20 +244,18 @@ def _find_check(
 
     An inferencer of the user's own may send what it likes.
     """
-    if number & (number - 1) or pair.pair.task.inferencer.own is not None:
+    if number & (number - 1) or pair.compiled.task.inferencer.own is not None:
         return None
-    return partial(_check_shown, pair, number, row, picked)
 
+    def check(request: Request, replies: Sequence[str]) -> None:
+        previews = pair.compiled.previews(number, row, picked, replies=replies)
+        if not any(preview.sent and preview.request == request for preview in previews):
+            raise RunError(
+                f'{pair.name}, row {number}: the request about to be sent differs from its preview.\n'
+                'This is a bug in rolecall, so the run stops here. Please report it with the config.'
+            )
 
-def _check_shown(
-    pair: PairRun, number: int, row: Row, picked: Picked, request: Request, replies: Sequence[str]
-) -> None:
-    previews = pair.pair.previews(number, row, picked, replies=replies)
-    if not any(preview.sent and preview.request == request for preview in previews):
-        raise RunError(
-            f'{pair.name}, row {number}: the request about to be sent differs from its preview.\n'
-            'This is a bug in rolecall, so the run stops here. Please report it with the config.'
-        )
+    return check
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:

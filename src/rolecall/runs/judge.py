@@ -17,7 +17,7 @@ from rolecall.models.protocol import Model, ModelError
 from rolecall.runs.client.cache import CachedClient, RequestPending, RowClient
 from rolecall.runs.client.retry import ModelUnavailableError
 from rolecall.runs.receipts import check_requests
-from rolecall.runs.used_tokens import Used
+from rolecall.runs.store.results import Used
 from rolecall.scoring.receipt import TokenCount
 
 _REMEMBERED = 200
@@ -105,11 +105,9 @@ class Judge:
         except RequestPending:
             self.pending += 1
             raise ModelError(f'{self.model.name}: the question waits for a batch.') from None
-        except (ModelError, RenderError) as error:
-            self.failures[str(error)] += 1
-            raise ModelError(str(error)) from error
-        except ModelUnavailableError as error:
-            self.broken = str(error)
+        except (ModelError, RenderError, ModelUnavailableError) as error:
+            if isinstance(error, ModelUnavailableError):
+                self.broken = str(error)
             self.failures[str(error)] += 1
             raise ModelError(str(error)) from error
 

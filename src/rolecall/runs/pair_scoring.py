@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,9 @@ class PairScorer:
         self._judges = judges
         self._find_opponents = find_opponents
         self._session = pair.scorer.start()
-        self._others = _OtherJudges([pair.scorer.start() for _ in judges[1:]])
+        self._others = [pair.scorer.start() for _ in judges[1:]]
+        """The same rows scored by each judge after the first."""
+        self._agreement = AgreementCounter()
 
     async def score(self, *, marked: bool) -> list[Scorecard]:
         """The score of the pair: by each judge, if there are several. Changed rows are stored.
@@ -67,7 +69,7 @@ class PairScorer:
             if marked and session.is_plain:
                 await self._add_marks()
             else:
-                find_row = _find_in_order(self._pair.pair.data.test)
+                find_row = _find_in_order(self._pair.compiled.data.test)
                 stored = store.results(*self._names)
                 many = metric is not None and metric.prepare is not None
                 while chunk := list(islice(stored, _MANY if many else _CHUNK)):
@@ -81,23 +83,23 @@ class PairScorer:
         stored = store.results(*self._names) if card.verdicts else iter(())
         while chunk := list(islice(stored, _CHUNK)):
             await _store_changed(store, chunk, [_mark_result(result, next(verdicts)) for result in chunk])
-        task = self._pair.pair.task
+        task = self._pair.compiled.task
         alias, rows_note = (str(task.entry.get(name) or '') for name in ('alias', 'rows_note'))
-        rows_note = '; '.join(filter(None, (rows_note, self._pair.pair.data.note)))
+        rows_note = '; '.join(filter(None, (rows_note, self._pair.compiled.data.note)))
         card = replace(card, alias=alias, rows_note=rows_note, is_baseline=self._pair.is_baseline)
         if self._pair.is_baseline:
             card = replace(card, metric='win_rate')
-        if not self._others.sessions:
+        if not self._others:
             return [card]
         names = [judge.model.name for judge in self._judges]
-        cards = zip([card, *self._others.finish(card)], names, strict=True)
+        cards = zip([card, *(_finish_session(session, card) for session in self._others)], names, strict=True)
         first, *others = (_name_judge(card, name) for card, name in cards)
-        agreement = JudgeAgreement(tuple(names), **self._others.agreement.describe())
+        agreement = JudgeAgreement(tuple(names), **self._agreement.describe())
         return [replace(first, judging=replace(first.judging or Judging(), agreement=agreement)), *others]
 
     async def _add_marks(self) -> None:
         """Add settled rows by their stored marks, and mark the others."""
-        rows, store = self._pair.pair.data.test, self._store
+        rows, store = self._pair.compiled.data.test, self._store
         few = store.count_unsettled(*self._names) * _FEW < len(rows)
         find_row = (lambda number: rows[number] if number < len(rows) else {}) if few else _find_in_order(rows)
         before: list[Result] = []
@@ -124,7 +126,10 @@ class PairScorer:
             verdicts = await asyncio.to_thread(self._session.add, scorable, judge_replies=judge_replies)
         else:
             verdicts = self._session.add(scorable, judge_replies=judge_replies)
-        self._others.add(scorable, replies[1:], verdicts)
+        others = zip(self._others, replies[1:], strict=False)
+        marked = [verdicts, *(session.add(scorable, judge_replies=own) for session, own in others)]
+        for each in zip(*marked, strict=True) if self._others else ():
+            self._agreement.add([verdict.score for verdict in each])
         whole = metric is not None and metric.whole is not None  # marked when all were seen
         return [
             replace(
@@ -167,27 +172,8 @@ class PairScorer:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _OtherJudges:
-    """The judges after the first: the same rows scored by each, and how far all agree."""
-
-    sessions: Sequence[ScoringSession]
-    agreement: AgreementCounter = field(default_factory=AgreementCounter)
-
-    def add(self, rows: Sequence[Scorable], judge_replies: Sequence[JudgeReplies], first: Sequence[Verdict]) -> None:
-        """Score some rows by each judge's replies; `first` has the verdicts of the first judge."""
-        marked = [first]
-        for session, replies in zip(self.sessions, judge_replies, strict=False):
-            marked.append(session.add(rows, judge_replies=replies))
-        for verdicts in zip(*marked, strict=True):
-            self.agreement.add([verdict.score for verdict in verdicts])
-
-    def finish(self, first: Scorecard) -> list[Scorecard]:
-        """The score of each judge after the first, in the form of the first one's card."""
-        return [_finish_session(session, first) for session in self.sessions]
-
-
 def _finish_session(session: ScoringSession, first: Scorecard) -> Scorecard:
+    """The score of a judge after the first, in the form of the first one's card."""
     try:
         return session.finish(first.dataset, first.model)
     except ScoringError as error:

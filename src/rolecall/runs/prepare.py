@@ -22,8 +22,7 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import check_repeats, check_sampling, check_stops
 from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.experiment.opening.tasks import TaskEntry, build_task
-from rolecall.experiment.pairs.pair import Pair
-from rolecall.experiment.pairs.shared_prefix import find_shared_prefix
+from rolecall.experiment.pairs.pair import Pair, find_shared_prefix
 from rolecall.models.protocol import Model
 from rolecall.redaction import find_secrets
 from rolecall.runs.client.client_options import check_client_options
@@ -36,10 +35,9 @@ from rolecall.runs.pair_checks import (
     find_lint_problems,
     find_misspelt_fields,
 )
-from rolecall.runs.pair_run import ModelContext, PairRun, PreparedRun
-from rolecall.runs.row_draw import RowDraw, pool_by_groups
+from rolecall.runs.pair_run import ModelContext, PairRun, PreparedRun, RowDraw, pool_by_groups
+from rolecall.runs.receipts import look_up_servers
 from rolecall.runs.run_options import RunOptions
-from rolecall.runs.server_checks import look_up_servers
 from rolecall.runs.stopping import Goal
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.groups import read_groups
@@ -95,7 +93,7 @@ def prepare(source: Experiment | SourceLike, options: RunOptions | None = None) 
     problems = [*_merge_same(unusable), *(add_line(problem, experiment.config) for problem in distinct)]
     used = replace(
         experiment,
-        tasks=tuple(task for task in experiment.tasks if any(pair.pair.task is task for pair in pairs)),
+        tasks=tuple(task for task in experiment.tasks if any(pair.compiled.task is task for pair in pairs)),
         models=tuple(entry for entry in experiment.models if any(pair.model_entry is entry for pair in pairs)),
     )
     prepared = PreparedRun(
@@ -112,7 +110,7 @@ def _draw_rows(experiment: Experiment, pairs: Sequence[PairRun], options: RunOpt
         return None
     if options.until is not None:
         Goal.read(options.until).check_models(len({pair.model.name for pair in pairs}))
-    totals = {pair.dataset: len(pair.pair.data.test) for pair in pairs}
+    totals = {pair.dataset: len(pair.compiled.data.test) for pair in pairs}
     pools = [totals] if options.until is not None else pool_by_groups(totals, read_groups(experiment.config))
     return RowDraw(pools, end=options.sample, seed=options.sample_seed, rows=options.rows)
 
@@ -138,9 +136,9 @@ def _find_stand_ins(experiment: Experiment) -> Iterator[TaskEntry]:
 def _find_shared(pairs: Sequence[PairRun]) -> tuple[tuple[Sequence[Any], str], ...]:
     """What all requests of each pair begin with, for models whose servers can be asked to keep it."""
     prefixes = (
-        find_shared_prefix(pair.pair)
+        find_shared_prefix(pair.compiled)
         for pair in pairs
-        if hasattr(pair.model, 'share_prefixes') and len(pair.pair.data.test) > 1
+        if hasattr(pair.model, 'share_prefixes') and len(pair.compiled.data.test) > 1
     )
     return tuple(prefix for prefix in prefixes if prefix is not None)
 
@@ -245,7 +243,7 @@ def _prepare_pair(
 ) -> Iterator[PairRun]:
     """The pair, prepared; nothing where it could not work."""
     task = pair.task
-    where = f'{task.where} × {model_entry.where}'
+    where, repeats = f'{task.where} × {model_entry.where}', task.entry.get('n')
     try:
         scoring = read_scoring(task, model_entry, experiment.all_models, data=pair.data)
         inferencer = build_inferencer(
@@ -253,7 +251,7 @@ def _prepare_pair(
             task.inferencer.options,
             entry=model_entry.entry,
             infer_mode=task.inferencer.infer_mode,
-            samples=_repeats(task),
+            samples=repeats if isinstance(repeats, int) and repeats > 1 else None,
             extract=scoring.scorer.extract,
             own=task.inferencer.own,
         )
@@ -278,12 +276,6 @@ def _prepare_pair(
     problems += [Problem(where, what, remedy) for what, remedy in lacking]
     if len(problems) == count:
         yield PairRun(pair, model_entry, model, inferencer, *scoring, cluster_column(pair))
-
-
-def _repeats(task: TaskEntry) -> int | None:
-    """How often each row is asked, where the dataset says so (`n`)."""
-    repeats = task.entry.get('n')
-    return repeats if isinstance(repeats, int) and repeats > 1 else None
 
 
 class Scoring(NamedTuple):

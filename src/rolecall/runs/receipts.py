@@ -1,4 +1,6 @@
-"""The receipts of a dataset × model: rows that the server cut are marked, and differences are explained.
+"""What servers do with prompts: what they say and probes show before a run, and the receipts of each dataset × model.
+
+By a receipt, rows that the server cut are marked, and differences are explained.
 
 This happens when all rows are stored and before they are scored, so a row is judged by all others, not by those that
 happened to finish before it.
@@ -6,11 +8,12 @@ happened to finish before it.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from rolecall.core.prompts.pieces import label_of
 from rolecall.core.render.chat_renderer import trace_chat_text
@@ -18,11 +21,16 @@ from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.experiment.previews.token_origins import TokenAt, tokens_of
+from rolecall.models.http.connection import MALFORMED
 from rolecall.models.http.media import has_media
 from rolecall.models.http.served_model import ServedModel
-from rolecall.models.protocol import is_messages
+from rolecall.models.openai.probes import MOST_PROBES
+from rolecall.models.protocol import Model, ModelError, Sampling, is_messages
 from rolecall.models.token_counter import TokenCounter
-from rolecall.runs.pair_run import PairRun
+from rolecall.runs.engine import run_blocking
+from rolecall.runs.listener import RunListener
+from rolecall.runs.pair_run import PairRun, PreparedRun
+from rolecall.runs.run_options import RunOptions
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.receipt import CountComparison, Receipt, TokenCount, compare_counts, describe_counts
@@ -72,7 +80,7 @@ def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
 def describe_temperature(pair: PairRun) -> str:
     """`server default` where a server is asked for answers and no temperature is sent; otherwise nothing."""
     sampling = getattr(pair.inferencer, 'sampling', None)
-    if sampling is None or pair.pair.weighs or not isinstance(pair.model, ServedModel):
+    if sampling is None or pair.compiled.weighs or not isinstance(pair.model, ServedModel):
         return ''
     if sampling.temperature is not None or pair.model.identity.get('temperature') is not None:
         return ''
@@ -125,9 +133,9 @@ def _mark_truncated(pair: PairRun, store: Store, cut: dict[int, TokenCount], mar
 
 def read_previews(pair: PairRun, rows: Sequence[int]) -> Iterable[Preview]:
     """The first request of rows, with its origins."""
-    for number, row, picked in pair.pair.rows(strict=False, only=rows) if rows else ():
+    for number, row, picked in pair.compiled.rows(strict=False, only=rows) if rows else ():
         try:
-            yield next(iter(pair.pair.previews(number, row, picked)))
+            yield next(iter(pair.compiled.previews(number, row, picked)))
         except (RenderError, StopIteration):
             continue
 
@@ -193,3 +201,118 @@ def _explain(
             phrases = dict.fromkeys(phrase for phrase, tokens in readings if tokens == count.reported)
             fitting = [phrase for phrase in (phrases if fitting is None else fitting) if phrase in phrases]
     return ', or '.join((fitting or [])[:2]) or _UNEXPLAINED
+
+
+T = TypeVar('T')
+_COMPARED = 4
+"""Datasets of a model whose first prompt is compared id by id."""
+
+
+def look_up_servers(models: Iterable[Model], options: RunOptions, *, scores: bool, secrets: Collection[str]) -> None:
+    """Have models ask their servers what they are: servers of one's own, and any that may have to score prompts."""
+    candidates: list[Any] = [] if options.batch else [model for model in models if hasattr(model, 'look_up')]
+    candidates = [
+        model
+        for model in candidates
+        if (_is_open(model, options) and not options.dry_run) or (scores and not model.capabilities.score)
+    ]
+    for model in candidates:
+        model.add_secrets(secrets)
+    _run_all([(model, model.look_up()) for model in candidates])
+
+
+def _is_open(model: Any, options: RunOptions) -> bool:
+    """Whether a server may be asked before the run: one's own unless `probe_servers` is False, others if it is True."""
+    return bool(model.is_own if options.probe_servers is None else options.probe_servers)
+
+
+def _run_all(work: Sequence[tuple[Any, Coroutine[Any, Any, T]]]) -> list[T | BaseException]:
+    """Run work on models side by side, and close their connections. What a server cannot do is the result."""
+
+    async def run() -> list[T | BaseException]:
+        try:
+            return await asyncio.gather(*(task for _, task in work), return_exceptions=True)
+        finally:
+            for model in {id(model): model for model, _ in work}.values():
+                await model.close()
+
+    results = run_blocking(run()) if work else []
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, (ModelError, *MALFORMED)):
+            raise result
+    return results
+
+
+def models_to_probe(prepared: PreparedRun) -> list[Any]:
+    """Models whose servers are probed: engines of one's own that were not probed before, or all if asked."""
+    models: list[Any] = [model for model in prepared.models.values() if hasattr(model, 'probe')]
+    return [
+        model
+        for model in models
+        if _is_open(model, prepared.options)
+        and not (model.facts and model.facts.probes)
+        and (prepared.options.probe_servers or (model.facts and model.facts.engine))
+    ]
+
+
+def count_probes(prepared: PreparedRun) -> int:
+    """How many requests probes would send, at most."""
+    return MOST_PROBES * len(models_to_probe(prepared))
+
+
+def probe_servers(prepared: PreparedRun, listener: RunListener) -> int:
+    """Probe servers, compare the first prompts with the ids that engines return, and say what was found.
+
+    How many requests were sent for it.
+    """
+    sent = 0
+    probes = [(model, model.probe()) for model in models_to_probe(prepared)]
+    for (model, _), outcome in zip(probes, _run_all(probes), strict=True):
+        if isinstance(outcome, int):
+            sent += outcome
+        else:
+            listener.on_message(f'{model.name}: the probes ended early: {outcome}')
+    compared: list[PairRun] = []
+    for model in prepared.models.values():
+        if (facts := getattr(model, 'facts', None)) is not None:
+            if line := facts.describe():
+                listener.on_message(f'{model.name}: {line}')
+            if facts.engine and _is_open(model, prepared.options):
+                pairs = [pair for pair in prepared.pairs if pair.model is model and not pair.compiled.weighs]
+                compared += pairs[:_COMPARED]
+    for pair in prepared.pairs:
+        pair.compiled.refit()
+    for pair, difference in zip(
+        compared, _run_all([(pair.model, _compare_pair(pair)) for pair in compared]), strict=True
+    ):
+        if isinstance(difference, str):
+            pair.prompt_difference = difference
+            sent += 1
+    return sent
+
+
+async def _compare_pair(pair: PairRun) -> str | None:
+    """How the server's ids of the first row's prompt differ; None if they cannot be compared."""
+    model: Any = pair.model
+    preview = next(iter(read_previews(pair, [0])), None)
+    if preview is None or preview.request is None:
+        return None
+    expected = list(tokens_with_origins(preview, model.counter))
+    if len(expected) != model.expect_tokens(preview.request, Sampling()):  # with tools, they are not all of the prompt
+        return None
+    ids = await model.read_prompt_ids(preview.request)
+    return None if ids is None else describe_first_difference(expected, ids, model.tokenizer.pieces(ids))
+
+
+def describe_first_difference(expected: Sequence[TokenAt], ids: Sequence[int], pieces: Sequence[str]) -> str:
+    """The first token that is not the expected one, with its origin; empty if all are."""
+    same = next(
+        (place for place, (token, number) in enumerate(zip(expected, ids, strict=False)) if token.id != number),
+        min(len(expected), len(ids)),
+    )
+    if same == len(expected) == len(ids):
+        return ''
+    ours = expected[same] if same < len(expected) else None
+    wanted = 'the end' if ours is None else f'{ours.piece!r} ({ours.id}) of {label_of(ours.origin)}'
+    theirs = f'{pieces[same]!r} ({ids[same]})' if same < len(ids) else 'the end'
+    return f'token {same} of the first prompt should be {wanted}, the server has {theirs}.'

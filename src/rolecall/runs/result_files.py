@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -116,7 +117,8 @@ def result_objects(
                         'label': label,
                         'fields': archive.fields(pair[0], result.row),
                     }
-                    yield values | {'requests': _requests_of(result, archive)} if prompts else values
+                    sent = {'requests': [archive.request(mark) for mark in result.fingerprints]} if prompts else {}
+                    yield values | sent
         if archive.damage and on_damage is not None:
             on_damage(str(archive.damage))
 
@@ -136,12 +138,6 @@ def label_objects(run: str | Path, *, dataset: str | None, model: str | None) ->
                     }
                     texts = {'reply': '\n'.join(result.replies), 'gold': result.gold, 'read': result.extracted}
                     yield place | decided | texts | {'score': result.score, 'current': decision.is_about(result)}
-
-
-def _requests_of(result: Result, archive: RunReader) -> list[Any]:
-    """Every request that was sent for a row, in order; null where the store has not kept one."""
-    identities = result.fingerprints or ((result.fingerprint,) if result.fingerprint else ())
-    return [archive.request(identity) for identity in identities]
 
 
 def _refuse_unknown(what: str, pattern: str | None, known: Iterable[str]) -> None:
@@ -261,7 +257,7 @@ def _write_parquet(objects: Iterator[dict[str, Any]], path: Path, prompts: bool)
     schema = pyarrow.schema([(key, numbers.get(key, pyarrow.string())) for key in keys])
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:
-        for part in _parts(objects):
+        while part := list(islice(objects, _PART)):
             texts = [
                 {key: _number(value) if key in numbers else _text(value) for key, value in values.items()}
                 for values in part
@@ -281,14 +277,3 @@ def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value if value is None else _encodable(value)
     return _json_line(value)
-
-
-def _parts(objects: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    part: list[dict[str, Any]] = []
-    for values in objects:
-        part.append(values)
-        if len(part) == _PART:
-            yield part
-            part = []
-    if part:
-        yield part

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import compress
 
 from rolecall.runs.client.cache import RequestKeys
-from rolecall.runs.digests import digest_asking
 from rolecall.runs.listener import RunListener
 from rolecall.runs.pair_run import PairRun, PreparedRun
+from rolecall.runs.parts import digest_asking
 from rolecall.runs.store.writer import Store
 from rolecall.sources.datasets import Row
 from rolecall.sources.retrievers import Picked
@@ -43,18 +43,18 @@ class RowChooser:
 
     def count(self, pair: PairRun) -> int:
         """How many rows of a dataset × model this run is about."""
-        return len(self._prepared.numbers(pair.pair))
+        return len(self._prepared.numbers(pair.compiled))
 
     def digest(self, pair: PairRun) -> str | None:
         """What the requests of a dataset × model depend on; None if that cannot be told."""
-        return digest_asking(pair, self._digests)
+        return digest_asking(pair.compiled, pair.model, pair.inferencer, self._digests)
 
     def choose(self, pair: PairRun) -> Iterator[tuple[int, Row, Picked]]:
         """The rows that have to be worded. While everything they depend on is as it was, finished rows have not."""
         store, names = self._store, (pair.dataset, pair.model.name)
-        limit, everything = self._prepared.options.limit, self._prepared.numbers(pair.pair)
+        limit, everything = self._prepared.options.limit, self._prepared.numbers(pair.compiled)
         if self._rows is not None:
-            return pair.pair.rows(limit, strict=False, only=sorted(set(everything) & set(self._rows)))
+            return pair.compiled.rows(limit, strict=False, only=sorted(set(everything) & set(self._rows)))
         digest, marking = self.digest(pair), pair.scoring_digest
         asking, scoring = store.digests(*names)
         alike = digest is not None and asking == digest and self._is_worded_alike(pair, everything)
@@ -67,8 +67,8 @@ class RowChooser:
             scoring=marking if new or scoring == marking else None,
         )
         if alike:
-            return pair.pair.rows(limit, strict=False, only=self._find_unfinished(pair, everything))
-        return pair.pair.rows(limit, strict=False, only=None if self._prepared.is_whole_beginning else everything)
+            return pair.compiled.rows(limit, strict=False, only=self._find_unfinished(pair, everything))
+        return pair.compiled.rows(limit, strict=False, only=None if self._prepared.is_whole_beginning else everything)
 
     def _find_unfinished(self, pair: PairRun, everything: Sequence[int]) -> array[int]:
         """The numbers of the rows without an answer in the store, and of those that are asked again."""
@@ -102,13 +102,13 @@ class RowChooser:
         sampling = getattr(pair.inferencer, 'sampling', None)
         places = [0, *(1 << bit for bit in range(len(everything).bit_length()))]
         probes: Sequence[int] = [everything[place] for place in places if place < len(everything)]
-        for number, row, picked in pair.pair.rows(self._prepared.options.limit, strict=False, only=probes):
+        for number, row, picked in pair.compiled.rows(self._prepared.options.limit, strict=False, only=probes):
             stored = self._store.result(pair.dataset, pair.model.name, number)
             if stored is None or stored.outcome not in _FINISHED:
                 continue
-            step = pair.pair.step(row, picked)
+            step = pair.compiled.step(row, picked)
             request = step.requests[0][1] if step is not None and step.requests else None
-            key = '' if request is None else find_key(request, None if pair.pair.weighs else sampling)
+            key = '' if request is None else find_key(request, None if pair.compiled.weighs else sampling)
             if key != stored.fingerprint:
                 return False
         return True

@@ -11,47 +11,52 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint import Finding
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.models.http.served_model import ServedModel, StreamAllowance
-from rolecall.runs.batches.readiness import check_batchable, open_pending, refuse_while_waiting
+from rolecall.runs.batches.ledger import BatchRecord
+from rolecall.runs.batches.pending import PendingRequests, check_batchable, open_pending, refuse_while_waiting
 from rolecall.runs.brake import Brake
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.client_options import Budgets
 from rolecall.runs.client.model_client import ModelClient
-from rolecall.runs.engine import Asking, NumberedRow, run_blocking
+from rolecall.runs.engine import Engine, NumberedRow, run_blocking
 from rolecall.runs.finished_rows import keep_rows
 from rolecall.runs.judge import JudgeClients
 from rolecall.runs.listener import NullListener, RunListener, tell_indexing
-from rolecall.runs.manifest import describe_changes, describe_run, hide_secrets
 from rolecall.runs.pair_checks import describe_keys, lint_prepared, refuse_run, stops_run
 from rolecall.runs.pair_run import PairRun, PreparedRun
-from rolecall.runs.plan import make_plan, refuse_unready
+from rolecall.runs.plan import RunPlan
+from rolecall.runs.planning import make_plan, refuse_unready
 from rolecall.runs.prepare import prepare
+from rolecall.runs.receipts import count_probes, probe_servers
 from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.run_options import OUTCOMES, RunOptions
-from rolecall.runs.run_plan import RunPlan
 from rolecall.runs.run_scorer import RunScorer, ScoredPair
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.run_times import RunTimes
-from rolecall.runs.seal import make_seal, read_stored_seal, refuse_late_seal
-from rolecall.runs.server_checks import count_probes, probe_servers
 from rolecall.runs.signals import stop_on_signal
 from rolecall.runs.stopping import Goal, Watch, list_rounds
 from rolecall.runs.store.writer import Store, open_store
-from rolecall.runs.versions import describe_other_parts, read_pairs, refuse_other_rows
+from rolecall.runs.versions import (
+    describe_changes,
+    describe_other_parts,
+    describe_run,
+    hide_secrets,
+    make_seal,
+    read_pairs,
+    read_stored_seal,
+    refuse_late_seal,
+    refuse_other_rows,
+)
 from rolecall.runs.workers.connections import connect_here, open_workers
 from rolecall.scoring.groups import read_groups
 from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config
-
-if TYPE_CHECKING:
-    from rolecall.runs.batches.ledger import BatchRecord
-    from rolecall.runs.batches.pending import PendingRequests
 
 _PLANNING_SECONDS = 2.0
 _SCORED_AT_ONCE = 8
@@ -165,7 +170,7 @@ class Run:
         self._rows = rows
         self._pending = pending
         self._chooser = RowChooser(prepared, store, listener, rows=rows)
-        self._asking: list[Asking] = []
+        self._engines: list[Engine] = []
         self._scoring: set[asyncio.Task[None]] = set()
         self._scoring_places = asyncio.Semaphore(_SCORED_AT_ONCE)
         self._compared: list[PairRun] = []
@@ -173,7 +178,9 @@ class Run:
         self._broken: dict[str, str] = {}
         self._stopped = False
         self._brake = Brake(prepared, store.directory, tell=listener.on_message)
-        self._watch = self._open_watch()
+        draw, goal = prepared.draw, prepared.options.until
+        self._watch = None if draw is None or goal is None else Watch(Goal.read(goal), [*prepared.models], draw.totals)
+        """What says that enough rows were asked about; None if all are."""
         self._held_back: dict[PairRun, ScoredPair] = {}
         """Scores of a run that stops when it knows enough: they are told when it has stopped."""
 
@@ -244,8 +251,8 @@ class Run:
     def stop(self) -> None:
         """Start nothing more and drop what is under way. What is finished is kept."""
         self._stopped = True
-        for asking in self._asking:
-            asking.stop()
+        for engine in self._engines:
+            engine.stop()
         for task in tuple(self._scoring):
             task.cancel()
 
@@ -257,13 +264,6 @@ class Run:
         stored = sum(self._store.count_outcomes(pair.dataset, pair.model.name).total() for pair in pairs)
         share = stored / max(sum(map(self._chooser.count, pairs)), 1)
         return f'{100 * share:.3g} % measured: {self._brake.reason}'
-
-    def _open_watch(self) -> Watch | None:
-        """What says that enough rows were asked about; None if all are."""
-        draw, goal = self._prepared.draw, self._options.until
-        return (
-            None if draw is None or goal is None else Watch(Goal.read(goal), list(self._prepared.models), draw.totals)
-        )
 
     def _rounds(self) -> Iterator[None]:
         """One round for all rows; several, each about further rows, until the scores of a goal say enough."""
@@ -338,7 +338,7 @@ class Run:
         """Ask a model about all its pairs, and score each while the next ones are asked."""
         model = cache.client.model
         pairs = [pair for pair in self._prepared.pairs if pair.model.name == model.name]
-        asking = Asking(
+        engine = Engine(
             cache,
             pairs,
             store=self._store,
@@ -346,17 +346,17 @@ class Run:
             rerun=self._options.rerun,
             brake=self._brake,
         )
-        self._asking.append(asking)
+        self._engines.append(engine)
         turns = dict(zip(pairs, (asyncio.Event() for _ in pairs), strict=True))
         scoring: list[asyncio.Task[None]] = []
-        async with aclosing(asking.rows()) as finished:
+        async with aclosing(engine.rows()) as finished:
             async for pair, rows in finished:
                 keep_rows(pair, rows, self._store, self._listener)
                 if pair.is_asked:
                     scoring.append(self._start_scoring(pair, self._score(pair, scorer, turns)))
-        if asking.broken:
-            self._broken[model.name] = asking.broken
-            self._listener.on_message(asking.broken)
+        if engine.broken:
+            self._broken[model.name] = engine.broken
+            self._listener.on_message(engine.broken)
         for pair in pairs:
             if not pair.is_asked:  # pairs after it need not wait for it
                 turns[pair].set()
@@ -366,9 +366,9 @@ class Run:
         """The rows of a pair that have to be asked, with a word to the listener."""
         draw = self._prepared.draw
         if self._watch is None or draw is None or draw.begin == 0:
-            total = self._chooser.count(pair) if self._watch is None else len(pair.pair.data.test)
+            total = self._chooser.count(pair) if self._watch is None else len(pair.compiled.data.test)
             self._listener.on_pair_start(pair.dataset, pair.model.name, total, lambda: client.activity)
-        pair.pair.picker.on_indexing = tell_indexing(pair.dataset, self._listener)
+        pair.compiled.picker.on_indexing = tell_indexing(pair.dataset, self._listener)
         return self._chooser.choose(pair)
 
     def _start_scoring(self, pair: PairRun, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -270,8 +270,6 @@ def warn_about_replies(results: Sequence[Result], card: Scorecard) -> list[str]:
     >>> warn_about_replies(rows, Scorecard('qa', 'm', 'accuracy', 0.0))
     ['qa × m: every reply is empty. Look at a prompt with rolecall view; an instruct model needs its chat template.']
     """
-    if len(results) < _FEWEST:
-        return []
     name = f'{card.dataset} × {card.model}'
     answered = [result for result in results if result.outcome in ('ok', 'unparsed')]
     if len(answered) < _FEWEST:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rolecall.errors import Problem
 from rolecall.experiment.lint import Finding
+from rolecall.runs.batches.ledger import BatchRecord
 from rolecall.runs.pair_run import PreparedRun
-from rolecall.runs.run_plan import RunPlan
+from rolecall.runs.plan import RunPlan
 from rolecall.scoring.scorecard import Scorecard
-
-if TYPE_CHECKING:
-    from rolecall.runs.batches.ledger import BatchRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,11 @@ class RunSummary:
     """Rows and judgements that wait for a batch."""
 
     @classmethod
-    def of(cls, prepared: PreparedRun, plan: RunPlan, findings: Iterable[Finding], **facts: Any) -> RunSummary:
+    def of(cls, prepared: PreparedRun, plan: RunPlan, findings: Sequence[Finding], **facts: Any) -> RunSummary:
         """The summary of a run, with what is known of it before anything is sent."""
-        by_severity: dict[str, list[Finding]] = {'error': [], 'warning': []}
-        for finding in findings:
-            by_severity.setdefault(finding.severity, []).append(finding)
-        errors, warnings = tuple(by_severity['error']), tuple(by_severity['warning'])
+        errors, warnings = (
+            tuple(finding for finding in findings if finding.severity == severity) for severity in ('error', 'warning')
+        )
         out = Path(prepared.options.out or '')
         return cls(out, plan, findings=errors, warnings=warnings, skipped=prepared.skipped, **facts)
 

@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from rolecall.runs.client.batch_client import ComputingTimes
-from rolecall.runs.client.model_client import ModelClient
+from rolecall.runs.client.model_client import ComputingTimes, ModelClient
 from rolecall.runs.listener import RunListener
 from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun

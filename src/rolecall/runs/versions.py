@@ -2,24 +2,34 @@
 
 `runs/NAME` is the first version, `runs/NAME-2` the next. A run with the same wording, with a further model or with more
 rows goes on where it was, so nothing is replaced and no models are ranked over different prompts.
+
+The manifest of a run says how it was made, a seal what was planned before the first request.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from importlib import metadata
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import ConfigError, Problem, RolecallError
+from rolecall._version import __version__
+from rolecall.errors import ConfigError, Problem, RolecallError, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.entries import dataset_keys
 from rolecall.experiment.opening.model_entries import model_abbr
 from rolecall.experiment.opening.tasks import dataset_abbr
+from rolecall.redaction import mask_config
+from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.parts import PartDigests, digest_entries, digest_pair
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.strings import count_noun, join_words
 
 Pairs = Mapping[tuple[str, str], Mapping[str, Any]]
 """What is known of each dataset × model of a run directory: the digests of its parts, its limit."""
@@ -179,7 +189,7 @@ def _digest_stored(config: Any, dataset: str, model: str) -> dict[str, str]:
 
 
 def find_entries(
-    config: Mapping[str, Any], dataset: str, model: str
+    config: Mapping[str, Any], dataset: str, model: str = ''
 ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
     """The entries of a dataset and a model in a config; None for one that it does not spell out."""
     datasets = [entry for key in dataset_keys(config) for entry in config[key] if isinstance(entry, Mapping)]
@@ -200,3 +210,178 @@ def describe_other_parts(before: Pairs, now: Sequence[Mapping[str, Any]]) -> lis
             name = f'{pair["dataset"]} × {pair["model"]}'
             messages.append(f'{name}: the {what} has changed; its results here are replaced. --out DIR keeps both.')
     return messages
+
+
+_ANALYSIS = 'paired test on the rows that both have, with 95 % intervals; rows count as eval_cfg says'
+
+
+def make_seal(manifest: Mapping[str, Any], margin: float) -> dict[str, Any]:
+    """What a run plans: the margin, the analysis, and of each dataset × model its rows and the digests of its parts."""
+    return {'margin': margin, 'analysis': _ANALYSIS, 'pairs': manifest['pairs']}
+
+
+def refuse_late_seal(before: Pairs, directory: object) -> None:
+    """A seal comes before the first request."""
+    if before:
+        what = f'{directory} has results already: a seal is written before the first request.'
+        raise ConfigError(Problem('--seal', what, 'Name another directory with --out, or leave --seal out.'))
+
+
+def read_seal(reader: RunReader) -> tuple[str, Mapping[str, Any]] | None:
+    """The seal of a run with the time it was written; None if it was not sealed."""
+    for started, manifest, _ in reader.starts():
+        try:
+            seal = json.loads(manifest).get('seal')
+        except (ValueError, AttributeError):  # damaged
+            continue
+        if isinstance(seal, Mapping):
+            return str(started), seal
+    return None
+
+
+def read_stored_seal(directory: Path) -> tuple[str, Mapping[str, Any]] | None:
+    """The seal of a run directory; None if it has none, or no run yet."""
+    try:
+        with RunReader(directory) as reader:
+            return read_seal(reader)
+    except RunError:
+        return None
+
+
+def describe_seal(reader: RunReader) -> str:
+    """Whether a sealed run went as planned, or what was changed afterwards; nothing if it was not sealed."""
+    seal = read_seal(reader)
+    if seal is None:
+        return ''
+    started, planned = seal
+    changes = list(_find_changes(planned, pairs_of(reader)))
+    head = f'Sealed {started}, margin {planned.get("margin", 0):g}'
+    return f'{head}: as planned.' if not changes else f'{head}; changed afterwards: {"; ".join(changes)}.'
+
+
+def _find_changes(planned: Mapping[str, Any], now: Pairs) -> Iterator[str]:
+    before = {(pair['dataset'], pair['model']): pair for pair in planned.get('pairs', ()) if isinstance(pair, Mapping)}
+    for names, pair in before.items():
+        if names not in now:
+            yield f'{" × ".join(names)} is missing'
+            continue
+        differing = parts_of(pair).find_differing(parts_of(now[names]))
+        rows = [describe_rows_of(each) for each in (pair, now[names])]
+        if differing:
+            yield f'{join_words(differing)} of {" × ".join(names)}'
+        if rows[0] != rows[1]:
+            yield f'{" × ".join(names)} on {rows[1]} instead of {rows[0]}'
+    if added := [' × '.join(names) for names in now if names not in before]:
+        yield f'{join_words(added)} added'
+
+
+_MOST_ROWS = 100
+_PACKAGES = ('jinja2', 'tokenizers', 'tiktoken', 'transformers', 'torch', 'vllm', 'llama-cpp-python', 'datasets')
+_SPLITS = ('train', 'test', 'validation')
+
+
+def hide_secrets(value: Any) -> Any:
+    """The config with every secret hidden, and long lists of inline rows counted, not kept.
+
+    >>> hide_secrets({'models': [{'abbr': 'gpt', 'key': 'sk-1', 'path': 'gpt-4o'}]})
+    {'models': [{'abbr': 'gpt', 'key': '***', 'path': 'gpt-4o'}]}
+    """
+    return mask_config(_without_rows(value))
+
+
+def _without_rows(value: Any, name: object = None) -> Any:
+    """The config, or what has this name in it, with long lists of inline rows counted, not kept."""
+    if isinstance(value, Mapping):
+        return {key: _without_rows(inner, key) for key, inner in value.items()}
+    if not isinstance(value, (list, tuple)):
+        return value
+    is_long = name in _SPLITS and len(value) > _MOST_ROWS
+    return count_noun(len(value), 'row') if is_long else [_without_rows(inner) for inner in value]
+
+
+def describe_run(prepared: PreparedRun) -> dict[str, Any]:
+    """With what a run was made: versions, models, each dataset × model with the digests of its parts, overrides."""
+    overrides = dict(prepared.experiment.overrides)
+    rows_digests: dict[int, str | None] = {}
+    pairs = [
+        {
+            'dataset': pair.dataset,
+            'model': pair.model.name,
+            'parts': digest_pair(pair.compiled, pair.model, rows_digests).as_dict(),
+            **describe_rows(prepared.options),
+            **({'path': path} if isinstance(path := pair.compiled.task.entry.get('path'), str) else {}),
+        }
+        for pair in prepared.pairs
+    ]
+    versions = describe_surroundings()
+    return {
+        'rolecall': versions.pop('rolecall'),
+        'python': versions.pop('python'),
+        'platform': platform.platform(),
+        'packages': versions,
+        'models': {name: hide_secrets(dict(model.identity)) for name, model in prepared.models.items()},
+        'pairs': pairs,
+        **({'servers': servers} if (servers := _describe_servers(prepared)) else {}),
+        **({'overrides': hide_secrets(dict(overrides))} if overrides else {}),
+    }
+
+
+def describe_surroundings() -> dict[str, str]:
+    """The versions of what prompts and replies depend on, as far as it is installed."""
+    versions = {'rolecall': __version__, 'python': platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return versions
+
+
+def _describe_servers(prepared: PreparedRun) -> dict[str, Any]:
+    """What is known of the servers of models, by the models' names."""
+    facts = {name: getattr(model, 'facts', None) for name, model in prepared.models.items()}
+    return {
+        name: {key: fact for key, fact in asdict(server).items() if fact or fact is False}
+        for name, server in facts.items()
+        if server
+    }
+
+
+def describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What a person should know who starts a run again: other rows than before, or a new model beside old ones."""
+    entries = before.get('pairs')
+    pairs = [pair for pair in entries if isinstance(pair, dict)] if isinstance(entries, list) else []
+    servers = [
+        f'{name}: the server has changed since this run began, from {_name_server(was)} to {_name_server(facts)}.'
+        for name, facts in now.get('servers', {}).items()
+        if isinstance(was := (before.get('servers') or {}).get(name), dict) and _name_server(was) != _name_server(facts)
+    ]
+    return [*_describe_changed_rows(pairs, now['pairs']), *_describe_other_models(pairs, now['pairs']), *servers]
+
+
+def _name_server(facts: Mapping[str, Any]) -> str:
+    return ' '.join(str(facts[key]) for key in ('engine', 'version', 'model', 'quantization', 'window') if key in facts)
+
+
+def _describe_changed_rows(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Datasets that are read from another file, or benchmarks with other rows, than when this run began."""
+    by_dataset = {pair.get('dataset'): pair for pair in before}
+    messages: dict[str, str] = {}
+    for pair in now:
+        name, was = pair['dataset'], by_dataset.get(pair['dataset'], pair)
+        if was.get('path', pair.get('path')) != pair.get('path'):
+            messages[name] = (
+                f'{name}: this run began with the rows of {was["path"]}; those of {pair.get("path")} replace them.'
+            )
+        elif parts_of(was).find_differing(parts_of(pair), ('rows',)):
+            messages[name] = (
+                f'{name}: its rows have changed since this run began; those with another prompt are asked again.'
+            )
+    return list(messages.values())
+
+
+def _describe_other_models(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Models whose results stay in this directory, where a new one joins them."""
+    stored, planned = ({str(pair.get('model')) for pair in pairs} for pairs in (before, now))
+    if stored >= planned or stored <= planned:
+        return []
+    names = ', '.join(sorted(stored - planned))
+    return [f'This directory has results of {names}, too; they stay beside the new ones. --out DIR keeps runs apart.']

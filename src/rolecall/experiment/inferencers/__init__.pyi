@@ -3,5 +3,5 @@ from rolecall.experiment.inferencers.generation import MultiTurnGenInferencer as
 from rolecall.experiment.inferencers.generation import SCInferencer as SCInferencer
 from rolecall.experiment.inferencers.likelihood import CLPInferencer as CLPInferencer
 from rolecall.experiment.inferencers.likelihood import LLInferencer as LLInferencer
-from rolecall.experiment.inferencers.perplexity import PPLInferencer as PPLInferencer
-from rolecall.experiment.inferencers.perplexity import PPLOnlyInferencer as PPLOnlyInferencer
+from rolecall.experiment.inferencers.losses import PPLInferencer as PPLInferencer
+from rolecall.experiment.inferencers.losses import PPLOnlyInferencer as PPLOnlyInferencer

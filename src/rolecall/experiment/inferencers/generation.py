@@ -39,13 +39,10 @@ class GenInferencer:
         return _conclude(reply.text, step, [reply])
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatsInferencer:
+class RepeatsInferencer(GenInferencer):
     """Several answers to one question that are scored together, as `{'replies': [...]}`."""
 
-    needs: ClassVar[tuple[str, ...]] = ('generate',)
-    sampling: Sampling = field(default_factory=Sampling)
-    samples: int = 1
+    __slots__ = ()
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:
         step = only_step(pair, row, picked)
@@ -54,16 +51,13 @@ class RepeatsInferencer:
 
 
 @dataclass(frozen=True, slots=True)
-class SCInferencer:
+class SCInferencer(GenInferencer):
     """Self-consistency: several answers are drawn, and the most frequent one wins (of equals, the first).
 
     `extract` takes the answer out of a reply, so that different ways to one answer are one vote. A reply in which it
     finds none does not vote.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ('generate',)
-    sampling: Sampling = field(default_factory=Sampling)
-    samples: int = 1
     extract: Callable[[str], Any] = str.strip
 
     async def infer(self, pair: Pair, row: Row, picked: Picked, ask: Asker) -> Prediction:

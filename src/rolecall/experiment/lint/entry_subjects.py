@@ -81,7 +81,7 @@ def describe_model(model_entry: ModelEntry, model_entries: Sequence[ModelEntry])
         where=model_entry.abbr,
         namesakes=_find_namesakes(model_entry, model_entries),
         unknown_keys=tuple(unknown_model_keys(model_entry.entry)),
-        foreign_keys=tuple(foreign_keys(model_entry.entry)),
+        foreign_keys=tuple(key for key in model_entry.entry if key in FOREIGN_KEYS),
         template_unused=model_entry.ignores_own_template,
         takes=model_entry.kind,
         type_problems=() if model_entry.entry.get('type') is None else find_type_problems(model_entry.entry['type']),
@@ -194,15 +194,6 @@ def unknown_dataset_keys(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | 
         for key in entry:
             if key not in DATASET_KEYS:
                 yield key, _find_meant(key, DATASET_KEYS)
-
-
-def foreign_keys(entry: Mapping[str, Any]) -> list[str]:
-    """The keys of a model's entry that belong to OpenCompass or AISBench and have no effect here.
-
-    >>> foreign_keys({'type': 'OpenAI', 'path': 'gpt', 'attr': 'service', 'run_cfg': {'num_gpus': 0}})
-    ['attr', 'run_cfg']
-    """
-    return [key for key in entry if key in FOREIGN_KEYS]
 
 
 def _find_meant(key: str, keys: Collection[str]) -> str | None:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError, did_you_mean
 from rolecall.experiment.experiment import Experiment, Files
 from rolecall.experiment.lint.entry_subjects import describe_dataset, describe_model, describe_pair
-from rolecall.experiment.lint.finding import SEVERITIES, Finding, Rule, Violation
 from rolecall.experiment.lint.rules import collect_rules
-from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Prompt, Subject
+from rolecall.experiment.lint.subject import (
+    SEVERITIES,
+    CheckedRow,
+    CheckedRows,
+    Finding,
+    Rule,
+    Subject,
+    Violation,
+)
 from rolecall.experiment.opening.judges import JudgeEntry, find_judge
 from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.judge_pair import JudgePair
-from rolecall.experiment.pairs.pair import Pair, Preview
+from rolecall.experiment.pairs.pair import Pair
 from rolecall.sources.datasets import Dataset
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.sources.retrievers import Picked
@@ -65,8 +74,10 @@ def lint_config(
     models = [describe_model(model_entry, experiment.all_models) for model_entry in model_entries]
     findings: list[Finding] = []
     for model_entry, subject in zip(model_entries, models, strict=True):
-        findings += _without_rows(FindingCounter.of(subject, rules.for_entries(model_entry)))
-    count = _Count(progress)
+        counter = FindingCounter.of(subject, rules.for_entries(model_entry))
+        counter.look()
+        findings += counter.findings()
+    done = count(1)
     for task in tasks:
         opened = _open(experiment, task)
         judge, missing = _find_judge(task, experiment.all_models)
@@ -79,14 +90,17 @@ def lint_config(
         for each in (counter, *pairs):
             each.look()
         if isinstance(opened, Dataset):
-            count.expect(opened, limit, last=len(tasks) == 1)
+            size = len(opened.test) if progress is not None and len(tasks) == 1 else None
+            total = size if size is None or limit is None else min(size, limit)
             spoken = experiment.pair(task, None)
             judged = None if judge is None else JudgePair(spoken, judge)
             sent = [experiment.pair(task, model_entry) for model_entry in model_entries]
-            counter.look_back(_look_at_rows(counter, pairs, spoken, judged, sent, limit, count))
+            counter.look_back(
+                _look_at_rows(counter, pairs, spoken, judged, sent, limit, partial(_tell, progress, done, total))
+            )
         for each in (counter, *pairs):
             findings += each.findings()
-    return worst_first(_merge_same(findings))
+    return sorted(_merge_same(findings), key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def _merge_same(findings: Sequence[Finding]) -> list[Finding]:
@@ -103,11 +117,6 @@ def _merge_same(findings: Sequence[Finding]) -> list[Finding]:
     return merged
 
 
-def _without_rows(counter: FindingCounter) -> Iterator[Finding]:
-    counter.look()
-    return counter.findings()
-
-
 def _look_at_rows(
     counter: FindingCounter,
     pairs: Sequence[FindingCounter],
@@ -115,7 +124,7 @@ def _look_at_rows(
     judged: JudgePair | None,
     sent: Sequence[Pair],
     limit: int | None,
-    count: _Count,
+    tell: Callable[[], None],
 ) -> CheckedRows:
     """Every row once: as the dataset words it, and as each model receives it. Rows end where one cannot be read."""
     columns: dict[str, None] = {}
@@ -137,7 +146,7 @@ def _look_at_rows(
             counter.look_at(number, checked)
             for each, pair in zip(pairs, sent, strict=True) if not checked.failed else ():
                 each.look_at(number, _with_prompts(checked, pair, number, picked))
-            count.add()
+            tell()
     except DataError as error:
         counter.look_at(counter.seen, CheckedRow({}, failed=str(error)))
     except (ConfigError, MissingExtraError) as error:
@@ -167,7 +176,7 @@ def _with_prompts(checked: CheckedRow, pair: Pair, number: int, picked: Picked) 
     """The row with its prompts: those of the dataset, or those for a model."""
 
     try:
-        prompts = tuple(map(_make_prompt, pair.previews(number, checked.values, picked)))
+        prompts = tuple(pair.previews(number, checked.values, picked))
     except (ConfigError, DataError, RenderError) as error:
         return replace(checked, failed=str(error))
     if isinstance(pair, JudgePair):
@@ -187,26 +196,10 @@ def _find_judge(task: TaskEntry, model_entries: Sequence[ModelEntry]) -> tuple[J
         return None, str(error)
 
 
-def _make_prompt(preview: Preview) -> Prompt:
-    return Prompt(preview.spans, preview.request, preview.label, preview.turn, preview.notes, preview.shots_dropped)
-
-
-class _Count:
-    """How many rows have been looked at."""
-
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
-        self._done = 0
-        self._total: int | None = None
-
-    def expect(self, data: Dataset, limit: int | None, *, last: bool) -> None:
-        if self._progress is not None and last:
-            self._total = self._done + min(len(data.test), len(data.test) if limit is None else limit)
-
-    def add(self) -> None:
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
+def _tell(progress: Progress | None, done: Iterator[int], total: int | None) -> None:
+    """One more row has been looked at."""
+    if progress is not None:
+        progress(next(done), total)
 
 
 def _open(experiment: Experiment, task: TaskEntry) -> Dataset | str:
@@ -304,10 +297,6 @@ class _Entry:
     row: int | None
     count: int = 0
 
-    def add(self, violation: Violation, row: int | None) -> None:
-        if violation.weight > self.violation.weight:
-            self.violation, self.row = violation, row
-
 
 @dataclass(slots=True)
 class FindingCounter:
@@ -367,11 +356,6 @@ class FindingCounter:
         entry = self._entries.get((rule.name, violation.about))
         if entry is None:
             entry = self._entries[rule.name, violation.about] = _Entry(rule, violation, row)
-        else:
-            entry.add(violation, row)
+        elif violation.weight > entry.violation.weight:
+            entry.violation, entry.row = violation, row
         return entry
-
-
-def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Errors, then warnings, then what is merely good to know; otherwise in the order given."""
-    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -1,4 +1,4 @@
-"""What rules look at: a dataset, a model or the two together, and the rows as they are asked about.
+"""What rules look at (a dataset, a model or the two together, and rows as they are asked about) and what they find.
 
 Everything here is handed in: rules read no files and ask no model.
 """
@@ -6,7 +6,7 @@ Everything here is handed in: rules read no files and ask no model.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from rolecall.core.prompts.pieces import Pieces, Row, Text
 from rolecall.core.prompts.script import Expand, Script
 from rolecall.core.prompts.wording import Mode, Wording
-from rolecall.core.render.arrange import Note
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.meta import MetaTemplate, Role
-from rolecall.core.render.spans import Request, Span, join_spans, texts_of
 from rolecall.errors import Problem
+from rolecall.experiment.pairs.pair import Preview
+from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from rolecall.models.http.server_facts import ServerFacts
-from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 _CONTROL = re.compile(
     r'<[|｜][^<>|｜\s]+[|｜]>'  # <|im_end|>
@@ -153,37 +152,6 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
-    """One prompt of a row, with the origin of every character."""
-
-    spans: tuple[Span, ...]
-    request: Request | None = None
-    label: Hashable = None
-    turn: int | None = None
-    notes: tuple[Note, ...] = ()
-    shots_dropped: int = 0
-
-    @property
-    def text(self) -> str:
-        return '\n'.join(join_spans(self.spans).values())
-
-    @property
-    def own(self) -> tuple[Span, ...]:
-        """What is about the row itself, not its examples."""
-        return tuple(span for span in self.spans if span.origin.shot is None)
-
-    @property
-    def sent_text(self) -> str | None:
-        """What a model receives as one text; None if it receives messages or token ids."""
-        return self.request if isinstance(self.request, str) else None
-
-    @property
-    def sent_texts(self) -> list[str]:
-        """Every text that a model receives."""
-        return [] if self.request is None else list(texts_of(self.request).values())
-
-
-@dataclass(frozen=True, slots=True)
 class CheckedRow:
     """One row as it is asked about."""
 
@@ -191,11 +159,11 @@ class CheckedRow:
     shots: tuple[Row, ...] = ()
     shot_ids: tuple[int, ...] = ()
     skipped: tuple[int, ...] = ()
-    spoken: tuple[Prompt, ...] = ()
+    spoken: tuple[Preview, ...] = ()
     """Its prompts before the model side."""
-    sent: tuple[Prompt, ...] = ()
+    sent: tuple[Preview, ...] = ()
     """Its prompts as the model receives them; nothing where no model is looked at."""
-    judged: tuple[Prompt, ...] = ()
+    judged: tuple[Preview, ...] = ()
     """What the dataset's judge is asked about it, with stand-ins for the replies."""
     failed: str = ''
     """Why there is no prompt for this row."""
@@ -241,3 +209,72 @@ def _tokens_in_template(template: ChatTemplate) -> Iterator[str]:
     for value in (template.bos_token, template.eos_token, *template.tokens.values()):
         yield from [value] if isinstance(value, str) else [token for token in value if isinstance(token, str)]
     yield from _CONTROL.findall(template.source)
+
+
+Severity = Literal['error', 'warning', 'info']
+SEVERITIES: tuple[Severity, ...] = ('error', 'warning', 'info')
+"""Worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a person should know before a run."""
+
+    rule: str
+    severity: Severity
+    where: str
+    """The dataset, the model, or `dataset × model`."""
+    message: str
+    remedy: str
+    row: int | None = None
+    """The row that shows it best; None if it is not about rows."""
+    example: str = ''
+    """An excerpt that shows it."""
+    count: int = 0
+    """How many rows are concerned; 0 if it is not about rows."""
+    seen: int = 0
+    """How many rows were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule applies to a dataset or model as such, or to one row. Violations about one thing make one finding."""
+
+    message: str
+    about: str = ''
+    """What in particular, a field for instance: violations about different things are different findings."""
+    example: str = ''
+    remedy: str = ''
+    """What to do in this very case, before what the rule advises in general."""
+    severity: Severity | None = None
+    """Where this case is worse, or less bad, than the rule's usual one."""
+    weight: int = 0
+    """The heaviest violation is the one that is shown."""
+    if_all_of: int = 0
+    """Not sure in itself: it counts only if every row shows it, and at least this many rows were seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One thing that the linter looks for, at one level or several: once, in each row, after the rows, or several."""
+
+    name: str
+    severity: Severity
+    description: str
+    remedy: str
+    levels: tuple[Level, ...]
+    once: Callable[[Subject], Iterator[Violation]] | None = None
+    each: Callable[[Subject, CheckedRow], Iterator[Violation]] | None = None
+    after: Callable[[Subject, CheckedRows], Iterator[Violation]] | None = None
+
+
+def excerpt(text: str, around: str = '', *, width: int = 80) -> str:
+    """A stretch of a text, with `around` in it where it occurs.
+
+    >>> excerpt('0123456789 needle 0123456789', 'needle', width=12)
+    '…89 needle 01…'
+    """
+    at = max(text.find(around), 0)
+    start = max(0, min(at - (width - len(around)) // 2, len(text) - width))
+    stop = min(len(text), start + max(width, len(around)))
+    return f'{"…" * (start > 0)}{text[start:stop]}{"…" * (stop < len(text))}'

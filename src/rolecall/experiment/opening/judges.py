@@ -28,7 +28,7 @@ from rolecall.experiment.opening.comparisons import JudgeComparison, find_compar
 from rolecall.experiment.opening.fitting import Step, TokenBudget, fit
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
 from rolecall.experiment.opening.sampling import sampling_of
-from rolecall.experiment.opening.tasks import TaskEntry
+from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
 from rolecall.models.model_names import resolve_model
 from rolecall.registry import part_name
 
@@ -193,8 +193,9 @@ def find_judges(task: TaskEntry, model_entries: Sequence[ModelEntry]) -> tuple[J
     by_prompt = bool(part.get('multi_eval'))
     prompt_template = part.get('prompt_template')
     if prompt_template and by_prompt:  # where OpenCompass puts a row's templates, filled in
-        prompt_template = _replace_text(prompt_template, '{prediction}', '{judge_prompt}')
-    template = _read_template(prompt_template) if prompt_template else None
+        prompt_template = replace_text(prompt_template, '{prediction}', '{judge_prompt}')
+    with locate_problems(f'{_WHERE}.prompt_template'):
+        template = build_template(prompt_template) if prompt_template else None
     named = set() if template is None or template.labels else template.script().columns
     comparison = find_comparison(part, task, model_entries, named='prediction2' in named)
     if comparison is not None and part is not evaluator and not isinstance(evaluator, str):
@@ -243,13 +244,13 @@ def _parse_own_template(text: str, column: str) -> Pieces:
     )
 
 
-def _replace_text(value: Any, old: str, new: str) -> Any:
-    """A config value with a text replaced wherever it stands."""
+def replace_text(value: Any, old: str, new: str) -> Any:
+    """A config value, or a request, with a text replaced wherever it stands."""
     if isinstance(value, str):
         return value.replace(old, new)
     if isinstance(value, Mapping):
-        return {key: _replace_text(inner, old, new) for key, inner in value.items()}
-    return [_replace_text(inner, old, new) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {key: replace_text(inner, old, new) for key, inner in value.items()}
+    return [replace_text(inner, old, new) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def _word_messages(messages: object, column: str) -> str:
@@ -260,13 +261,6 @@ def _word_messages(messages: object, column: str) -> str:
     return (system + ''.join(f'User: {question}\nAssistant: {answer}\n\n' for question, answer in turns)).removesuffix(
         '\nAssistant: \n\n'
     )
-
-
-def _read_template(entry: Mapping[str, Any]) -> Template:
-    try:
-        return build_template(entry)
-    except ConfigError as error:
-        raise type(error)(problem.inside(f'{_WHERE}.prompt_template') for problem in error.problems) from error
 
 
 def _find_question_columns(task: TaskEntry) -> tuple[str, ...]:

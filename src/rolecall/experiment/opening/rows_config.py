@@ -290,7 +290,8 @@ def _evaluation(
     if metric is None and options.extract is None and not choices:
         kind = kind_of_golds(golds)
         metric, choices, several = kind.metric, kind.choices, kind.several
-        notes.append(f'the answers are {kind.name}: scored by --metric {metric}{_describe_choices(choices, several)}.')
+        among = f', read as {"any" if several else "one"} of {", ".join(choices)}' if choices else ''
+        notes.append(f'the answers are {kind.name}: scored by --metric {metric}{among}.')
     metric = metric or ('accuracy' if choices else 'exact')
     evaluator: Any = metric
     extract: Any = options.extract
@@ -320,7 +321,3 @@ def _evaluation(
     if several:
         eval_cfg['dataset_postprocessor'] = {'type': 'multiple_select_postprocess'}
     return eval_cfg if extract is None else {**eval_cfg, 'pred_postprocessor': extract}
-
-
-def _describe_choices(choices: Sequence[str], several: bool) -> str:
-    return f', read as {"any" if several else "one"} of {", ".join(choices)}' if choices else ''

@@ -21,7 +21,7 @@ class JudgePair(Pair):
     """A pair seen by its judge: the previews are the judge's requests about stand-in replies."""
 
     def __init__(self, pair: Pair, judge: JudgeEntry) -> None:
-        super().__init__(pair.task, pair.model_entry, pair.data, picker=pair.picker)
+        super().__init__(pair.task, pair.model_entry, pair.picker)
         self.judge = judge
         self.answering = pair.model_entry.abbr if pair.model_entry is not None else ''
         """The model whose answers are judged; empty if any may be."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, tee
+from itertools import islice, takewhile, tee
 from typing import Any, get_args
 
 from rolecall.checking import is_whole
@@ -16,7 +16,7 @@ from rolecall.core.prompts.script import PromptList
 from rolecall.core.prompts.wording import Mode
 from rolecall.core.render.arrange import Note
 from rolecall.core.render.renderers import DatasetRenderer
-from rolecall.core.render.spans import Request, Span
+from rolecall.core.render.spans import Message, Request, Span, join_spans
 from rolecall.errors import DataError, RenderError
 from rolecall.experiment.opening.fitting import CutSide, Step, TokenBudget, fit
 from rolecall.experiment.opening.model_entries import ModelEntry
@@ -59,6 +59,16 @@ class Preview:
     """False if the request does not fit the context: then the run sends nothing, and a note says why."""
     values: Row = field(default_factory=dict, repr=False)
     """The row itself."""
+
+    @property
+    def text(self) -> str:
+        """All its words, one text after the other."""
+        return '\n'.join(join_spans(self.spans).values())
+
+    @property
+    def own(self) -> tuple[Span, ...]:
+        """What is about the row itself, not its examples."""
+        return tuple(span for span in self.spans if span.origin.shot is None)
 
     def _repr_html_(self) -> str:
         request_html = load_object('rolecall.ui.views.span_html:request_html')
@@ -143,18 +153,21 @@ def _read_at(rows: Rows, numbers: Sequence[int]) -> Iterator[Row]:
 class Pair:
     """One dataset × one model, compiled. Everything that shows, exports or sends requests takes them from here."""
 
-    def __init__(
-        self, task: TaskEntry, model_entry: ModelEntry | None, data: Dataset, *, picker: ShotPicker | None = None
-    ) -> None:
+    def __init__(self, task: TaskEntry, model_entry: ModelEntry | None, picker: ShotPicker) -> None:
         self.task = task
         self.model_entry = model_entry
-        self.data = data
-        self.picker = picker or ShotPicker(task, data, keeps=False)
-        self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), data)
+        self.data = picker.data
+        self.picker = picker
+        self._program = build_program(task, model_entry.renderer if model_entry else DatasetRenderer(), self.data)
         if model_entry is not None and model_entry.takes_token_ids:
-            self._program = PlainValues(self._program, model_entry, data.train)
+            self._program = PlainValues(self._program, model_entry, self.data.train)
         self.weighs, self.waits = self._program.weighs, self._program.waits
-        self._needed = self._needed_columns()
+        template, columns = task.wording.prompt, task.reader.input_columns
+        self._needed = list(columns)
+        """The input columns that the wording mentions or the retriever compares: a row needs them to be asked about."""
+        if not task.picks_shots or task.retriever.fixed:
+            mentioned = {name for label in template.labels or (None,) for name in template.script(label).needed_columns}
+            self._needed = [column for column in columns if column in mentioned]
 
     @cached_property
     def budget(self) -> TokenBudget:
@@ -268,14 +281,6 @@ class Pair:
                 values=row,
             )
 
-    def _needed_columns(self) -> list[str]:
-        """The input columns that the wording mentions or the retriever compares: a row needs them to be asked about."""
-        template, columns = self.task.wording.prompt, self.task.reader.input_columns
-        if self.task.picks_shots and not self.task.retriever.fixed:
-            return list(columns)
-        mentioned = {column for label in template.labels or (None,) for column in template.script(label).needed_columns}
-        return [column for column in columns if column in mentioned]
-
     def check_row(self, row: Row) -> None:
         """Raise a RenderError if the row has not all columns that it is worded with."""
         missing = self._missing_columns(row)
@@ -300,3 +305,39 @@ class Pair:
 def stand_in_reply(replies: Sequence[str] | None, turn: int) -> str:
     """The reply that stands for the model's in a preview: `answer1`, `answer2`, … where none is given."""
     return replies[turn] if replies is not None and turn < len(replies) else f'answer{turn + 1}'
+
+
+_OF_THE_ROW = ('field', 'masked', 'unfilled', 'label', 'reply', 'media')
+"""Origins of text that may differ from row to row."""
+
+
+def find_shared_prefix(pair: Pair) -> tuple[list[Message], str] | None:
+    """The messages that all rows share, and the text that the next message begins with; None if nothing is shared.
+
+    Examples are shared where the retriever picks the same for every row.
+    """
+    try:
+        for number, row, picked in islice(pair.rows(1, strict=False), 1):
+            for preview in islice(pair.previews(number, row, picked), 1):
+                request = preview.request
+                if not isinstance(request, list):
+                    return None
+                messages = [message for message in request if not isinstance(message, (int, str))]
+                return _cut(messages, preview.spans, fixed=pair.task.retriever.fixed)
+    except (RenderError, DataError):
+        pass
+    return None
+
+
+def _cut(messages: list[Message], spans: tuple[Span, ...], *, fixed: bool) -> tuple[list[Message], str] | None:
+    def varies(span: Span) -> bool:
+        return span.origin.kind in _OF_THE_ROW if span.origin.shot is None else not fixed
+
+    # Of media, only whole messages before them are compared.
+    ends = (span.message for span in spans if varies(span) or span.part is not None)
+    at = next((message for message in ends if message is not None), None)
+    if at is None:
+        return None
+    own = (span for span in spans if span.message == at and span.part is None)
+    beginning = ''.join(span.text for span in takewhile(lambda span: not varies(span), own))
+    return (messages[:at], beginning) if at or beginning.strip() else None

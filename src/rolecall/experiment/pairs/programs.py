@@ -175,22 +175,24 @@ class _Turns:
         self._compiled: dict[tuple[int, ...], DialogueProgram] = {}
 
     def turns(self, row: Row) -> Sequence[int | None]:
-        return self._program(()).turns_to_ask(row)
+        program, filled = self._find(row, ())
+        return program.turns_to_ask(filled)
 
     def requests(self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]) -> Labelled:
-        return [(None, self._program(shots)(row, turn or 0, replies))]
+        program, filled = self._find(row, shots)
+        return [(None, program(filled, turn or 0, replies))]
 
     def traces(self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]) -> Iterator[Traced]:
-        program = self._program(shots)
-        yield None, program.trace(row, turn or 0, replies), program.prompt(row, turn or 0, replies)
+        program, filled = self._find(row, shots)
+        yield None, program.trace(filled, turn or 0, replies), program.prompt(filled, turn or 0, replies)
 
-    def _program(self, shots: tuple[int, ...]) -> DialogueProgram:
-        """The dialogue with these examples, kept for the next row that gets the same."""
+    def _find(self, row: Row, shots: tuple[int, ...]) -> tuple[DialogueProgram, Row]:
+        """The dialogue with these examples, kept for the next row that gets the same, and the row that it takes."""
         if shots not in self._compiled:
             if len(self._compiled) >= _KEPT:
                 self._compiled.clear()
             self._compiled[shots] = self._compile(shots=[self._train[i] for i in shots])
-        return self._compiled[shots]
+        return self._compiled[shots], row
 
 
 class _Messages(_Turns):
@@ -216,22 +218,9 @@ class _Messages(_Turns):
         self._replacement = task.inferencer.replacement
         self._by_form: dict[bool, DialogueProgram] = {}
 
-    def turns(self, row: Row) -> Sequence[int | None]:
-        program, filled = self._find(row, ())
-        return program.turns_to_ask(filled)
-
-    def requests(self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]) -> Labelled:
-        program, filled = self._find(row, shots)
-        return [(None, program(filled, turn or 0, replies))]
-
-    def traces(self, row: Row, shots: tuple[int, ...], turn: int | None, replies: Sequence[str]) -> Iterator[Traced]:
-        program, filled = self._find(row, shots)
-        yield None, program.trace(filled, turn or 0, replies), program.prompt(filled, turn or 0, replies)
-
     def _find(self, row: Row, shots: tuple[int, ...]) -> tuple[DialogueProgram, Row]:
-        """The program for a row of this form, and the row that it takes."""
         if not has_messages(row.get(self._column)):
-            return self._program(shots), row
+            return super()._find(row, shots)
         conversation = read_conversation(row[self._column], self._column)
         has_system = bool(conversation.system)
         if has_system not in self._by_form:

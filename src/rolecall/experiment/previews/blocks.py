@@ -98,11 +98,7 @@ def show_blanks(text: str) -> str:
     >>> show_blanks('a b\\n')
     'a·b⏎\\n'
     """
-    return _BLANK.sub(lambda match: _MARKS.get(match.group()) or f'⟨{_blank_name(match.group())}⟩', text)
-
-
-def _blank_name(character: str) -> str:
-    return unicodedata.name(character, f'U+{ord(character):04X}').lower()
+    return _BLANK.sub(lambda match: _MARKS.get(match[0]) or f'⟨{unicodedata.name(match[0]).lower()}⟩', text)
 
 
 def shorten_media(text: str) -> str:

@@ -44,6 +44,13 @@ class Change:
         """Whether both texts are the same."""
         return self.left == self.right
 
+    def as_json(self) -> dict[str, Any]:
+        """Both texts in plain values."""
+        return {
+            side: None if pieces is None else [{'text': text, 'differs': differs} for text, differs in pieces]
+            for side, pieces in (('left', self.left), ('right', self.right))
+        }
+
 
 def request_lines(preview: Preview) -> list[str]:
     """A request as lines, with a heading before each message."""
@@ -175,9 +182,5 @@ def diff_as_json(left: Preview, right: Preview) -> dict[str, Any]:
         'same': left.request == right.request if left.request is not None else left.prompt == right.prompt,
         'left': as_json(left),
         'right': as_json(right),
-        'changes': [{'left': _as_json(change.left), 'right': _as_json(change.right)} for change in changes],
+        'changes': [change.as_json() for change in changes],
     }
-
-
-def _as_json(pieces: Pieces | None) -> list[dict[str, Any]] | None:
-    return None if pieces is None else [{'text': text, 'differs': differs} for text, differs in pieces]

@@ -46,7 +46,7 @@ OPEN_STATES = ('new', 'uploaded', 'creating', 'created')
 """States of a batch that is not finished: not yet at the server, perhaps, or surely."""
 
 FOUND = 'found at the server after an interruption'
-"""Noted for a batch whose creation was not confirmed."""
+"""Noted for a batch whose creation was not confirmed. Its results may show that it is another one."""
 COPIED = 'found at the server, submitted from another copy of this run'
 """Noted for a batch that another copy of the run directory submitted."""
 
@@ -148,17 +148,11 @@ class BatchLedger:
                 )
         return len(groups)
 
-    @property
-    def has_identity(self) -> bool:
-        """Whether copies of this run, if there are any, recognise its batches: it has put some together before."""
-        return 'identity' in self.notes()
-
     def _make_token(self, model: str, fingerprints: Iterable[str]) -> str:
         """What a batch is recognised by at the server: the same in every copy of this run, another in another run."""
-        identity = self.notes().get('identity')
-        if identity is None:
+        if 'identity' not in self.notes():
             self.note('identity', secrets.token_hex(8))
-            identity = self.notes()['identity']
+        identity = self.notes()['identity']
         text = '\n'.join((identity, model, *sorted(fingerprints)))
         return hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]
 
@@ -183,8 +177,7 @@ class BatchLedger:
         """How many of these fingerprints belong to a batch, whatever became of them."""
         marks = ','.join('?' * len(fingerprints))
         query = f'SELECT count(*) FROM batch_requests WHERE batch = ? AND fingerprint IN ({marks})'
-        count: int = self._db.execute(query, (batch.number, *fingerprints)).fetchone()[0]
-        return count
+        return int(self._db.execute(query, (batch.number, *fingerprints)).fetchone()[0])
 
     def settle(self, outcomes: Sequence[tuple[str, str, str, Any]]) -> None:
         """Note what became of requests: fingerprint, state, reason, and the tokens of the reply or None.
@@ -255,10 +248,6 @@ class BatchLedger:
             query = f'UPDATE batch_bodies SET entry = NULL WHERE fingerprint IN ({_OF_BATCH})'
             self._db.execute(query, (batch.number,))
             return self.update(batch, state='created', remote_id=remote_id)
-
-    def mark_found(self, batch: BatchRecord, remote_id: str) -> BatchRecord:
-        """Note that a batch seems to be at the server. Its results may show that it is another one."""
-        return self.update(batch, state='created', remote_id=remote_id, note=FOUND)
 
     def discard_unsubmitted(self) -> None:
         """Forget everything that no server was asked to process: rows put it down anew where it is still wanted."""

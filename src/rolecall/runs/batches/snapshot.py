@@ -47,11 +47,12 @@ def keep_snapshot(ledger: BatchLedger, prepared: PreparedRun) -> None:
     ledger.note('config', json.dumps(record))
     ledger.note('datasets', list(dict.fromkeys([*before.datasets, *(task.abbr for task in tasks)])))
     ledger.note('models', list(dict.fromkeys([*before.models, *(model.abbr for model in prepared.experiment.models)])))
-    ledger.note('limit', _widest(limit, before.limit) if before.exists else limit)
+    limits = [limit, before.limit] if before.exists else [limit]
+    ledger.note('limit', None if None in limits else max(filter(None, limits)))
     path = prepared.experiment.config.path if isinstance(prepared.experiment.config, Config) else None
     ledger.note('path', str(path.absolute()) if path is not None else None)
     ledger.note('digest', _digest(prepared.experiment.config))
-    for pair in {run.dataset: run.pair for run in prepared.pairs}.values():
+    for pair in {run.dataset: run.compiled for run in prepared.pairs}.values():
         abbr = pair.task.abbr
         ledger.keep_rows(abbr, 'test', _encode_rows(pair.data.test, limit), total=len(pair.data.test))
         if type(pair.task.retriever).__name__ != 'ZeroRetriever':
@@ -91,7 +92,7 @@ class Snapshot:
 
     def has_rows_of(self, prepared: PreparedRun) -> bool:
         """Whether the rows of a prepared config are those that were submitted."""
-        tests = {pair.dataset: pair.pair.data.test for pair in prepared.pairs}
+        tests = {pair.dataset: pair.compiled.data.test for pair in prepared.pairs}
         return all(
             before is not None and now is not None and zlib.decompress(before) == zlib.decompress(now[1])
             for name, rows in tests.items()
@@ -103,12 +104,9 @@ class Snapshot:
         return {**self.config, 'datasets': [self._with_rows(entry) for entry in self.config.get('datasets', ())]}
 
     def _with_rows(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        rows = {split: list(_decode_rows(self._ledger, entry['abbr'], split)) for split in ('train', 'test')}
+        packed = {split: self._ledger.kept_rows(entry['abbr'], split) for split in ('train', 'test')}
+        rows = {split: [json.loads(zlib.decompress(row)) for row in some] for split, some in packed.items()}
         return {**entry, 'type': 'Rows', **rows}
-
-
-def _widest(limit: int | None, other: int | None) -> int | None:
-    return None if limit is None or other is None else max(limit, other)
 
 
 def hide_keys(value: Any) -> Any:
@@ -145,9 +143,3 @@ def _encode_rows(rows: Rows, limit: int | None) -> Iterator[tuple[int, bytes]]:
         if limit is not None and number >= limit:
             return
         yield number, zlib.compress(json.dumps(dict(row), default=str).encode(), 1)
-
-
-def _decode_rows(ledger: BatchLedger, dataset: str, split: str) -> Iterator[dict[str, Any]]:
-    for packed in ledger.kept_rows(dataset, split):
-        row: dict[str, Any] = json.loads(zlib.decompress(packed))
-        yield row

@@ -11,12 +11,12 @@ from typing import Any
 
 from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.models.protocol import Model, ModelError, Reply
-from rolecall.runs.client.batch_client import BatchClient
 from rolecall.runs.client.client_options import Budget
-from rolecall.runs.client.limiter import CallOutcome, Limiter, Limits
+from rolecall.runs.client.limiter import CallOutcome, Limits
 from rolecall.runs.client.model_client import (
     Activity,
     Answer,
+    BatchClient,
     ModelCall,
     ModelClient,
     check_answers,
@@ -49,14 +49,10 @@ class ConcurrentClient(ModelClient):
     ) -> None:
         super().__init__(model, retry_policy)
         self.window = 2 * limits.most
-        self._places = None if budget is None else budget.own_places(limits)
-        if budget is None:
-            self._limiter = Limiter(limits)
-            self._retrier.on_give_up = self._limiter.open_for_all
-        else:
-            budget.join()
-            self._limiter = budget.limiter
-            self._retrier.on_give_up = budget.leave
+        budget = budget or Budget(limits)
+        budget.join()
+        self._places, self._limiter = budget.own_places(limits), budget.limiter
+        self._retrier.on_give_up = budget.leave
         self._retrier.on_reachable = self._limiter.note_reachable
         self._cost = _TokenCost()
         self._last_failure = ''

@@ -197,7 +197,8 @@ class Limiter:
         self._heard = False
         self._closed_at_first = 0.0
         self._last_answer = clock()
-        self._down_since: float | None = None
+        self.down_since: float | None = None
+        """Since when calls have only failed; None while the server answers."""
         self._probe_at = 0.0
         self._up_until = 0.0
         self._alarm: asyncio.TimerHandle | None = None
@@ -216,11 +217,6 @@ class Limiter:
         """Change how many calls may be in flight at most."""
         self._concurrency.resize(most)
         self._admit_waiting()
-
-    @property
-    def down_since(self) -> float | None:
-        """Since when calls have only failed; None while the server answers."""
-        return self._down_since
 
     @property
     def waits_until(self) -> float:
@@ -318,12 +314,12 @@ class Limiter:
 
     def _note_outage(self, outcome: CallOutcome, now: float) -> None:
         if outcome == 'answered':
-            self._failures_in_a_row, self._down_since, self._last_answer = 0, None, now
+            self._failures_in_a_row, self.down_since, self._last_answer = 0, None, now
             return
         self._failures_in_a_row += 1
         silent = now - self._last_answer
-        if self._down_since is None and self._failures_in_a_row >= _OUTAGE_AFTER and silent >= _SILENCE[outcome]:
-            self._down_since, self._probe_at = now, now + _PROBE_SECONDS / 2
+        if self.down_since is None and self._failures_in_a_row >= _OUTAGE_AFTER and silent >= _SILENCE[outcome]:
+            self.down_since, self._probe_at = now, now + _PROBE_SECONDS / 2
             for controller in self._rates.values():
                 controller.forget_outage(now)
 
@@ -343,7 +339,7 @@ class Limiter:
         now = self._clock()
         if not self._unlimited and (self.active >= self.limit or self._opens_at() > now):
             return None
-        if self._down_since is not None:
+        if self.down_since is not None:
             self._probe_at = now + _PROBE_SECONDS
         self.active += 1
         slot = Slot(now, self.active >= self.limit, {})
@@ -359,7 +355,7 @@ class Limiter:
         opens = self.closed_until if self._heard else max(self.closed_until, self._closed_at_first)
         for controller in self._rates.values():
             opens = max(opens, controller.opens_at)
-        down = self._down_since is not None and self._clock() >= self._up_until
+        down = self.down_since is not None and self._clock() >= self._up_until
         return max(opens, self._probe_at) if down else opens
 
     def _admit_waiting(self) -> None:

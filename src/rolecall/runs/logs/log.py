@@ -20,7 +20,7 @@ from rolecall.errors import RunError
 from rolecall.models.protocol import Outcome, Reply
 from rolecall.models.tokenizers.text import replace_lone_surrogates
 from rolecall.plain_files import open_plain
-from rolecall.runs.store.codec import pack_fields, pack_request, write_reply
+from rolecall.runs.store.codec import checksum, pack_fields, pack_request, write_reply
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store
 from rolecall.scoring.scorecard import IntervalBasis, Scorecard
@@ -145,8 +145,6 @@ def _request_entries(row: ImportedRow, marks: Sequence[str]) -> Iterator[tuple[A
 
 
 def _fields_entry(row: ImportedRow) -> tuple[Any, ...]:
-    from rolecall.runs.store.codec import checksum
-
     entry = (row.dataset, row.row, pack_fields(row.fields))
     return (*entry, checksum(*entry))
 

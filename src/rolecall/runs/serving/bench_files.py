@@ -14,8 +14,7 @@ from rolecall.errors import DataError
 from rolecall.plain_files import open_plain, read_plain
 from rolecall.runs.atomic import write_atomically
 from rolecall.runs.serving.load_generator import RequestRecord
-from rolecall.runs.serving.serving_benchmark import BenchResult
-from rolecall.runs.serving.serving_figures import MEASURES, request_times
+from rolecall.runs.serving.serving_benchmark import MEASURES, BenchResult, request_times
 
 RESULT = 'bench.json'
 _LARGEST_REQUESTS = 4 << 30

@@ -1,4 +1,8 @@
-"""One benchmark of a server, from the prompts to the figures: write prompts, warm up, run each level, describe it."""
+"""One benchmark of a server, from the prompts to the figures: write prompts, warm up, run each level, describe it.
+
+Figures have the names that vLLM's and AISBench's benchmarks give them, with intervals. Only whole replies are measured;
+failed, cut and stalled ones are counted. Times are milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import repeat
+from itertools import accumulate, pairwise, repeat
+from statistics import fmean, pstdev, pvariance
 from typing import Any
 
 from rolecall._version import __version__
@@ -19,11 +25,19 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.models.http.served_model import ServedModel, StreamTimes
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.runs.engine import run_blocking
-from rolecall.runs.serving.bench_options import BenchOptions
-from rolecall.runs.serving.conversations import BenchConversation, PromptWriter, fix_output, read_conversations
-from rolecall.runs.serving.load_generator import LoadProcesses, LoadRun, LoadShare, RequestRecord, send_load
-from rolecall.runs.serving.load_levels import Level
-from rolecall.runs.serving.serving_figures import describe_run
+from rolecall.runs.serving.bench_options import BenchOptions, Level
+from rolecall.runs.serving.load_generator import (
+    BenchConversation,
+    LoadProcesses,
+    LoadRun,
+    LoadShare,
+    PromptWriter,
+    RequestRecord,
+    fix_output,
+    read_conversations,
+    send_load,
+)
+from rolecall.scoring.statistics import quantile
 
 OnProgress = Callable[[str, int, int], object]
 """Told the name of the level, how many replies have come, and how many are awaited."""
@@ -182,3 +196,177 @@ class _Benchmark:
         stream = not self._options.no_stream
         reply = await self._model.time_reply(request, Sampling(max_out_len=1), StreamTimes(), stream=stream)
         return reply.usage.input_tokens
+
+
+MEASURES = {
+    'ttft': 'Time to First Token',
+    'tpot': 'Time per Output Token (excl. 1st token)',
+    'itl': 'Inter-token Latency',
+    'e2el': 'End-to-end Latency',
+}
+_PERCENTILES = (50, 75, 90, 95, 99)
+_Z = 1.96
+_BATCHES = 20
+_T = 2.09
+"""Student's t at 97.5 % for as many batches."""
+_IN_A_BATCH = 5
+"""Of the MSER-5 rule."""
+_FEWEST = 20
+"""Requests from which on a steady state is looked for, and a mean has an interval."""
+_SAME = 0.05
+_REASONS = 3
+
+
+def request_times(record: RequestRecord) -> dict[str, list[float]]:
+    """The times of one request in milliseconds, by measure: none or one, and each gap between pieces."""
+    times, pieces, tokens = record.times, record.times.pieces, record.output_tokens or 0
+    spread = [pieces[-1] - pieces[0]] if len(pieces) > 1 and tokens > 1 else []
+    return {
+        'ttft': [1e3 * (piece - times.sent) for piece in pieces[:1]],
+        'tpot': [1e3 * seconds / (tokens - 1) for seconds in spread],
+        'itl': [1e3 * (later - earlier) for earlier, later in pairwise(pieces)],
+        'e2el': [1e3 * (times.ended - times.sent)],
+    }
+
+
+def describe_run(run: LoadRun, *, goodput: Mapping[str, float]) -> dict[str, Any]:
+    """The figures of a level, those of its steady state, and what the client itself added."""
+    records = run.records
+    first, last = records[0].times.sent, max(record.times.ended for record in records)
+    window, why = find_steady(records)
+    steady = None
+    if window is not None:
+        steady = _describe_window(records, goodput, *window)
+        steady |= {'from_seconds': window[0] - first, 'to_seconds': window[1] - first}
+    lags = sorted(run.lags) or [0.0]
+    late = sorted(record.times.sent - record.due for record in records if record.due is not None) or [0.0]
+    changes = [(record.times.sent, 1) for record in records] + [(record.times.ended, -1) for record in records]
+    return {
+        'num_prompts': len(records),
+        **_describe_window(records, goodput, first, last),
+        'steady': steady,
+        'not_steady': why,
+        'errors': Counter(record.reason for record in records if record.reason).most_common(_REASONS),
+        'max_concurrent_requests': max(accumulate(change for _, change in sorted(changes))),
+        'client': {
+            'processes': run.processes,
+            'cpu_share': run.cpu_seconds / max(last - first, 1e-9) / run.processes,
+            'median_lag_ms': 1e3 * quantile(lags, 0.5),
+            'p99_lag_ms': 1e3 * quantile(lags, 0.99),
+            'p99_late_ms': 1e3 * quantile(late, 0.99),
+        },
+    }
+
+
+def _describe_window(
+    records: Sequence[RequestRecord], goodput: Mapping[str, float], begin: float, end: float
+) -> dict[str, Any]:
+    """Latencies of the requests that were sent within a window, and what arrived within it."""
+    inside = [record for record in records if begin <= record.times.sent <= end]
+    whole = [record for record in inside if record.outcome == 'ok']
+    outcomes = Counter(record.outcome for record in inside)
+    seconds = max(end - begin, 1e-9)
+    ended = sum(begin <= record.times.ended <= end for record in records if record.outcome == 'ok') / seconds
+    sent = sum(record.input_tokens or 0 for record in whole) / seconds
+    received = sum(_count_arrived(record, begin, end) for record in records if record.outcome == 'ok') / seconds
+    good = sum(_is_good(record, goodput) for record in whole) / max(len(whole), 1) if goodput else None
+    figures: dict[str, Any] = {
+        'duration': seconds,
+        'completed': len(whole),
+        'failed': len(inside) - len(whole),
+        'errors_by_kind': {kind: outcomes[kind] for kind in ('failed', 'cut', 'stalled')},
+        'total_input_tokens': sum(record.input_tokens or 0 for record in whole),
+        'total_output_tokens': sum(record.output_tokens or 0 for record in whole),
+        'cached_input_tokens': sum(record.cached_tokens or 0 for record in whole),
+        'request_throughput': ended,
+        'request_goodput': None if good is None else good * ended,
+        'input_throughput': sent,
+        'output_throughput': received,
+        'total_token_throughput': sent + received,
+    }
+    times = [request_times(record) for record in whole]
+    for name in MEASURES:
+        if values := [value for by_measure in times for value in by_measure[name]]:
+            figures |= _summarise(name, values, len(whole))
+    return figures
+
+
+def _count_arrived(record: RequestRecord, begin: float, end: float) -> float:
+    pieces = record.times.pieces or [record.times.ended]
+    return (record.output_tokens or 0) * sum(begin <= piece <= end for piece in pieces) / len(pieces)
+
+
+def _is_good(record: RequestRecord, limits: Mapping[str, float]) -> bool:
+    times = request_times(record)
+    return all(times[name] and times[name][0] <= limit for name, limit in limits.items())
+
+
+def _summarise(name: str, values: Sequence[float], requests: int) -> dict[str, Any]:
+    """Mean, deviation and percentiles of a measure under vLLM's names, with 95 % intervals under `…_interval`."""
+    ordered, mean = sorted(values), fmean(values)
+    error = _T * error_by_batches(values)
+    figures: dict[str, Any] = {
+        f'mean_{name}_ms': mean,
+        f'mean_{name}_ms_interval': (mean - error, mean + error) if math.isfinite(error) else None,
+        f'std_{name}_ms': pstdev(values),
+        f'min_{name}_ms': ordered[0],
+        f'max_{name}_ms': ordered[-1],
+        f'median_{name}_ms': quantile(ordered, 0.5),
+    }
+    for percent in _PERCENTILES:
+        figures[f'p{percent}_{name}_ms'] = quantile(ordered, percent / 100)
+        figures[f'p{percent}_{name}_ms_interval'] = quantile_interval(ordered, percent / 100, requests)
+    return figures
+
+
+def quantile_interval(ordered: Sequence[float], share: float, units: int) -> list[float | None]:
+    """The 95 % interval of a quantile by order statistics, if `units` of the values are independent.
+
+    An end that the values do not reach is None: 100 values say nothing about how far the 99th percentile may lie.
+
+    >>> quantile_interval(range(1, 101), 0.5, 100), quantile_interval(range(1, 101), 0.99, 100)
+    ([40, 61], [97, None])
+    """
+    spread = _Z * math.sqrt(units * share * (1 - share))
+    ranks = math.floor(units * share - spread), math.ceil(units * share + spread) + 1
+    places = [round(rank * len(ordered) / units) - 1 for rank in ranks]
+    return [ordered[place] if 0 <= place < len(ordered) else None for place in places]
+
+
+def error_by_batches(values: Sequence[float]) -> float:
+    """The standard error of a mean over 20 batches of neighbours, which are less alike than the values themselves."""
+    size = len(values) // _BATCHES
+    if not size:
+        return math.inf
+    means = [fmean(values[start : start + size]) for start in range(0, size * _BATCHES, size)]
+    return math.sqrt(pvariance(means) / (_BATCHES - 1))
+
+
+def find_steady(records: Sequence[RequestRecord]) -> tuple[tuple[float, float] | None, str]:
+    """When latencies stopped changing (the MSER-5 rule) until the last request was sent; None and why, if never."""
+    whole = [record for record in records if record.outcome == 'ok']
+    if len(whole) < _FEWEST:
+        return None, f'{len(whole)} whole replies are too few to find a steady state'
+    latencies = [record.times.ended - record.times.sent for record in whole]
+    cut = truncate_transient(latencies)
+    if _has_trend(latencies[cut:]):
+        return None, 'latencies still change at the end: the level is too short, or more than the server can hold'
+    return (whole[cut].times.sent, records[-1].times.sent), ''
+
+
+def truncate_transient(values: Sequence[float]) -> int:
+    """How many values at the beginning to leave out, so that the mean of the rest is known best.
+
+    >>> truncate_transient([9.0] * 10 + [1.0, 1.1] * 40)
+    10
+    """
+    size = _IN_A_BATCH
+    means = [fmean(values[start : start + size]) for start in range(0, len(values) - size + 1, size)]
+    return size * min(range(len(means) // 2), key=lambda cut: (pvariance(means[cut:]) / (len(means) - cut), cut))
+
+
+def _has_trend(values: Sequence[float]) -> bool:
+    """Whether the second half differs from the first by more than chance and by more than a twentieth."""
+    before, after = values[: len(values) // 2], values[len(values) // 2 :]
+    errors = [pstdev(half) / math.sqrt(max(len(half) // _IN_A_BATCH, 1)) for half in (before, after)]
+    return abs(fmean(after) - fmean(before)) > max(3 * math.hypot(*errors), _SAME * fmean(before))

@@ -91,17 +91,13 @@ class StoreLookup:
             query = 'SELECT fingerprint, kind, outcome, request, reply, checksum FROM requests WHERE fingerprint IN'
             for key, *cells in self._read.execute(f'{query} ({marks})', wanted):
                 entry = (read_key(key), *cells)
-                if (reply := _read_answer(entry)) is not None:
+                if (reply := read_answer(entry)) is not None:
                     replies[entry[0]] = reply
         return replies
 
     def _key(self, fingerprint: str) -> str | bytes:
         """The key of a request in this store."""
         return encode_key(fingerprint) if self._has_short_keys else fingerprint
-
-    def read_entry(self, entry: tuple[Any, ...]) -> Reply | Scored | Failure | None:
-        """The answer in a stored request: fingerprint, kind, outcome, request, reply, checksum."""
-        return _read_answer(entry)
 
     def has_answered(self, who: str) -> bool:
         """Whether this model, by the fingerprint of its identity, has ever answered in this run."""
@@ -146,8 +142,7 @@ class StoreLookup:
     def count_unsettled(self, dataset: str, model: str) -> int:
         """How many rows of a pair have to be read to summarise it."""
         query = 'SELECT count(*) FROM rows WHERE dataset = ? AND model = ? AND settled IS NOT 1'
-        count: int = self._read.execute(query, (storable(dataset), storable(model))).fetchone()[0]
-        return count
+        return int(self._read.execute(query, (storable(dataset), storable(model))).fetchone()[0])
 
     def has_rows(self, dataset: str, model: str) -> bool:
         """Whether any row of a pair is finished."""
@@ -186,7 +181,8 @@ class StoreLookup:
 
     def results(self, dataset: str, model: str) -> Iterator[Result]:
         """The finished rows of a pair, in order, one at a time."""
-        return (result for entry in self._pages(dataset, model) if (result := self._read_row(entry)) is not None)
+        pages = self._in_pages(f'row, {ROW_COLUMNS}', dataset, model)
+        return (result for page in pages for entry in page if (result := self._read_row(entry[1:])) is not None)
 
     def marks(self, dataset: str, model: str) -> Iterator[Result | SettledMarks]:
         """The finished rows of a pair, in order; of rows that are settled, only score and verdict, many at once."""
@@ -223,10 +219,6 @@ class StoreLookup:
         results = (self._read_row(entry) for entry in entries if entry[2] in wanted)
         return {result.row: result for result in results if result is not None}
 
-    def _pages(self, dataset: str, model: str) -> Iterator[tuple[Any, ...]]:
-        """The entries of a pair's rows."""
-        return (entry[1:] for page in self._in_pages(f'row, {ROW_COLUMNS}', dataset, model) for entry in page)
-
     def _in_pages(
         self, columns: str, dataset: str, model: str, *, where: str = '', values: Sequence[str] = (), size: int = _PAGE
     ) -> Iterator[list[tuple[Any, ...]]]:
@@ -256,8 +248,11 @@ class StoreLookup:
         return reply.text if isinstance(reply, Reply) else None
 
 
-def _read_answer(entry: tuple[Any, ...]) -> Reply | Scored | Failure | None:
-    """The answer in an entry; None if it is damaged: then it is asked for again."""
+def read_answer(entry: tuple[Any, ...]) -> Reply | Scored | Failure | None:
+    """The answer in a stored request: fingerprint, kind, outcome, request, reply, checksum.
+
+    None if it is damaged: then it is asked for again.
+    """
     *cells, stored = entry
     if stored is not None and stored != checksum(*cells):
         return None

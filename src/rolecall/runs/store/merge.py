@@ -18,7 +18,7 @@ from rolecall.models.protocol import Reply, Scored
 from rolecall.runs.batches.ledger_reader import read_waiting
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.labels import copy_decisions
-from rolecall.runs.store.lookup import Failure
+from rolecall.runs.store.lookup import Failure, read_answer
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
@@ -142,7 +142,7 @@ def _pick_entries(
             yield entry
             continue
         merged.known += 1
-        theirs = store.read_entry(entry)
+        theirs = read_answer(entry)
         if isinstance(ours, Failure) and not isinstance(theirs, Failure):
             yield entry
         elif not isinstance(theirs, Failure) and _answer_of(ours) != _answer_of(theirs):

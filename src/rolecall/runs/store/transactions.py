@@ -146,7 +146,7 @@ class Transactions:
         began = time.monotonic()
         with self._transaction():
             self._put_all(_PUT_ANSWERED, [(who,) for who in group.answered])
-            self._drop_scores(group.rows)
+            self.connection.executemany(DROP_SCORES, {entry[:2] for entry in group.rows})
             unsaved = [
                 *self._put_all(PUT_REQUEST, group.requests),
                 *self._put_all(PUT_ROW, group.rows),
@@ -169,9 +169,6 @@ class Transactions:
         with self._transaction():
             for statement, values in statements:
                 self.connection.execute(statement, values)
-
-    def _drop_scores(self, rows: Iterable[Entry]) -> None:
-        self.connection.executemany(DROP_SCORES, {(dataset, model) for dataset, model, *_ in rows})
 
     def _put_all(self, put: str, entries: Sequence[Entry]) -> list[str]:
         """Write entries together; if one of them cannot be written, one by one, so that it spoils no other."""

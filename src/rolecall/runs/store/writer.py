@@ -254,11 +254,10 @@ class Store(StoreLookup):
 
     async def wait_for_room(self) -> None:
         """Wait while many rows, or large ones, wait to be written: the disk is slower than the models."""
-        while self._is_crowded() and self._flushing is not None:
+        while self._flushing is not None and (
+            len(self._gathered.rows) > _MOST_GATHERED or self._gathered.size > _MOST_GATHERED_BYTES
+        ):
             await asyncio.sleep(_PAUSE)
-
-    def _is_crowded(self) -> bool:
-        return len(self._gathered.rows) > _MOST_GATHERED or self._gathered.size > _MOST_GATHERED_BYTES
 
     async def wait_until_saved(self, *pair: str) -> None:
         """Wait until everything that was added so far, or the rows of a pair (dataset, model), is on disk."""
@@ -332,23 +331,9 @@ class Store(StoreLookup):
 
     def add_times(self, model: str, times: Mapping[str, Any]) -> None:
         """Add up where the rows of a model were computed: by machine, requests and seconds computing and waiting."""
-        self._transactions.execute(
-            *(
-                (
-                    _ADD_TIMES,
-                    (
-                        storable(model),
-                        storable(node),
-                        computed.requests,
-                        computed.computing,
-                        computed.waiting,
-                        None,
-                        None,
-                    ),
-                )
-                for node, computed in times.items()
-            )
-        )
+        for node, computed in times.items():
+            amounts = (computed.requests, computed.computing, computed.waiting, None, None)
+            self._transactions.execute((_ADD_TIMES, (storable(model), storable(node), *amounts)))
 
     def add_own_times(self, node: str, *, rows: int, waiting: float, rendering: float, writing: float) -> None:
         """Add up where the time of the process that runs the config went, in seconds."""

@@ -17,7 +17,7 @@ from rolecall.runs.pair_run import ModelContext
 from rolecall.runs.run_options import Workers
 
 if TYPE_CHECKING:
-    from rolecall.runs.workers.model_worker import WorkerSpec
+    from rolecall.runs.workers.worker_pool import WorkerSpec
 
 Connect = Callable[[Model, Mapping[str, Any]], ModelClient]
 """Gives the way to a model, by the model and its entry."""
@@ -40,7 +40,7 @@ def open_workers(
     environment = {name: value for name, value in os.environ.items() if is_secret_name(name)}
 
     def describe(model: Model, entry: Mapping[str, Any]) -> WorkerSpec:
-        from rolecall.runs.workers.model_worker import WorkerSpec
+        from rolecall.runs.workers.worker_pool import WorkerSpec
 
         return WorkerSpec(model.name, entry, context, environment, config)
 

@@ -16,11 +16,9 @@ from typing import Any
 from rolecall.core.render.spans import Request
 from rolecall.errors import RunError
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
-from rolecall.runs.client.batch_client import ComputingTimes, GatheringClient, PendingCall
-from rolecall.runs.client.model_client import Activity
+from rolecall.runs.client.model_client import Activity, ComputingTimes, GatheringClient, PendingCall
 from rolecall.runs.client.retry import RetryPolicy
-from rolecall.runs.workers.model_worker import Kind
-from rolecall.runs.workers.worker_pool import ReadyWorkers, Tell, WorkerLostError, WorkerPool
+from rolecall.runs.workers.worker_pool import Kind, ReadyWorkers, Tell, WorkerLostError, WorkerPool
 from rolecall.strings import count_noun
 
 _BATCH = 64

@@ -16,8 +16,14 @@ from rolecall._version import __version__
 from rolecall.core.render.spans import Request
 from rolecall.errors import RunError, import_extra
 from rolecall.models.protocol import ModelError, Sampling
-from rolecall.runs.workers.model_worker import ActorWorker, Kind, WorkerReply, WorkerSpec
-from rolecall.runs.workers.worker_pool import WorkerLoadError, WorkerLostError
+from rolecall.runs.workers.worker_pool import (
+    ActorWorker,
+    Kind,
+    WorkerLoadError,
+    WorkerLostError,
+    WorkerReply,
+    WorkerSpec,
+)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _CONNECT_SECONDS = 5.0

@@ -72,8 +72,8 @@ def _find_ours() -> dict[str, str]:
         'MultiTurnGenInferencer': 'rolecall.experiment.inferencers.generation:MultiTurnGenInferencer',
         'CLPInferencer': 'rolecall.experiment.inferencers.likelihood:CLPInferencer',
         'LLInferencer': 'rolecall.experiment.inferencers.likelihood:LLInferencer',
-        'PPLInferencer': 'rolecall.experiment.inferencers.perplexity:PPLInferencer',
-        'PPLOnlyInferencer': 'rolecall.experiment.inferencers.perplexity:PPLOnlyInferencer',
+        'PPLInferencer': 'rolecall.experiment.inferencers.losses:PPLInferencer',
+        'PPLOnlyInferencer': 'rolecall.experiment.inferencers.losses:PPLOnlyInferencer',
         **{name: str(TEMPLATES.declared(name)) for name in TEMPLATES},
         **{name: str(RETRIEVERS.declared(name)) for name in RETRIEVERS},
     }

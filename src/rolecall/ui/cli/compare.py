@@ -142,7 +142,7 @@ def _compare_slices(left: RunReader, right: RunReader, arguments: argparse.Names
 
 
 def _compare_benches(arguments: argparse.Namespace) -> int:
-    from rolecall.insight.bench_comparison import gate_benches
+    from rolecall.insight.gate import gate_benches
     from rolecall.runs.serving.bench_files import StoredBench
 
     if arguments.right is None:
@@ -154,7 +154,7 @@ def _compare_benches(arguments: argparse.Namespace) -> int:
 
 def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
     from rolecall.insight.gate import gate_runs
-    from rolecall.runs.seal import read_seal
+    from rolecall.runs.versions import read_seal
 
     sealed = read_seal(right.archive)
     if sealed is not None and sealed[1].get('margin') != arguments.margin:

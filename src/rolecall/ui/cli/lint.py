@@ -19,7 +19,7 @@ from rolecall.ui.cli.options import (
 from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
-    from rolecall.experiment.lint.finding import Finding
+    from rolecall.experiment.lint.subject import Finding
 
 
 _SAME = 4

@@ -234,7 +234,7 @@ def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bo
     A command that asks models gets the embedded one where none is given.
     """
     from rolecall.experiment.experiment import Experiment
-    from rolecall.experiment.opening.set_values import parse_setting
+    from rolecall.experiment.opening.overrides import parse_setting
     from rolecall.experiment.opening.source_options import Overrides, RowsOptions, SourceOptions
 
     options = SourceOptions(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rolecall.runs.serving.bench_files import StoredBench
-from rolecall.runs.serving.serving_figures import MEASURES
+from rolecall.runs.serving.serving_benchmark import MEASURES
 from rolecall.ui.report.bench_text import BRACKETS, bench_notes, bench_rows, steady_or_all
 from rolecall.ui.report.curves import CurvePoint, curve_plot
 from rolecall.ui.report.page import make_environment, page_head

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rolecall.runs.serving.bench_files import StoredBench
-from rolecall.runs.serving.serving_figures import MEASURES
+from rolecall.runs.serving.serving_benchmark import MEASURES
 from rolecall.strings import printable
 
 Figures = Mapping[str, Any]

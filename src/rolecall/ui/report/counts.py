@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rolecall.runs.batches.ledger_reader import BatchTokens
-from rolecall.runs.store.results import Result, SettledRows
-from rolecall.runs.used_tokens import Used
+from rolecall.runs.store.results import Result, SettledRows, Used
 from rolecall.scoring.paired_ranking import PairedRow
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.statistics import cluster_sums, clustered_wilson, mean_interval

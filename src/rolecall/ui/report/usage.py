@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rolecall.models.prices import Price
 from rolecall.runs.batches.ledger_reader import BatchTokens
-from rolecall.runs.used_tokens import Used
+from rolecall.runs.store.results import Used
 from rolecall.ui.report.counts import Pair, RunCounts
 
 _HEADS = ('rows', 'input', 'cached', 'cache writes', 'output', 'reasoning', 's/row', 'US$')

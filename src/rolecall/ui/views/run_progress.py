@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from rolecall.runs.client.model_client import Activity
 from rolecall.runs.listener import NullListener, RunListener
-from rolecall.runs.run_plan import RunPlan
+from rolecall.runs.plan import RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, mask_details, printable, wrap_for
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import Progress, TaskID
 
-    from rolecall.experiment.lint.finding import Finding
+    from rolecall.experiment.lint.subject import Finding
 
 
 _EVERY = 5.0

@@ -27,9 +27,8 @@ from rolecall.insight.sweep import read_sweep
 from rolecall.runs.brake import Control
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE, is_running
-from rolecall.runs.store.labels import Kind, Labels, RowKey, Value, settle
+from rolecall.runs.store.labels import Kind, Labels, RowKey, RunNotes, Value, settle
 from rolecall.runs.store.results import Result
-from rolecall.runs.store.run_notes import RunNotes
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import pairs_of
 from rolecall.scoring.reading_choice import word_other_verdict

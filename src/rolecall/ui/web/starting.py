@@ -14,7 +14,7 @@ from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.runs.brake import change_control
-from rolecall.runs.plan import plan_run
+from rolecall.runs.planning import plan_run
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import choose_version, describe_rows

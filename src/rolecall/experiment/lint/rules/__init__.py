@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RolecallError
-from rolecall.experiment.lint.finding import Rule, Violation
+from rolecall.experiment.lint.subject import Rule, Violation
 from rolecall.plain_files import read_table
 from rolecall.registry import Part, Registry, load_object
 from rolecall.usercode import user_code

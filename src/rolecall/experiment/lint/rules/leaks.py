@@ -17,9 +17,9 @@ from functools import lru_cache
 
 from rolecall.core.prompts.pieces import Row
 from rolecall.core.render.spans import Span
-from rolecall.experiment.lint.finding import Violation, excerpt
-from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Prompt, Subject
+from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Subject, Violation, excerpt
 from rolecall.experiment.lint.text_matching import bag, likeness, nearest_name, plain, readable
+from rolecall.experiment.pairs.pair import Preview
 from rolecall.sources.datasets.columns import PASSAGES
 
 _ENOUGH_ROWS = 5
@@ -160,7 +160,7 @@ def _question(subject: Subject, row: Row) -> str:
     return ' '.join(readable(row[column]) for column in subject.question_columns if column in row)
 
 
-def _own_words(prompt: Prompt) -> str:
+def _own_words(prompt: Preview) -> str:
     return _kept_plain(''.join(str(span.text) for span in prompt.own if span.origin.kind == 'text'))
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from rolecall.experiment.lint.finding import Violation, excerpt
-from rolecall.experiment.lint.subject import CheckedRow, Subject
+from rolecall.experiment.lint.subject import CheckedRow, Subject, Violation, excerpt
 
 Mismatch = Callable[[str, Mapping[str, Any]], str]
 """What a postprocessor with these options misses in a prompt; nothing if all is well."""

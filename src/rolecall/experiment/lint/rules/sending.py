@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 from rolecall.checking import is_whole
 from rolecall.core.render.arrange import Note
-from rolecall.experiment.lint.finding import Violation, excerpt
-from rolecall.experiment.lint.subject import CheckedRow, Subject
+from rolecall.experiment.lint.subject import CheckedRow, Subject, Violation, excerpt
 
 
 def _report_notes(fits: Callable[[Note], bool]) -> Callable[[Subject, CheckedRow], Iterator[Violation]]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rolecall.core.prompts.messages import has_messages
 from rolecall.core.render.spans import Span
-from rolecall.experiment.lint.finding import Violation, excerpt
-from rolecall.experiment.lint.subject import CheckedRow, Prompt, Subject
+from rolecall.experiment.lint.subject import CheckedRow, Subject, Violation, excerpt
 from rolecall.experiment.lint.text_matching import nearest_name, plain, text_or_none
+from rolecall.experiment.pairs.pair import Preview
 from rolecall.sources.datasets.columns import LETTERS, OPTION_LISTS, read_options, spread_choices
 from rolecall.strings import count_noun
 
@@ -44,7 +44,7 @@ def unfilled_fields(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
         yield from _find_unclosed(prompt, row)
 
 
-def _find_unclosed(prompt: Prompt, row: CheckedRow) -> Iterator[Violation]:
+def _find_unclosed(prompt: Preview, row: CheckedRow) -> Iterator[Violation]:
     for span in prompt.spans:
         text = span.text if span.origin.kind == 'text' and isinstance(span.text, str) else ''
         for field in _UNCLOSED.finditer(text):

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from rolecall.experiment.lint.finding import Violation, excerpt
-from rolecall.experiment.lint.subject import CheckedRow, Prompt, Subject
+from rolecall.core.render.spans import texts_of
+from rolecall.experiment.lint.subject import CheckedRow, Subject, Violation, excerpt
+from rolecall.experiment.pairs.pair import Preview
 
 if TYPE_CHECKING:
     from rolecall.models.tokenizers.tokenizer import Tokenizer
@@ -30,10 +31,10 @@ def wrong_bos(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     if tokenizer is None or tokenizer.bos_id is None:
         return
     for prompt in row.sent:
-        if prompt.sent_text is None:
+        if not isinstance(prompt.request, str):
             continue
-        start = excerpt(prompt.sent_text[:40])
-        in_text = _written_bos(tokenizer, prompt.sent_text)
+        start = excerpt(prompt.request[:40])
+        in_text = _written_bos(tokenizer, prompt.request)
         total = in_text + (tokenizer.adds_bos and subject.takes == 'text')
         if total > 1:
             also = ', one of them added by the tokenizer' if total > in_text else ''
@@ -55,7 +56,7 @@ def _written_bos(tokenizer: Tokenizer, text: str) -> int:
 def trailing_spaces(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     """White space at the end of a prompt that would have been part of the model's first token."""
     for prompt in row.sent if subject.mode == 'gen' else ():
-        text = prompt.sent_text or ''
+        text = prompt.request if isinstance(prompt.request, str) else ''
         if not text or not text[-1].isspace():
             continue
         if subject.tokenizer is None:
@@ -76,7 +77,7 @@ def _goes_on(tokenizer: Tokenizer, text: str, word: str) -> bool:
     return tokenizer.encode(text + word)[: len(before)] == before
 
 
-def _wrote_the_end(prompt: Prompt) -> str:
+def _wrote_the_end(prompt: Preview) -> str:
     last = next((span.origin for span in reversed(prompt.spans) if span.text), None)
     if last is None or last.kind in ('marker', 'chat_template', 'default', 'message'):
         return 'written by the model side'
@@ -88,7 +89,7 @@ def label_boundaries(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     if subject.asks != 'label' or len(row.sent) < 2:
         return
     yield from _identical(row.sent)
-    texts = ['\0'.join(prompt.sent_texts) for prompt in row.sent]
+    texts = ['\0'.join(texts_of(prompt.request or '').values()) for prompt in row.sent]
     contexts = [_find_context(prompt) for prompt in row.sent]
     marked = [context for context in contexts if context is not None]
     if len(marked) == len(texts) and len(set(marked)) > 1:
@@ -105,7 +106,7 @@ def label_boundaries(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
         yield from _token_boundaries(subject.tokenizer, row.sent, texts, shared)
 
 
-def _identical(prompts: Sequence[Prompt]) -> Iterator[Violation]:
+def _identical(prompts: Sequence[Preview]) -> Iterator[Violation]:
     for i, prompt in enumerate(prompts):
         twin = next((other for other in prompts[:i] if other.request == prompt.request), None)
         if twin is not None:
@@ -117,7 +118,7 @@ def _identical(prompts: Sequence[Prompt]) -> Iterator[Violation]:
             )
 
 
-def _find_context(prompt: Prompt) -> str | None:
+def _find_context(prompt: Preview) -> str | None:
     """What stands before the label; None if the prompt does not say where that is."""
     texts: list[str] = []
     for span in prompt.spans:
@@ -138,13 +139,13 @@ def _whole_words(shared: str, texts: Sequence[str]) -> str:
     return shared[: len(shared) - next((i for i, c in enumerate(reversed(shared)) if not c.isalnum()), len(shared))]
 
 
-def _says_nothing(prompt: Prompt) -> bool:
+def _says_nothing(prompt: Preview) -> bool:
     """Whether the label has a place in the prompt, and no letters."""
     labels = [str(span.text) for span in prompt.own if span.origin.kind == 'label']
     return bool(labels) and not any(map(str.strip, labels))
 
 
-def _nothing(prompt: Prompt) -> Violation:
+def _nothing(prompt: Preview) -> Violation:
     return Violation(
         f'the prompt of the label {prompt.label!r} is nothing more than the shared context.',
         about='nothing',
@@ -153,12 +154,12 @@ def _nothing(prompt: Prompt) -> Violation:
 
 
 def _token_boundaries(
-    tokenizer: Tokenizer, prompts: Sequence[Prompt], texts: Sequence[str], shared: str
+    tokenizer: Tokenizer, prompts: Sequence[Preview], texts: Sequence[str], shared: str
 ) -> Iterator[Violation]:
     tail = shared[-_TAIL:]
     context = tokenizer.encode(tail)
     unspaced = tokenizer.encode(tail.rstrip(' '))  # a label may bring its own space: ' A' is one token
-    boundaries: dict[tuple[int, ...], Prompt] = {}
+    boundaries: dict[tuple[int, ...], Preview] = {}
     for prompt, text in zip(prompts, texts, strict=True):
         ids = tokenizer.encode(tail + text[len(shared) :])
         if text != shared and ids == context:

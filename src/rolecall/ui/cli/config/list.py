@@ -20,7 +20,7 @@ KINDS = {
     'templates': 'rolecall.core.prompts.template:TEMPLATES',
     'retrievers': 'rolecall.sources.retrievers.build:RETRIEVERS',
     'models': 'rolecall.models.backends:MODELS',
-    'inferencers': 'rolecall.experiment.opening.inferencer_entries:INFERENCERS',
+    'inferencers': 'rolecall.experiment.opening.tasks:INFERENCERS',
     'metrics': 'rolecall.scoring.evaluators:METRICS',
     'postprocessors': 'rolecall.scoring.postprocessors:POSTPROCESSORS',
     'datasets': 'rolecall.sources.datasets.dataset:DATASETS',

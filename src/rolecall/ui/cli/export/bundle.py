@@ -34,7 +34,7 @@ def add_bundle(exports: Any) -> None:
 def _bundle(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rolecall.insight.bundle import export_bundle
+    from rolecall.insight.reproduction import export_bundle
     from rolecall.runs.store.bundle_file import SUFFIX
     from rolecall.strings import printable
 

@@ -95,7 +95,7 @@ def _read_start(directory: Path) -> tuple[str, float]:
 
 
 def _is_wanted(described: dict[str, Any], arguments: argparse.Namespace) -> bool:
-    from rolecall.runs.store.run_notes import matches_words
+    from rolecall.runs.store.labels import matches_words
 
     pairs = [score[key] for score in described['scores'] for key in ('dataset', 'model')]
     texts = [described['run'], described['name'], described['note'], *described['tags'], *pairs]
@@ -116,7 +116,7 @@ def _describe(directory: Path, newest: dict[tuple[str, str], tuple[Path, PartDig
     from rolecall.insight.run_source import StoredRun
     from rolecall.runs.batches.ledger_reader import describe_waiting
     from rolecall.runs.parts import PartDigests
-    from rolecall.runs.store.run_notes import RunNotes
+    from rolecall.runs.store.labels import RunNotes
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report.score_text import FOLD_FROM, grid_of
     from rolecall.ui.views.run_progress import score_line

@@ -28,7 +28,7 @@ def add_note(commands: Any) -> None:
 
 
 def _note_run(arguments: argparse.Namespace) -> int:
-    from rolecall.runs.store.run_notes import RunNotes
+    from rolecall.runs.store.labels import RunNotes
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.strings import printable
 
