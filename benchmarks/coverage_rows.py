@@ -253,6 +253,8 @@ REPLIES = {
 JUDGEMENTS = {
     'elbench_safety_postprocess': '[[1]]',
     'compassarena_subjectiveeval_pointwise_postprocess': '[[4分]]',
+    'followbench_postprocess': 'It is met.\nYES',
+    'clbench_llmjudge_postprocess': '{"Overall Score": 1}',
     'hellobench_postprocess': json.dumps([{'checklist_id': n, 'evaluation_score': 0.5} for n in range(7)]),
 }
 """The judge's replies for those who cannot read the usual one."""
@@ -364,6 +366,7 @@ GOLDS: dict[str, Any] = {
             {'reference_need_sets': {'r': ['f']}, 'distractor_id': 'd', 'fragments': [{'id': 'f', 'text': 't'}]}
         ),
     ),
+    'ZebraLogicGridEvaluator': {'header': ['House', 'Name'], 'rows': [['1', 'A']]},
     'LLM4Mat_Evaluator': InTurn([1.0, 2.0]),
     'CaLMEvaluator': _causal_gold,
     'Mol_Instructions_Evaluator_Mol': 'CCO',

@@ -14,7 +14,7 @@ from rolecall.scoring.metrics.metric import Answer, Corpus, Mark, Metric, compar
 from rolecall.scoring.metrics.overlap import BLEU_ORDERS, corpus_bleu
 from rolecall.scoring.readers.native import last_number, option_in
 from rolecall.scoring.readers.numbers import number_of
-from rolecall.scoring.texts import alternatives, first_answer, strip_text
+from rolecall.scoring.texts import alternatives, chinese_words, first_answer, strip_text
 
 _MOST_LINES = 20
 _UNSPACED = re.compile('[\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\u0e00-\u0e7f]')
@@ -125,6 +125,15 @@ def read_final_number(text: str, lang: str = '') -> str:
     after = text[labels[-1].end() :].strip().partition('\n')[0].rpartition('=')[2] if labels else ''
     number = re.search(r'-?\d[\d,.]*', after)
     return last_number(number[0].rstrip('.,')) if number else last_number(text)
+
+
+def read_chinese_words(text: str) -> str:
+    """The words of the first line, as `jieba` finds them, with spaces between them.
+
+    >>> read_chinese_words('我爱北京。\\n它很大。')
+    '我 爱 北京 。'
+    """
+    return ' '.join(chinese_words(text.strip().partition('\n')[0]))
 
 
 def read_translation(text: str, lang_fullname: str = '', lang_code: str = '') -> str:

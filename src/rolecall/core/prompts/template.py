@@ -241,7 +241,12 @@ _BUILT_IN = ('PromptTemplate', 'MMPromptTemplate', 'MultiTurnPromptTemplate', 'R
 """Names that mean our templates even if another system's class is installed."""
 TEMPLATES: Registry[type[Template]] = Registry(
     'template',
-    {name: f'rolecall.core.prompts.template:{name}' for name in _BUILT_IN},
+    {
+        **{name: f'rolecall.core.prompts.template:{name}' for name in _BUILT_IN},
+        'OlympiadBenchTemplate': 'rolecall.compat.opencompass.row_templates:OLYMPIAD',
+        'OlympiadBenchRawTemplate': 'rolecall.compat.opencompass.row_templates:RAW_OLYMPIAD',
+        'InverseIFEvalJudgePromptTemplate': 'rolecall.compat.opencompass.row_templates:INVERSE_IFEVAL',
+    },
     is_ours=lambda name: name in _BUILT_IN,
 )
 

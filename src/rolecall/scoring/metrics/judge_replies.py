@@ -271,6 +271,42 @@ def read_followed_constraints(reply: str, answer: Answer) -> Mark | None:
     return Mark(float(met == level), correct=met == level, parts=parts)
 
 
+def read_points_between(least: int, most: int) -> Callable[[str, Answer], Mark | None]:
+    """A reading of the last `[[n]]` in this range, as a share of its end; also by `task`.
+
+    >>> read_points_between(1, 10)('[[12]] [[7]] or [[0]]', Answer('')).score
+    0.7
+    """
+
+    def read(reply: str, answer: Answer) -> Mark | None:
+        stated = re.findall(r'\[\[\s*(\d+)\s*\]\]', reply) or re.findall(
+            r'(?i)(?:score|[评得]分|分数)["\']?\s*[:：]\s*(\d+)', reply
+        )
+        points = [int(number) for number in stated if least <= int(number) <= most]
+        task = _facts_of(answer).get('task')
+        share = points[-1] / most if points else 0.0
+        return Mark(share, parts={f'category/{task}': share} if task else {}) if points else None
+
+    read.__doc__ = f'The last `[[n]]` from {least} to {most}, as a share of {most}; also by `task`.'
+    return read
+
+
+def read_point(name: str, *columns: str) -> Callable[[str, Answer], Mark | None]:
+    """A reading of the first `name: 1` or `name: 0` in a judge's reply; also by these columns.
+
+    >>> read_point('Overall Score')('{"Overall Score": 1}', Answer('')).correct
+    True
+    """
+
+    def read(reply: str, answer: Answer) -> Mark | None:
+        point = re.search(rf'(?i)["“【]?(?:{name})["”】]?\s*[:：]\s*["“]?([01])(?!\d)', reply)
+        facts = _facts_of(answer)
+        return _mark_by_category(point[1] == '1', [facts.get(column) for column in columns]) if point else None
+
+    read.__doc__ = f'Whether `{name}` is 1; also by {", ".join(f"`{column}`" for column in columns)}.'
+    return read
+
+
 def read_points_of_ten(reply: str, answer: Answer) -> float | None:
     """The first number in a judge's reply, as a share of ten points.
 
@@ -334,6 +370,12 @@ READINGS: Registry[JudgeReading] = Registry(
         'aa_lcr_llmjudge_postprocess': JudgeReading(read_verdict_by('document_category')),
         'supergpqa_llmjudge_postprocess': JudgeReading(read_verdict_by('discipline', 'field', 'subfield')),
         'alignbench_postprocess': JudgeReading(read_dimensions, unit='', derive=_derive_alignbench),
+        'elbench_safety_postprocess': JudgeReading(read_points_between(0, 1), 'overall', unit='%'),
+        'elbench_highlevel_edu_postprocess': JudgeReading(read_points_between(1, 10), 'score', unit='%'),
+        'clbench_llmjudge_postprocess': JudgeReading(read_point('Overall Score', 'context_category')),
+        'inverse_ifeval_judge_postprocess': JudgeReading(
+            read_point('answer_score|评分', 'language', 'instruction_types')
+        ),
         'followbench_postprocess': JudgeReading(read_followed_constraints),
         'eese_score_postprocess_dict': JudgeReading(read_points_of_ten, 'overall_score', unit='%'),
         'fofo_postprocess': JudgeReading(read_format_check, unit='%'),
