@@ -374,8 +374,9 @@ def test_the_table_has_cases_of_every_evaluator() -> None:
     ungraded = {f'GaokaoBenchEvaluator_{kind}' for kind in ('subjective', 'correction')}
     over_all_rows = {'AUCROCEvaluator', 'AccDropEvaluator', 'MAEEvaluator', 'RMSEEvaluator'}
     by_a_package = {'ReasoningGymEvaluator'}  # in tests/test_benchmark_names.py
-    second_names = {'TEXTEvaluatorForGlm4v', 'MastermathDatasetv1Evaluator'}
-    elsewhere = {name for name, path in METRICS.items() if 'row_answers' in path}  # in tests/test_row_answers.py
+    second_names = {'TEXTEvaluatorForGlm4v', 'MastermathDatasetv1Evaluator', 'AccScoreStr_Evaluator'}
+    others = ('.row_answers:', '.sciences:', '.reasoning:')  # in tests/test_row_answers.py and test_science_scores.py
+    elsewhere = {name for name, path in METRICS.items() if any(part in path for part in others)}
     assert (
         named
         == {name for name, path in METRICS.items() if 'benchmark_metrics' in path}
@@ -803,6 +804,14 @@ READ = [
     ('scibench_postprocess', 'the answer is \\boxed{1.2} m', '1.2'),
     ('scibench_postprocess', 'The answer is 1,250 K', '1250'),
     ('TheoremQA_postprocess_v2', 'x\nThe answer is: 7', '7'),
+    ('GUE_postprocessor', '<think>No.</think> The prediction result is Positive, not weak.', 'positive'),
+    ('GUE_postprocessor', 'Yes, a promoter was found.', 'positive'),
+    ('GUE_postprocessor', 'The sequence lacks one, though it was found elsewhere.', 'negative'),
+    ('GUE_postprocessor', '<think>positive', ''),
+    ('clbench_pred_postprocess', ' a \n', ' a'),
+    ('clbench_pred_postprocess', '\n', ''),
+    ('flores', ' a b\nc', 'a b'),
+    ('flores-chinese', '我爱北京\n它', '我 爱 北京'),
 ]
 
 

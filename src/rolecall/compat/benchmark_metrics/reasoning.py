@@ -8,18 +8,19 @@ from typing import Any
 
 from rolecall.core.prompts.values import text_of
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, comparison, share_of_tallies
-from rolecall.scoring.texts import parse_gold, strip_text
+from rolecall.scoring.texts import contents_between, parse_gold, strip_text
 
 _HOUSES = ('house', 'houses', 'home', 'position')
 _LETTER_FORMS = (r'[Tt]he (?:final )?answer is[:\s]+\(?([A-Ja-j])\)?', r'\*\*([A-Ja-j])\*\*')
-_LETTER_LINE = re.compile(r'^\s*\(?([A-Ja-j])\)?\s*$', re.MULTILINE)
+_LETTER_LINE = re.compile(r'^[^\S\n]*\(?([A-Ja-j])\)?[^\S\n]*$', re.MULTILINE)
+_BOX, _BOX_END = re.compile(r'boxed\{'), re.compile(r'\}')
 
 
 def faulty_step() -> Metric:
     """How well the first wrong step is found; `f1` is the harmonic mean for wrong and for right solutions."""
 
     def mark(answer: Answer) -> Mark:
-        boxes = re.findall(r'boxed\{([^}]*)\}', text_of(answer.prediction))
+        boxes = contents_between(text_of(answer.prediction), _BOX, _BOX_END)
         step, gold = (_as_number(text.replace('{', '')) for text in (boxes[-1] if boxes else '', text_of(answer.gold)))
         right = bool(boxes) and step == gold
         return Mark(float(right), correct=right, parts={'correct_acc' if gold == -1 else 'error_acc': float(right)})
@@ -73,12 +74,3 @@ def _read_table(text: str) -> list[list[str]]:
     shown = [line for line in lines if line.startswith('|') and not re.fullmatch(r'\|[-| :]+\|', line)]
     rows = [line.strip('|').split('|') for line in shown]
     return rows if len(rows) > 1 else []
-
-
-def read_start(text: str, max_chars: int | None = None) -> str:
-    """The reply without the space at its end, or its first `max_chars` characters.
-
-    >>> read_start('A long answer. ', max_chars=6)
-    'A long'
-    """
-    return text.rstrip()[: max_chars or None]

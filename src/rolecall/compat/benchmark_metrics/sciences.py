@@ -11,7 +11,7 @@ from typing import Any
 from rolecall.compat.benchmark_metrics.longbench import rouge_l_of
 from rolecall.errors import import_extra
 from rolecall.scoring.metrics.metric import Mark, comparison
-from rolecall.scoring.texts import chinese_words, strip_text
+from rolecall.scoring.texts import chinese_words, contents_between, strip_text
 
 _DENIES = re.compile(r'\b(?:negative|no|not|cannot|absence|absent|lacks|fails)\b', re.IGNORECASE)
 _AFFIRMS = re.compile(r'\b(?:positive|yes|presence|found|detected|identified|located|confirms?)\b', re.IGNORECASE)
@@ -36,9 +36,9 @@ def molecule_similarity(prediction: str, gold: Any, tag: str = 'MOLFORMULA|SMILE
 
 
 def _last_molecule(text: str, tag: str) -> tuple[str, str]:
-    """The kind and the content of the last tag; the whole text if there is none."""
-    tagged = [(kind, inner.strip()) for kind, inner in re.findall(rf'<({tag})>(.*?)</\1>', text, re.DOTALL)]
-    return tagged[-1] if tagged and tagged[-1] != ('SELFIES', '') else ('', text)
+    """The last tag and its content; the whole text if there is none."""
+    tagged = contents_between(text, re.compile(f'<(?:{tag})>'), re.compile(f'</(?:{tag})>'))
+    return (tag, tagged[-1]) if tagged and (tagged[-1] or tag != 'SELFIES') else ('', text)
 
 
 def _rdkit(module: str) -> Any:
@@ -50,12 +50,12 @@ def _rdkit(module: str) -> Any:
 @comparison('rmse', unit='', lower_is_better=True)
 def curve_error(prediction: str, gold: Any) -> Mark:
     """The root mean squared error of the last list in square brackets, cut or filled with 0 to the right length."""
-    lists = re.findall(r'\[.*?\]', prediction, re.DOTALL)
+    lists = contents_between(prediction, re.compile(r'\['), re.compile(r'\]'))
     try:
-        numbers = ast.literal_eval(lists[-1]) if lists else []
+        numbers = ast.literal_eval(f'[{lists[-1]}]') if lists else []
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         numbers = []
-    if not isinstance(numbers, list) or not all(isinstance(number, float) for number in numbers):
+    if not all(isinstance(number, float) for number in numbers):
         numbers = []
     curve = [float(number) for number in gold]
     filled = [*numbers, *[0.0] * len(curve)]
@@ -118,9 +118,3 @@ def blanks_rouge(prediction: str, gold: Any) -> float:
 def _spaced(text: str) -> str:
     """The words of a blank, which is one sentence: a full stop is one of its words."""
     return ' '.join(chinese_words(text)).replace('.', '．')
-
-
-@comparison('ACCStrScore')
-def contained_text(prediction: str, gold: Any) -> bool:
-    """The share of rows whose reply contains the gold answer, in any case."""
-    return strip_text(gold).lower() in prediction.lower()
