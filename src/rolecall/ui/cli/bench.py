@@ -9,15 +9,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
-    add_selection_options,
+    add_config_options,
     add_source_options,
     declare_command,
     declare_options,
     open_experiment,
-    print_note,
     read_options,
 )
-from rolecall.ui.views.chinese import console_language, translate_message
+from rolecall.ui.cli.output import print_json, print_lines, print_note, terminal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +33,7 @@ def add_bench(commands: Any) -> None:
     parser = declare_command(
         commands,
         'bench',
+        _bench,
         'measure how fast a server answers',
         'Load a server with the prompts of a config, of rows, or of an exact number of tokens; measure time to first '
         'token, time per output token, inter-token latency, end-to-end latency, throughput and goodput at each level.',
@@ -44,15 +44,8 @@ def add_bench(commands: Any) -> None:
         '  rolecall report bench/gsm8k --html speed.html         histograms and curves\n'
         '  rolecall compare bench/before bench/after --gate --margin 5',
     )
-    parser.set_defaults(run=_bench)
-    parser.add_argument(
-        'config',
-        metavar='CONFIG',
-        nargs='?',
-        help='a benchmark by name, a config file, or a file of rows with --template or --choices',
-    )
     further = parser.add_argument_group('how the server is loaded')
-    add_selection_options(parser, further)
+    add_config_options(parser, further, optional=True)
     declare_options(BenchOptions, parser, further, _EVERYDAY)
     parser.add_argument('--json', action='store_true', help='print one JSON object')
     parser.add_argument('-q', '--quiet', action='store_true', help='show no progress')
@@ -62,12 +55,10 @@ def add_bench(commands: Any) -> None:
 
 def _bench(arguments: argparse.Namespace) -> int:
     from rolecall.errors import ConfigError, Problem
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.runs.serving.bench_files import save_result
     from rolecall.runs.serving.bench_options import BenchOptions
     from rolecall.runs.serving.serving_benchmark import run_benchmark
     from rolecall.ui.report.bench_text import bench_terminal
-    from rolecall.ui.views.terminal import make_console
 
     options = read_options(BenchOptions, arguments)
     if arguments.config is None and options.input_len is None and options.arrivals in ('poisson', 'constant'):
@@ -79,9 +70,9 @@ def _bench(arguments: argparse.Namespace) -> int:
         result = run_benchmark(experiment, options, on_progress=on_progress)
     stored = save_result(result, _find_place(options.out, result.settings['dataset']))
     if arguments.json:
-        print(json_line({'settings': stored.settings, 'levels': stored.levels}))
+        print_json({'settings': stored.settings, 'levels': stored.levels})
     else:
-        bench_terminal(stored, make_console(sys.stdout, translate=console_language()))
+        bench_terminal(stored, terminal())
     print_note(f'wrote {stored.directory}: rolecall report {stored.directory} --open shows histograms and curves.')
     return int(not all(level['completed'] for level in stored.levels))
 
@@ -111,7 +102,7 @@ def _show_progress(*, quiet: bool) -> Iterator[OnProgress]:
             if level not in bars:
                 bars[level] = progress.add_task(level)
                 if progress.disable and not quiet:
-                    print(translate_message(f'{level}: up to {total:,} requests'), file=sys.stderr, flush=True)
+                    print_lines([f'{level}: up to {total:,} requests'], to=sys.stderr)
             progress.update(bars[level], completed=done, total=total)
 
         yield draw

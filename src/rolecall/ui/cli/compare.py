@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.ui.cli.options import declare_command, print_note, whole_number
+from rolecall.ui.cli.options import declare_command, read_number, whole_number
+from rolecall.ui.cli.output import print_json, print_lines, print_note, terminal
 from rolecall.ui.cli.report import add_slices_option, note_damage
-from rolecall.ui.views.chinese import console_language, translate_message
 
 if TYPE_CHECKING:
     from rolecall.insight.gate import GateResult
@@ -22,6 +21,7 @@ def add_compare(commands: Any) -> None:
     parser = declare_command(
         commands,
         'compare',
+        _compare,
         'compare two runs, row by row',
         'Compare two runs, or two models of one run, on the rows both have scored: differences with intervals and '
         'p-values, and the rows whose verdict changed.',
@@ -32,7 +32,6 @@ def add_compare(commands: Any) -> None:
         '  rolecall compare runs/main runs/branch --gate --markdown >> $GITHUB_STEP_SUMMARY\n\n'
         'exit codes with --gate: 0 not worse, 1 worse, 3 too few rows to tell, or not measured',
     )
-    parser.set_defaults(run=_compare)
     parser.add_argument('left', metavar='RUN_A', help='the baseline')
     parser.add_argument('right', metavar='RUN_B', nargs='?', help='the run to compare with it')
     parser.add_argument(
@@ -48,7 +47,7 @@ def add_compare(commands: Any) -> None:
     gate.add_argument(
         '--margin',
         metavar='POINTS',
-        type=_margin,
+        type=read_number,
         default=2.0,
         help='a loss up to this is accepted; of benchmarks, in percent (default: 2)',
     )
@@ -56,24 +55,12 @@ def add_compare(commands: Any) -> None:
     gate.add_argument('--markdown', action='store_true', help='print the verdicts as Markdown, for a pull request')
 
 
-def _margin(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float('inf'):
-        raise argparse.ArgumentTypeError(f'expected a number of at least 0, got {text!r}')
-    return value
-
-
 def _compare(arguments: argparse.Namespace) -> int:
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.comparison import compare_runs, comparison_as_json
     from rolecall.runs.serving.bench_files import is_bench
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report import StoredRun
     from rolecall.ui.report.comparison_view import print_comparison
-    from rolecall.ui.views.terminal import make_console
 
     for option in ('markdown', 'junit'):
         if getattr(arguments, option) and not arguments.gate:
@@ -100,20 +87,11 @@ def _compare(arguments: argparse.Namespace) -> int:
             return _gate(left, right, arguments)
         comparison = compare_runs(left, right)
         if arguments.json:
-            print(json_line(comparison_as_json(comparison, left=left, right=right)))
+            print_json(comparison_as_json(comparison, left=left, right=right))
         else:
-            print_comparison(
-                comparison,
-                make_console(sys.stdout, translate=console_language()),
-                left=left,
-                right=right,
-                flips=arguments.flips,
-            )
+            print_comparison(comparison, terminal(), left=left, right=right, flips=arguments.flips)
             if aligned is not None:
-                from rolecall.strings import printable, wrap_for
-
-                for line in explain_differences(aligned, second):
-                    print(wrap_for(sys.stdout, printable(line)))
+                print_lines(explain_differences(aligned, second))
             changed = any({*difference.differing} - {'engine', 'tokenizer'} for difference in comparison.differences)
             if arguments.right is not None and (changed or aligned is not None):
                 print(f'Why they differ: {shlex.join(["rolecall", "explain", arguments.left, arguments.right])}')
@@ -125,19 +103,16 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _compare_slices(left: RunReader, right: RunReader, arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.slices import compare_slices
-    from rolecall.strings import printable, wrap_for
     from rolecall.ui.report.slice_tables import describe_changes
 
     if arguments.models is not None:
         raise ConfigError(Problem('--by', 'compares two runs.', 'Leave --models out.'))
     changes = compare_slices(left, right, arguments.by)
     if arguments.json:
-        print(json_line({'slices': [asdict(change) for change in changes]}))
-        return 0
-    for line in describe_changes(changes):
-        print(wrap_for(sys.stdout, printable(translate_message(line))))
+        print_json({'slices': [asdict(change) for change in changes]})
+    else:
+        print_lines(describe_changes(changes))
     return 0
 
 
@@ -164,21 +139,18 @@ def _gate(left: Any, right: Any, arguments: argparse.Namespace) -> int:
 
 def _print_verdicts(result: GateResult, arguments: argparse.Namespace) -> int:
     """Print the verdicts; the exit code is that of the worst."""
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.gate import gate_markdown
-    from rolecall.strings import printable, wrap_for
 
     if arguments.junit:
         from rolecall.ui.report.junit import write_gate
 
         write_gate(result, arguments.junit)
     if arguments.json:
-        print(json_line(result.as_json()))
+        print_json(result.as_json())
     elif arguments.markdown:
         print(gate_markdown(result), end='')
     else:
-        for line in result.lines():
-            print(wrap_for(sys.stdout, printable(translate_message(line))))
+        print_lines(result.lines())
     return result.exit_code
 
 

@@ -19,13 +19,13 @@ def add_completion(commands: Any) -> None:
     parser = declare_command(
         commands,
         'completion',
+        _print_script,
         'print a completion script for a shell',
         'Print a script that completes commands, options and the names of benchmarks.',
         '  bash:  source <(rolecall completion bash)                              # in ~/.bashrc\n'
         '  zsh:   source <(rolecall completion zsh)                               # in ~/.zshrc\n'
         '  fish:  rolecall completion fish > ~/.config/fish/completions/rolecall.fish',
     )
-    parser.set_defaults(run=_print_script)
     parser.add_argument('shell', choices=_SHELLS, help='the shell')
 
 

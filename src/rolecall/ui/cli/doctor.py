@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import Any
 
-from rolecall.ui.cli.options import declare_command, fail
+from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import fail, print_json, print_lines
 from rolecall.ui.views.chinese import translate_message
 
 
@@ -16,13 +16,13 @@ def add_doctor(commands: Any) -> None:
     parser = declare_command(
         commands,
         'doctor',
+        _run_doctor,
         'check this machine, or a run directory for damage',
         'Say what is installed, which models are at hand, and whether keys and endpoints work. With RUN: read every '
         'row and request of a run and compare it with its checksum. Exit code 1 if something is wrong.',
         '  rolecall doctor\n  rolecall doctor --offline\n  rolecall doctor runs/first\n'
         '  rolecall doctor runs/first --repair runs/saved',
     )
-    parser.set_defaults(run=_run_doctor)
     parser.add_argument('directory', metavar='RUN', nargs='?', help='a run directory')
     parser.add_argument('--offline', action='store_true', help='without a run: ask no endpoint')
     parser.add_argument('--json', action='store_true', help='without a run: one JSON object per line')
@@ -32,36 +32,28 @@ def add_doctor(commands: Any) -> None:
 def _run_doctor(arguments: argparse.Namespace) -> int:
     from rolecall.runs.batches.ledger_reader import describe_waiting
     from rolecall.runs.store.doctor import check_run, describe_receipts, repair_run
-    from rolecall.strings import printable, wrap_for
 
     directory, target = arguments.directory, arguments.repair
     if directory is None:
         return fail('--repair needs a RUN.') if target else _check_machine(arguments)
     checkup = repair_run(directory, target) if target else check_run(directory)
-    for line in (*checkup.lines(), *describe_receipts(directory), *describe_waiting(directory)):
-        print(wrap_for(sys.stdout, printable(translate_message(line))))
+    print_lines((*checkup.lines(), *describe_receipts(directory), *describe_waiting(directory)))
     if target:
-        saved = f'Saved in {target}. Run the config there to ask for what is missing.'
-        print(printable(translate_message(saved)))
+        print_lines([f'Saved in {target}. Run the config there to ask for what is missing.'])
     return 0 if checkup.is_whole else 1
 
 
 def _check_machine(arguments: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
-    from rolecall.experiment.previews.jsonl import json_line
-    from rolecall.strings import printable, wrap_for
     from rolecall.ui.cli.environment import check_environment
 
     problems = 0
     for check in check_environment(offline=arguments.offline):
         problems += check.problem
-        line = (
-            json_line(asdict(check))
-            if arguments.json
-            else f'{"! " if check.problem else "  "}{check.what:<22}{_shorten_home(translate_message(check.found))}'
-        )
-        print(line if arguments.json else wrap_for(sys.stdout, printable(line), hang=22))
+        if arguments.json:
+            print_json(check)
+        else:
+            words = _shorten_home(translate_message(check.found))
+            print_lines([f'{"! " if check.problem else "  "}{check.what:<22}{words}'], hang=22)
     return 1 if problems else 0
 
 

@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command, positive_number, whole_number
-from rolecall.ui.views.chinese import console_language, translate_message
+from rolecall.ui.cli.output import print_json, terminal, write_page
+from rolecall.ui.views.chinese import translate_message
 
 
 def add_explain(commands: Any) -> None:
@@ -15,6 +16,7 @@ def add_explain(commands: Any) -> None:
     parser = declare_command(
         commands,
         'explain',
+        _explain,
         'say why two numbers differ, cause by cause',
         'Say why two scores differ. Stored replies are read and scored as on the other side, so reader, metric, '
         'denominator, rows, failures and cut answers get their exact share without a model. A and B are run '
@@ -26,7 +28,6 @@ def add_explain(commands: Any) -> None:
         '  rolecall explain runs/mine runs/theirs --ladder --dry-run      what asking would cost\n'
         '  rolecall explain config.py other.py --ladder --rows 200',
     )
-    parser.set_defaults(run=_explain)
     parser.add_argument('left', metavar='A', help='a run, a log, a config or a number')
     parser.add_argument('right', metavar='B', help='what it is compared with')
     parser.add_argument('--dataset', metavar='NAME', help='only this dataset')
@@ -105,19 +106,13 @@ def _climb(arguments: argparse.Namespace) -> int:
 
 
 def _show(explanations: Any, arguments: argparse.Namespace) -> int:
-    from rolecall.experiment.previews.jsonl import json_line
-    from rolecall.runs.atomic import write_atomically
     from rolecall.ui.report.explanation_view import explanation_page, print_explanation
-    from rolecall.ui.views.terminal import make_console
 
     if arguments.html:
-        with write_atomically(arguments.html) as part:
-            part.write_text(explanation_page(explanations), encoding='utf-8')
-        print(translate_message(f'Wrote {arguments.html}'), file=sys.stderr)
+        write_page(arguments.html, explanation_page(explanations))
     for explanation in explanations:
         if arguments.json:
-            print(json_line(explanation.as_json()))
+            print_json(explanation.as_json())
         else:
-            to = make_console(sys.stdout, translate=console_language())
-            print_explanation(explanation, to, flips=arguments.flips)
+            print_explanation(explanation, terminal(), flips=arguments.flips)
     return 0

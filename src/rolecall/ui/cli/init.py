@@ -6,15 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import (
-    add_selection_options,
-    add_source_options,
-    declare_command,
-    fail,
-    open_experiment,
-    print_note,
-)
-from rolecall.ui.views.chinese import translate_message
+from rolecall.ui.cli.options import add_selection_options, add_source_options, declare_command, open_experiment
+from rolecall.ui.cli.output import fail, print_lines, print_note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +20,12 @@ def add_init(commands: Any) -> None:
     parser = declare_command(
         commands,
         'init',
+        lambda arguments: _init(arguments, parser),
         'write a first config for a file of rows',
         'Look at the columns of a file of rows, ask three questions, and write a commented config that runs.',
         '  rolecall init rows.csv\n  rolecall init rows.jsonl --yes -o eval.py --model openai/gpt-4.1-mini\n'
         '  rolecall init rows.jsonl --answer label --choices A,B,C,D --shots 5      what run asks with these options',
     )
-    parser.set_defaults(run=lambda arguments: _init(arguments, parser))
     parser.add_argument('rows', metavar='FILE', help='a file of rows: CSV, JSONL, JSON, TSV, Parquet')
     parser.add_argument('-y', '--yes', action='store_true', help='ask nothing: take what the columns look like')
     parser.add_argument('-o', '--output', metavar='FILE', help='the config to write (default: NAME.py)')
@@ -58,8 +51,7 @@ def _save(arguments: argparse.Namespace, target: Path) -> int:
     experiment = open_experiment(arguments, arguments.rows, asks_models=True)
     target.unlink(missing_ok=True)
     save_experiment(experiment, target)
-    print(translate_message(f'Wrote {target}.'))
-    print(translate_message(f'Next: rolecall view {target}, then rolecall run {target}'))
+    print_lines([f'Wrote {target}.', f'Next: rolecall view {target}, then rolecall run {target}'])
     return 0
 
 
@@ -69,7 +61,6 @@ def _init(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> int
     from rolecall.experiment.opening.first_config import guess_columns, write_config
     from rolecall.models.model_names import DEFAULT_MODEL, resolve_model
     from rolecall.runs.atomic import write_atomically
-    from rolecall.strings import printable
 
     rows = Path(arguments.rows)
     if not rows.is_file():
@@ -102,10 +93,10 @@ def _init(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> int
     scored = (
         f'answer {guess.answer!r}, scored by {guess.metric}' if guess.answer else 'no answer column found: not scored'
     )
-    print(printable(translate_message(f'Wrote {target}: question {guess.question!r}, {scored}.')))
+    print_lines([f'Wrote {target}: question {guess.question!r}, {scored}.'])
     for note in notes:
         print_note(note)
-    print(printable(translate_message(f'Next: rolecall view {target}, then rolecall run {target}')))
+    print_lines([f'Next: rolecall view {target}, then rolecall run {target}'])
     return 0
 
 
@@ -125,9 +116,8 @@ def _ask(guess: Guess) -> Guess:
 
     from rolecall.experiment.opening.first_config import guess_answers
     from rolecall.experiment.opening.rows_config import METRIC_NAMES
-    from rolecall.strings import printable, wrap_for
 
-    print(wrap_for(sys.stdout, printable(f'Columns: {", ".join(guess.columns)}')))
+    print_lines([f'Columns: {", ".join(guess.columns)}'])
     question = _choose('Which column is the question?', guess.question, guess.columns)
     answer = _choose('Which column is the answer (- for none)?', guess.answer or '-', (*guess.columns, '-'))
     guess = guess_answers(replace(guess, question=question, answer=None if answer == '-' else answer))

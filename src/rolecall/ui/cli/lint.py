@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
-    add_selection_options,
+    add_config_options,
     add_source_options,
     declare_command,
-    fail,
     open_experiment,
     whole_number,
 )
+from rolecall.ui.cli.output import fail, print_json, print_lines
 from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ def add_lint(commands: Any) -> None:
     parser = declare_command(
         commands,
         'lint',
+        _lint,
         'find problems before a run',
         'Find what would spoil a run: unfilled fields, leaked answers, lost examples, …',
         '  rolecall lint config.py --strict\n'
@@ -39,14 +39,7 @@ def add_lint(commands: Any) -> None:
         "  rolecall lint qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer\n"
         '  rolecall lint --rules',
     )
-    parser.set_defaults(run=_lint)
-    parser.add_argument(
-        'config',
-        nargs='?',
-        metavar='CONFIG',
-        help='a benchmark by name, a config file, or a file of rows with --template',
-    )
-    add_selection_options(parser)
+    add_config_options(parser, optional=True)
     parser.add_argument('--strict', action='store_true', help='exit with 1 for warnings as well as errors')
     parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='rules to leave out')
     parser.add_argument(
@@ -58,10 +51,8 @@ def add_lint(commands: Any) -> None:
 
 
 def _lint(arguments: argparse.Namespace) -> int:
-    from rolecall.strings import wrap_for
-
     if arguments.rules:
-        print(*(wrap_for(sys.stdout, line, hang=40) for line in _rule_lines()), sep='\n')
+        print_lines(_rule_lines(), hang=40)
         return 0
     if arguments.config is None:
         return fail(_describe_missing_config(arguments.silence))
@@ -69,8 +60,10 @@ def _lint(arguments: argparse.Namespace) -> int:
 
     experiment = open_experiment(arguments, arguments.config)
     findings = lint_config(experiment, silence=arguments.silence, limit=arguments.limit)
-    for line in _json_lines(findings) if arguments.json else _finding_lines(findings):
-        print(line if arguments.json else wrap_for(sys.stdout, translate_message(line)))
+    if arguments.json:
+        print_json(*findings)
+    else:
+        print_lines(_finding_lines(findings))
     counting = ('error', 'warning') if arguments.strict else ('error',)
     return 1 if any(finding.severity in counting for finding in findings) else 0
 
@@ -83,17 +76,17 @@ def _describe_missing_config(silenced: Sequence[str]) -> str:
 
 def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
     """Each finding with its place, an example and a remedy, then a count."""
-    from rolecall.strings import count_noun, printable
+    from rolecall.strings import count_noun
 
     for finding, more in _merge_same(findings):
-        yield f'{finding.severity}: {finding.rule}  {printable(finding.where)}'
-        yield f'  {printable(finding.message)}{_rows_in_brackets(finding)}'
+        yield f'{finding.severity}: {finding.rule}  {finding.where}'
+        yield f'  {finding.message}{_rows_in_brackets(finding)}'
         if finding.example:
             yield f'  e.g. {finding.example!r}'
         if finding.remedy:
-            yield f'  {printable(finding.remedy)}'
+            yield f'  {finding.remedy}'
         if more:
-            yield f'  The same holds for {len(more):,} more, to {printable(more[-1].where)}.'
+            yield f'  The same holds for {len(more):,} more, to {more[-1].where}.'
         yield ''
     counts = Counter(finding.severity for finding in findings)
     yield ', '.join(count_noun(count, severity) for severity, count in counts.items()) or 'nothing found'
@@ -122,14 +115,6 @@ def _rows_in_brackets(finding: Finding) -> str:
     if finding.seen:
         return f' ({finding.count} of {count_noun(finding.seen, "row")}, e.g. row {finding.row})'
     return f' (row {finding.row})'
-
-
-def _json_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    from dataclasses import asdict
-
-    from rolecall.experiment.previews.jsonl import json_line
-
-    return (json_line(asdict(finding)) for finding in findings)
 
 
 def _rule_lines() -> Iterator[str]:

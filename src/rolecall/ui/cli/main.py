@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 from rolecall._version import __version__
 from rolecall.errors import RolecallError, close_match
 from rolecall.ui.cli.languages import LANGUAGES, choose_language, translate_parser
-from rolecall.ui.cli.options import EXIT_CODES, HelpFormatter, declare_group, fail
+from rolecall.ui.cli.options import EXIT_CODES, HelpFormatter, declare_group
+from rolecall.ui.cli.output import fail
 from rolecall.ui.cli.streams import discard_stdout, prepare_streams
 from rolecall.ui.views.chinese import set_language
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from rolecall.ui.cli.output import print_note
 
 if TYPE_CHECKING:
     from rolecall.experiment.experiment import Experiment
@@ -27,20 +28,6 @@ EXIT_CODES = """exit codes:
   141  broken pipe: the reader closed the output"""
 
 
-def fail(reason: str) -> int:
-    """Print why a command failed; returns its exit code."""
-    print_note(reason)
-    return 2
-
-
-def print_note(note: str) -> None:
-    """Print a line of ours to stderr. Control characters in it are written out, never sent to the terminal."""
-    from rolecall.strings import printable, wrap_for
-    from rolecall.ui.views.chinese import translate_message
-
-    print(wrap_for(sys.stderr, f'rolecall: {printable(translate_message(note))}'), file=sys.stderr)
-
-
 SHOW_JUDGE = ''
 """The value of `--judge` alone: the judge that the config names."""
 
@@ -54,8 +41,15 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
 
-def declare_command(commands: Any, name: str, help_: str, description: str, examples: str) -> argparse.ArgumentParser:
-    """Declare a command with examples in its help."""
+def declare_command(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    help_: str,
+    description: str,
+    examples: str,
+) -> argparse.ArgumentParser:
+    """Declare a command with examples in its help; `run` is called with its arguments, and gives the exit code."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help_,
@@ -63,6 +57,7 @@ def declare_command(commands: Any, name: str, help_: str, description: str, exam
         epilog=f'examples:\n{examples}',
         formatter_class=HelpFormatter,
     )
+    parser.set_defaults(run=run)
     return parser
 
 
@@ -72,10 +67,17 @@ def declare_group(commands: Any, name: str, help_: str) -> Any:
     return parser.add_subparsers(metavar='WHAT', required=True)
 
 
-def add_pattern_options(parser: argparse.ArgumentParser) -> None:
-    """The options that select datasets and models by name."""
-    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr matches, e.g. "bbh-*"')
-    parser.add_argument('--model', metavar='PATTERN', help='only models whose abbr matches')
+def add_config_options(
+    parser: argparse.ArgumentParser, further: argparse._ArgumentGroup | None = None, *, optional: bool = False
+) -> None:
+    """The config and the options that select datasets, name models, and supply rows; the rarer ones under `further`."""
+    parser.add_argument(
+        'config',
+        metavar='CONFIG',
+        nargs='?' if optional else None,
+        help='a benchmark by name, a config file, or a file of rows with --template or --choices',
+    )
+    add_selection_options(parser, further)
 
 
 def add_selection_options(parser: argparse.ArgumentParser, further: argparse._ArgumentGroup | None = None) -> None:
@@ -163,7 +165,7 @@ def declare_options(
         elif 'int' in option.type:
             argument.setdefault('type', positive_number if least is None else whole_number)
         elif 'float' in option.type:
-            argument.setdefault('type', float if least is None else _number)
+            argument.setdefault('type', float if least is None else read_number)
         argument |= arguments.get(option.name, {})
         flags = (f'--{option.name.replace("_", "-")}', *option.metadata['also'])
         (place if further is None or option.name in everyday else further).add_argument(*flags, **argument)
@@ -186,26 +188,18 @@ class _Replaced(argparse.Action):
 
 def declare_replaced(parser: Any, option: str, instead: str) -> None:
     """Declare an option whose place another has taken, so that people who type it learn which."""
-    const = f'is gone. Write {instead}'
-    parser.add_argument(option, nargs='?', action=_Replaced, const=const, default=None, help=argparse.SUPPRESS)
+    parser.add_argument(option, nargs='?', action=_Replaced, const=instead, default=None, help=argparse.SUPPRESS)
 
 
 def _add_preview_models(rows: argparse._ArgumentGroup, *, asks_models: bool) -> None:
     """Model families to show prompts for. Commands that send requests refuse them."""
     if asks_models:
-        for option, default in (('--meta-template', None), ('--api', False)):
-            const = (
-                f'shows prompts and has no model to ask. Use {option} with view, lint or export; --model asks a model'
-            )
-            rows.add_argument(option, nargs='?', action=_Replaced, const=const, default=default, help=argparse.SUPPRESS)
+        for option in ('--meta-template', '--api'):
+            how = f'Use {option} with view, lint or export; --model asks a model'
+            declare_replaced(rows, option, f'shows prompts and has no model to ask. {how}')
         return
     rows.add_argument('--meta-template', metavar='NAME', help='model family to write the prompt for, e.g. chatml')
     rows.add_argument('--api', action='store_true', help='write the prompt as chat API messages')
-
-
-def add_encoding_option(parser: Any) -> None:
-    """The option for files that are not UTF-8."""
-    parser.add_argument('--encoding', metavar='NAME', help='encoding of the file (default: utf-8)')
 
 
 def _add_task_options(parser: argparse.ArgumentParser) -> None:
@@ -263,7 +257,7 @@ def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bo
         },
         models_file=arguments.models,
         meta_template=arguments.meta_template,
-        api=arguments.api,
+        api=bool(arguments.api),
         asks_models=asks_models,
         collects_problems=asks_models,
     )
@@ -284,7 +278,8 @@ def _choices(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(f'{problem.what} {problem.remedy}'.rstrip()) from error
 
 
-def _number(text: str) -> float:
+def read_number(text: str) -> float:
+    """A number of at least 0."""
     try:
         value = float(text)
     except ValueError:

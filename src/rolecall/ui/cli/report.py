@@ -7,8 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import declare_command, fail, print_note
-from rolecall.ui.views.chinese import console_language, translate_message
+from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import fail, print_json, print_lines, print_note, terminal, write_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ def add_report(commands: Any) -> None:
     parser = declare_command(
         commands,
         'report',
+        _report,
         'show the scores of a run',
         'Show the scores of a run with confidence intervals, or write them with every row to an HTML page.',
         '  rolecall report runs/first\n'
@@ -30,7 +31,6 @@ def add_report(commands: Any) -> None:
         '  rolecall report runs/first --html report.html --config config.py\n'
         '  rolecall report runs/first --markdown > scores.md',
     )
-    parser.set_defaults(run=_report)
     parser.add_argument('directory', metavar='RUN', help='a run directory, or that of a benchmark')
     format_ = parser.add_mutually_exclusive_group()
     format_.add_argument('--html', metavar='FILE', help='write a self-contained page with plots and every row')
@@ -91,43 +91,36 @@ def add_slices_option(parser: argparse.ArgumentParser, example: str) -> None:
 
 
 def _report_slices(arguments: argparse.Namespace) -> int:
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report.slice_tables import RunSlices
     from rolecall.ui.report.terminal_report import print_table
     from rolecall.ui.report.text_reports import tables_markdown
-    from rolecall.ui.views.terminal import make_console
 
     with RunReader(arguments.directory) as archive:
         archive.refuse_if_nothing_is_whole()
         slices = RunSlices.of(archive, arguments.by)
         if arguments.json:
-            scores = [card.to_record() for card in archive.scorecards()]
-            print(json_line({'scores': scores, **slices.as_json()}))
+            print_json({'scores': [card.to_record() for card in archive.scorecards()], **slices.as_json()})
         elif arguments.markdown or arguments.csv:
             print(tables_markdown(slices.tables()) if arguments.markdown else slices.as_csv(), end='')
         else:
             for table in slices.tables():
-                print_table(table, make_console(sys.stdout, translate=console_language()))
+                print_table(table, terminal())
     return 0
 
 
 def _report_bench(arguments: argparse.Namespace) -> int:
-    from rolecall.runs.atomic import write_atomically
     from rolecall.runs.serving.bench_files import StoredBench
     from rolecall.ui.report.bench_text import bench_terminal
-    from rolecall.ui.views.terminal import make_console
 
     stored = StoredBench.load(arguments.directory)
     if not (arguments.html or arguments.open):
-        bench_terminal(stored, make_console(sys.stdout, translate=console_language()))
+        bench_terminal(stored, terminal())
         return 0
     from rolecall.ui.report.bench_page import bench_html
 
     target = arguments.html or os.path.join(arguments.directory, 'report.html')
-    with write_atomically(target) as part:
-        part.write_text(bench_html(stored), 'utf-8')
-    print(translate_message(f'Wrote {target}'), file=sys.stderr)
+    write_page(target, bench_html(stored))
     return _open_page(target) if arguments.open else 0
 
 
@@ -147,15 +140,11 @@ def show_report(directory: str | Path, *, everything: bool = False, prices: str 
     """Print the scores of a run to the terminal."""
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report import StoredRun, report_terminal
-    from rolecall.ui.views.terminal import make_console
 
     with RunReader(directory) as archive:
         archive.refuse_if_nothing_is_whole()
         run = StoredRun(archive)
-        price_table = run.prices(_read_overrides(prices))
-        report_terminal(
-            run, make_console(sys.stdout, translate=console_language()), everything=everything, prices=price_table
-        )
+        report_terminal(run, terminal(), everything=everything, prices=run.prices(_read_overrides(prices)))
         note_damage(run)
 
 
@@ -171,7 +160,6 @@ def _open_page(target: str) -> int:
 def _write_page(directory: str, target: str, config: str | None, prices: str | None, by: Sequence[str]) -> int:
     from rolecall.runs.atomic import write_atomically
     from rolecall.runs.store.run_reader import RunReader
-    from rolecall.strings import printable
     from rolecall.ui.report import ConfigPreviews, StoredRun
     from rolecall.ui.report.page import build_page
     from rolecall.ui.report.slice_tables import RunSlices
@@ -189,7 +177,5 @@ def _write_page(directory: str, target: str, config: str | None, prices: str | N
     if previews is not None and config:
         for (dataset, model), problem in previews.problems.items():
             print_note(f'{dataset} × {model}: shown without origins: {problem}')
-    if report_page.headline:
-        print(printable(translate_message(report_page.headline)), file=sys.stderr)
-    print(translate_message(f'Wrote {target}'), file=sys.stderr)
+    print_lines(filter(None, (report_page.headline, f'Wrote {target}')), to=sys.stderr)
     return 0

@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
-    add_selection_options,
+    add_config_options,
     add_source_options,
     declare_command,
     declare_options,
     declare_replaced,
     open_experiment,
-    print_note,
     read_options,
 )
+from rolecall.ui.cli.output import print_lines, print_note, terminal
 from rolecall.ui.cli.report import show_report
 from rolecall.ui.views.chinese import translate_message
 
@@ -53,6 +53,7 @@ def add_run(commands: Any) -> None:
     parser = declare_command(
         commands,
         'run',
+        _run,
         'send every dataset to every model and score the answers',
         'Run a config, or resume the run in its directory: finished requests are not sent again.',
         '  rolecall run gsm8k --model smollm2 --limit 20         a benchmark by name: rolecall config list benchmarks\n'
@@ -66,14 +67,8 @@ def add_run(commands: Any) -> None:
         '  rolecall run rows.jsonl --choices A,B,C,D --answer label --model openai/gpt-4.1-mini --shots 5',
     )
     parser.usage = 'rolecall run CONFIG [--model NAME] [--limit N] [--out DIR] [option …]'
-    parser.set_defaults(run=_run)
-    parser.add_argument(
-        'config',
-        metavar='CONFIG',
-        help='a benchmark by name, a config file, or a file of rows with --template or --choices',
-    )
     further = parser.add_argument_group('how the run is made')
-    add_selection_options(parser, further)
+    add_config_options(parser, further)
     declare_options(RunOptions, parser, further, _EVERYDAY)
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
     further.add_argument(
@@ -95,7 +90,7 @@ def add_run(commands: Any) -> None:
         'this task); may be repeated',
     )
     for option, instead in _REPLACED.items():
-        declare_replaced(parser, option, instead)
+        declare_replaced(parser, option, f'is gone. Write {instead}')
     add_source_options(parser, asks_models=True)
 
 
@@ -124,7 +119,7 @@ def _run(arguments: argparse.Namespace) -> int:
         out = out / f'rank-{options.share.rank}-of-{options.share.of}'
     progress = progress_for(quiet=arguments.quiet, translate=translate_message)
     if note:
-        _print_aside(note)
+        print_lines([note], to=sys.stderr)
     with _rare_collections():
         summary = run_config(experiment, replace(options, out=out), progress=progress)
     again = _repeat_command(shared_out)
@@ -132,17 +127,17 @@ def _run(arguments: argparse.Namespace) -> int:
         from rolecall.runs.batches.snapshot import note_command
 
         note_command(out, again)
-    for line in _next_steps(summary, again):
-        _print_aside(line)
+    print_lines(_next_steps(summary, again), to=sys.stderr)
     if options.batch or summary.dry or summary.exit_code not in (0, 1):
         return summary.exit_code
     if options.share is not None:
-        _print_aside(f'When all ranks are done: rolecall runs merge {shared_out} {shared_out}/rank-*')
+        then = f'When all ranks are done: rolecall runs merge {shared_out} {shared_out}/rank-*'
     else:
         show_report(out, prices=arguments.prices)
         alone = arguments.config.endswith('.py') and not experiment.overrides
         config = f' --config {arguments.config}' if alone else ''
-        _print_aside(f'Every row: rolecall report {out} --html report.html{config}')
+        then = f'Every row: rolecall report {out} --html report.html{config}'
+    print_lines([then], to=sys.stderr)
     return summary.exit_code
 
 
@@ -156,25 +151,16 @@ def _probe(experiment: Experiment, options: RunOptions, arguments: argparse.Name
     from rolecall.ui.report.document import count_tables
     from rolecall.ui.report.terminal_report import print_table
     from rolecall.ui.views.run_progress import progress_for
-    from rolecall.ui.views.terminal import make_console
 
     out = Path(options.out or Path('runs') / f'{experiment.name}-probe')
     progress = progress_for(quiet=arguments.quiet, translate=translate_message)
     with RunReader(arguments.probe) if arguments.probe else nullcontext() as answers:
         summaries, counts = probe_judges(experiment, replace(options, out=out), answers=answers, listener=progress)
     for table in count_tables('probes', counts):
-        print_table(table, make_console(sys.stdout))
+        print_table(table, terminal())
     for summary in summaries:  # that all answers of a probe are the same is no news
-        for line in _next_steps(replace(summary, reply_warnings=()), _repeat_command(out)):
-            _print_aside(line)
+        print_lines(_next_steps(replace(summary, reply_warnings=()), _repeat_command(out)), to=sys.stderr)
     return max(summary.exit_code for summary in summaries)
-
-
-def _print_aside(line: str) -> None:
-    """Print a line to stderr, translated, wrapped for a terminal."""
-    from rolecall.strings import printable, wrap_for
-
-    print(wrap_for(sys.stderr, printable(translate_message(line))), file=sys.stderr)
 
 
 def save_experiment(experiment: Experiment, target: str | Path, limit: int | None = None) -> None:

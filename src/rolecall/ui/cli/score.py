@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rolecall.scoring.reading_choice import OWN, READ_BY, word_other_verdict
-from rolecall.ui.cli.options import declare_command, fail
+from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import fail, print_json, print_lines, print_note
 
 if TYPE_CHECKING:
     from rolecall.runs.store.results import Result
@@ -23,6 +24,7 @@ def add_score(commands: Any) -> None:
     parser = declare_command(
         commands,
         'score',
+        _show_readings,
         'show what the verdicts of a run were read from',
         'Show the rows of a run with the characters of the reply that the answer was read from, the rule, how sure the '
         'reading is, and what else was possible.',
@@ -32,7 +34,6 @@ def add_score(commands: Any) -> None:
         '  rolecall score runs/mmlu --differ                     rows that OpenCompass reads differently\n'
         '  rolecall score runs/mmlu --read-as own --row 17       the verdict by our own reading',
     )
-    parser.set_defaults(run=_show_readings)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--row', metavar='N', type=int, help='only this row')
     parser.add_argument('--inferred', action='store_true', help='only rows whose answer was merely inferred')
@@ -55,7 +56,6 @@ def add_score(commands: Any) -> None:
 
 def _show_readings(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.run_reader import RunReader
-    from rolecall.strings import printable
 
     if arguments.doubted is not None or arguments.gold_patch:
         return _show_doubted(arguments)
@@ -68,42 +68,37 @@ def _show_readings(arguments: argparse.Namespace) -> int:
             if arguments.dataset not in (None, dataset) or arguments.model not in (None, model):
                 continue
             if (card := cards.get((dataset, model))) and (words := card.describe_readings()):
-                print(printable(f'{dataset} × {model}: {words}'))
+                print_lines([f'{dataset} × {model}: {words}'])
             if problem := _check_reading(arguments, card):
                 return fail(problem)
             for result in run.results(dataset, model):
                 if _is_wanted(result, arguments):
                     count += 1
-                    for line in _describe(_read_as(result, arguments.read_as)):
-                        print(printable(line))
+                    print_lines(_describe(_read_as(result, arguments.read_as)))
     return 0 if count else fail(f'{arguments.directory}: no such row.')
 
 
 def _show_doubted(arguments: argparse.Namespace) -> int:
     """The rows whose gold answer is in doubt, and what they do to the scores."""
-    from dataclasses import asdict
-
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.doubted_gold import doubt_gold, find_patched_rows, score_patched
     from rolecall.runs.atomic import write_atomically
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.sources.datasets.gold_patch import write_gold_patch
-    from rolecall.strings import count_noun, printable
-    from rolecall.ui.cli.options import print_note
+    from rolecall.strings import count_noun
 
     with RunReader(arguments.directory) as run:
         patch = arguments.gold_patch
         rows = find_patched_rows(run, patch) if patch else doubt_gold(run, arguments.doubted or ())
         scores = score_patched(run, rows)
     if arguments.json:
-        print(*(json_line(record) for record in (*map(asdict, rows), *map(asdict, scores))), sep='\n')
+        print_json(*rows, *scores)
     for row in () if arguments.json else rows:
         votes = f' by {count_noun(len(row.votes), "model")}: {", ".join(row.votes)}' if row.votes else ''
-        print(printable(f'{row.dataset}, row {row.row}: gold {row.gold!r}, but {row.proposed!r}{votes}'))
+        print_lines([f'{row.dataset}, row {row.row}: gold {row.gold!r}, but {row.proposed!r}{votes}'])
     for score in () if arguments.json else scores:
         without = f'{score.without:.1f} [{score.low:.1f}, {score.high:.1f}] without them'
         names = f'{score.dataset} × {score.model}'
-        print(printable(f'{names}: {score.score:.1f}; {without}; {score.patched:.1f} with the other answer as gold'))
+        print_lines([f'{names}: {score.score:.1f}; {without}; {score.patched:.1f} with the other answer as gold'])
     if arguments.patch:
         with write_atomically(arguments.patch) as part:
             part.write_text(write_gold_patch(rows), 'utf-8')

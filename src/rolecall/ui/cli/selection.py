@@ -15,7 +15,7 @@ from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.strings import count_noun, printable
-from rolecall.ui.cli.options import print_note
+from rolecall.ui.cli.output import print_note
 from rolecall.ui.views.shapes import Shape
 from rolecall.ui.views.tokens import count_tokens
 

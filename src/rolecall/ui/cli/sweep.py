@@ -7,15 +7,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
-    add_selection_options,
+    add_config_options,
     add_source_options,
     declare_command,
     declare_options,
     open_experiment,
-    print_note,
     read_options,
     whole_number,
 )
+from rolecall.ui.cli.output import print_json, print_lines, print_note, write_page
 from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def add_sweep(commands: Any) -> None:
     parser = declare_command(
         commands,
         'sweep',
+        _sweep,
         'how much of a score is the wording',
         'Ask variants of a dataset about the same rows: how much the score varies, by axis, beside the error of the '
         'rows and the noise of asking again.',
@@ -43,8 +44,6 @@ def add_sweep(commands: Any) -> None:
         '  rolecall sweep config.py --axis datasets.*.infer_cfg.inferencer.max_out_len=16,64,256 --dry-run',
     )
     parser.usage = 'rolecall sweep CONFIG --axis AXIS … [--model NAME] [--limit N] [option …]'
-    parser.set_defaults(run=_sweep)
-    parser.add_argument('config', metavar='CONFIG', help='a benchmark by name, a config file, or a file of rows')
     parser.add_argument(
         '--axis',
         metavar='AXIS',
@@ -72,7 +71,7 @@ def add_sweep(commands: Any) -> None:
     parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
     further = parser.add_argument_group('how the run is made')
     further.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
-    add_selection_options(parser, further)
+    add_config_options(parser, further)
     declare_options(RunOptions, parser, further, _EVERYDAY)
     add_source_options(parser, asks_models=True)
 
@@ -105,13 +104,15 @@ def _sweep(arguments: argparse.Namespace) -> int:
         sweep.plan(listener)
         return 0
     swept = sweep.find_best(listener) if arguments.best else sweep.run(listener)
-    _print(swept, [*count_turns(swept), *sweep.describe_cost()], as_json=arguments.json)
+    notes = [*count_turns(swept), *sweep.describe_cost()]
+    if arguments.json:
+        print_json({'swept': [each.as_json() for each in swept], 'notes': notes})
+    else:
+        print_lines((*(line for each in swept for line in each.describe()), *notes))
     if arguments.html:
-        from rolecall.runs.atomic import write_atomically
         from rolecall.ui.report.sweep_page import sweep_page
 
-        with write_atomically(arguments.html) as part:
-            part.write_text(sweep_page([each.as_json() for each in swept]), encoding='utf-8')
+        write_page(arguments.html, sweep_page([each.as_json() for each in swept]))
     scored: dict[str, list[Swept]] = {}
     for each in (each for each in swept if each.rows):
         scored.setdefault(each.dataset, []).append(each)
@@ -125,17 +126,6 @@ def _sweep(arguments: argparse.Namespace) -> int:
             text = each.hold_out(chosen).describe(100 if each.percent else 1)
             print_note(f'most robust for {each.dataset} × {each.model}: {text}')
     return max(summary.exit_code for summary in sweep.summaries)
-
-
-def _print(swept: list[Swept], notes: list[str], *, as_json: bool) -> None:
-    from rolecall.experiment.previews.jsonl import json_line
-    from rolecall.strings import printable, wrap_for
-
-    if as_json:
-        print(json_line({'swept': [each.as_json() for each in swept], 'notes': notes}))
-        return
-    for line in (*(line for each in swept for line in each.describe()), *notes):
-        print(wrap_for(sys.stdout, printable(translate_message(line))))
 
 
 def _save(sweep: Sweep, chosen: dict[str, Variant], target: str) -> None:
@@ -153,4 +143,4 @@ def _save(sweep: Sweep, chosen: dict[str, Variant], target: str) -> None:
     places = {f'{key}[{place}]' for key in ('datasets', 'models') for place in range(len(config[key]))}
     save_config(config, Path(target), places=places)
     names = ', '.join(f'{dataset}: {variant.name}' for dataset, variant in chosen.items())
-    print(translate_message(f'wrote {target}: {names}'), file=sys.stderr)
+    print_lines([f'wrote {target}: {names}'], to=sys.stderr)

@@ -8,14 +8,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
-    add_selection_options,
+    add_config_options,
     add_source_options,
     declare_command,
-    fail,
     open_experiment,
-    print_note,
     whole_number,
 )
+from rolecall.ui.cli.output import fail, print_note
 
 if TYPE_CHECKING:
     from rolecall.ui.cli.selection import PreviewQuery
@@ -27,6 +26,7 @@ def add_view(commands: Any) -> None:
     parser = declare_command(
         commands,
         'view',
+        _view,
         'show what each model will receive',
         'Show requests before anything is sent: the origin of every character, and what was moved, merged or dropped.',
         '  rolecall view gsm8k --api -n 1                          a benchmark by name\n'
@@ -37,14 +37,7 @@ def add_view(commands: Any) -> None:
         "  rolecall view qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer --api\n"
         '  rolecall view config.py --all --json | jq -r .fingerprint',
     )
-    parser.set_defaults(run=_view)
-    parser.add_argument(
-        'config',
-        nargs='?',
-        metavar='CONFIG',
-        help='a benchmark by name, a config file, or a file of rows with --template',
-    )
-    add_selection_options(parser)
+    add_config_options(parser, optional=True)
     parser.add_argument('--row', metavar='N', nargs='+', type=whole_number, default=[], help='row numbers, from 0')
     parser.add_argument('-n', '--count', metavar='COUNT', type=whole_number, help='the first COUNT rows per dataset')
     parser.add_argument('--all', action='store_true', help='every matching pair, without a menu')

@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import Any
 
-from rolecall.ui.cli.options import declare_command, fail, print_note, whole_number
+from rolecall.ui.cli.options import declare_command, whole_number
+from rolecall.ui.cli.output import fail, print_note
 from rolecall.ui.views.chinese import console_language
 
 
@@ -15,6 +16,7 @@ def add_web(commands: Any) -> None:
     parser = declare_command(
         commands,
         'web',
+        _web,
         'open configs and runs in the browser',
         'Serve a local page that shows prompts by origin, compares and lints them, and reads runs. It listens on '
         'loopback only, and its URL contains a token.',
@@ -24,7 +26,6 @@ def add_web(commands: Any) -> None:
         '  rolecall web config.py --port 8000 --no-open\n'
         '  rolecall web --watch calls.jsonl',
     )
-    parser.set_defaults(run=_web)
     parser.add_argument('paths', metavar='CONFIG|RUN', nargs='*', help='config files and run directories')
     parser.add_argument('--watch', metavar='FILE', help='the log of an application, whose calls are shown live')
     parser.add_argument('--host', default='127.0.0.1', help='address to listen on (default: 127.0.0.1)')

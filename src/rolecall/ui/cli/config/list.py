@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import declare_command, fail
+from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import fail, print_json, print_lines
 
 if TYPE_CHECKING:
     from rolecall.compat.benchmarks.records import Benchmark
@@ -49,6 +49,7 @@ def add_list(commands: Any) -> None:
     parser = declare_command(
         commands,
         'list',
+        _list,
         'list the parts that a config can name',
         'List the parts that a config can name: built in, and from installed packages (see docs/plugins.md).',
         '  rolecall config list\n'
@@ -57,7 +58,6 @@ def add_list(commands: Any) -> None:
         '  rolecall config list benchmarks mmlu\n'
         '  rolecall config list meta_templates --json',
     )
-    parser.set_defaults(run=_list)
     parser.add_argument('kind', metavar='KIND', nargs='?', help=', '.join((*KINDS, _BENCHMARKS)))
     parser.add_argument('word', metavar='WORD', nargs='?', help='only names and descriptions that contain this word')
     parser.add_argument('--json', action='store_true', help='one JSON object per line')
@@ -65,7 +65,7 @@ def add_list(commands: Any) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     from rolecall.errors import did_you_mean
-    from rolecall.strings import count_noun, printable, wrap_for
+    from rolecall.strings import count_noun
 
     wanted = (arguments.kind or '').replace('-', '_').replace(' ', '_')
     if wanted in (_BENCHMARKS, _BENCHMARKS.rstrip('s')):
@@ -78,26 +78,21 @@ def _list(arguments: argparse.Namespace) -> int:
         word = (arguments.word or '').lower()
         parts = [entry for entry in list_parts(kind, registry) if word in f'{entry.name} {entry.summary}'.lower()]
         if arguments.json:
-            import json
-
-            print(*(json.dumps(asdict(part), ensure_ascii=False) for part in parts), sep='\n')
+            print_json(*parts)
             continue
         print(f'{count_noun(len(parts), registry.kind)} (entry points: {registry.group})')
         width = max((len(part.name) for part in parts), default=0)
         for part in parts:
             origin = '' if part.origin == 'rolecall' else f' [{part.origin}]'
-            line = f'  {part.name.ljust(width)}  {part.summary}{origin}'
-            print(wrap_for(sys.stdout, printable(line), hang=width + 2))
+            print_lines([f'  {part.name.ljust(width)}  {part.summary}{origin}'], hang=width + 2)
     return 0
 
 
 def _list_benchmarks(word: str, *, as_json: bool) -> int:
     """The registry, then installed catalogues: their files that match the word, or their number without one."""
-    import json
-
     from rolecall.compat.benchmarks.catalogues import list_installed
     from rolecall.compat.benchmarks.records import read_benchmarks
-    from rolecall.strings import count_noun, printable
+    from rolecall.strings import count_noun
 
     wanted = word.lower()
     ours = [
@@ -109,12 +104,11 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
         name: [file for file in files if wanted in file.source.lower()] for name, files in list_installed().items()
     }
     if as_json:
-        for benchmark in ours:
-            print(json.dumps(_describe_benchmark(benchmark), ensure_ascii=False))
+        print_json(*map(_describe_benchmark, ours))
         for name, files in installed.items():
-            for file in files:
-                record = {'kind': _BENCHMARKS, 'name': file.source, 'origin': name, 'file': str(file.path)}
-                print(json.dumps(record, ensure_ascii=False))
+            print_json(
+                *({'kind': _BENCHMARKS, 'name': file.source, 'origin': name, 'file': str(file.path)} for file in files)
+            )
         return 0
     matching = f' with {word!r}' if word else ''
     remedy = (
@@ -125,15 +119,11 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
     for benchmark in ours:
         rows = f'{benchmark.rows:,} rows' if benchmark.rows else ''
         styles = ', '.join(benchmark.wordings)
-        print(
-            printable(f'  {benchmark.name.ljust(width)}  {rows:>11}  {benchmark.title} [{benchmark.topic}; {styles}]')
-        )
+        print_lines([f'  {benchmark.name.ljust(width)}  {rows:>11}  {benchmark.title} [{benchmark.topic}; {styles}]'])
     for name, files in installed.items():
         kind = 'name' if name == 'lm_eval' else 'file'  # tasks, groups and tags
         print(f'{count_noun(len(files), kind)} of {name}{matching}')
-        if word:
-            for file in files:
-                print(printable(f'  {file.source}'))
+        print_lines(f'  {file.source}' for file in files if word)
     if installed and not word:
         print('Find one with: rolecall config list benchmarks WORD')
     return 0

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import print_json
 
 
 def add_prompter(commands: Any) -> None:
@@ -14,13 +15,13 @@ def add_prompter(commands: Any) -> None:
     parser = declare_command(
         commands,
         'prompter',
+        _show,
         'show the prompt a prompter writes',
         'Show the prompt that a prompter of a Python file writes, and where every character comes from.',
         '  rolecall config prompter app.py:answerer\n'
         """  rolecall config prompter app.py:answerer --input '{"context": "…", "question": "…"}' --format openai\n"""
         '  rolecall config prompter app.py:answerer --meta-template chatml --json | jq .prompt',
     )
-    parser.set_defaults(run=_show)
     parser.add_argument('prompter', metavar='FILE.py:NAME', help='the file and the name of the prompter in it')
     parser.add_argument('--input', metavar='TEXT', help='the input: text, or JSON for slots and messages')
     parser.add_argument('--history', metavar='JSON', help='earlier turns: pairs, or messages')
@@ -33,7 +34,6 @@ def add_prompter(commands: Any) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.ui.cli.inputs import load_prompter, read_json_or_text
     from rolecall.ui.views.prompter_trace import show_trace, trace_as_json, trace_lines, trace_open_slots
 
@@ -47,7 +47,7 @@ def _show(arguments: argparse.Namespace) -> int:
     user_input = None if arguments.input is None else read_json_or_text(arguments.input)
     trace = trace_open_slots(prompter, **options) if user_input is None else prompter.trace(user_input, **options)
     if arguments.json:
-        print(json_line(trace_as_json(trace)))
+        print_json(trace_as_json(trace))
     elif sys.stdout.isatty() or arguments.color:
         from rolecall.ui.views.terminal import make_console
 

@@ -10,16 +10,16 @@ from rolecall.ui.cli.options import declare_command
 
 def add_schema(commands: Any) -> None:
     """Declare `rolecall config schema`."""
-    parser = declare_command(
+    declare_command(
         commands,
         'schema',
+        _print_schema,
         'print a JSON schema of configs, for editors',
         'Print a JSON schema of YAML and JSON configs. Editors use it to complete and check keys and names.',
         '  rolecall config schema > rolecall.schema.json\n'
         '  # then, as the first line of a config:\n'
         '  # yaml-language-server: $schema=rolecall.schema.json',
     )
-    parser.set_defaults(run=_print_schema)
 
 
 def _print_schema(arguments: argparse.Namespace) -> int:

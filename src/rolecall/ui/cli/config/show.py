@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rolecall.ui.cli.options import declare_command, fail
+from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import fail
 
 _CONFIGS = ('.py', '.yaml', '.yml', '.json', '')
 
@@ -17,6 +18,7 @@ def add_show(commands: Any) -> None:
     parser = declare_command(
         commands,
         'show',
+        _show,
         'print a config after imports and inheritance',
         'Print a config as rolecall reads it: imports resolved, names in file order.',
         '  rolecall config show config.py\n'
@@ -24,7 +26,6 @@ def add_show(commands: Any) -> None:
         '  rolecall config show gsm8k > gsm8k.py            a benchmark, to copy and change\n'
         '  rolecall config show mmlu --as lm-eval',
     )
-    parser.set_defaults(run=_show)
     parser.add_argument(
         'config', metavar='CONFIG', help='a config file, a benchmark by name, or a task file of lm-evaluation-harness'
     )

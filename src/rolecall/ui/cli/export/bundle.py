@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import print_lines
 
 
 def add_bundle(exports: Any) -> None:
@@ -14,6 +15,7 @@ def add_bundle(exports: Any) -> None:
     parser = declare_command(
         exports,
         'bundle',
+        _bundle,
         'write a run as one file that another person can open',
         'Pack a run into one file: requests, replies, scores, config, rows and examples. `report`, `compare`, '
         '`explain` and `runs reproduce` open it like a run directory. API keys are never in a run.',
@@ -21,7 +23,6 @@ def add_bundle(exports: Any) -> None:
         '  rolecall runs reproduce first.rolecall\n'
         '  rolecall compare first.rolecall runs/mine',
     )
-    parser.set_defaults(run=_bundle)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('-o', '--output', metavar='FILE', help='default: NAME_OF_RUN.rolecall')
     parser.add_argument('--config', metavar='CONFIG', help="the run's config, where its dataset is code of its own")
@@ -36,7 +37,6 @@ def _bundle(arguments: argparse.Namespace) -> int:
 
     from rolecall.insight.reproduction import export_bundle
     from rolecall.runs.store.bundle_file import SUFFIX
-    from rolecall.strings import printable
 
     target = arguments.output or f'{Path(arguments.directory).resolve().name}{SUFFIX}'
     if not target.endswith(SUFFIX):
@@ -48,6 +48,5 @@ def _bundle(arguments: argparse.Namespace) -> int:
         media=arguments.media,
         keep_secrets=arguments.keep_secrets,
     )
-    for line in (*lines, f'Wrote {target}'):
-        print(printable(line), file=sys.stderr)
+    print_lines((*lines, f'Wrote {target}'), to=sys.stderr)
     return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolecall.ui.cli.options import declare_command, print_note
+from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import print_note
 
 
 def add_mlflow(exports: Any) -> None:
@@ -13,12 +14,12 @@ def add_mlflow(exports: Any) -> None:
     parser = declare_command(
         exports,
         'mlflow',
+        _mlflow,
         'log a run to MLflow',
         'Log a run to MLflow: for each model a run with scores, parameters, rows as a table, and the report.',
         '  rolecall export mlflow runs/first\n'
         '  rolecall export mlflow runs/first --tracking-uri http://localhost:5000 --experiment nightly',
     )
-    parser.set_defaults(run=_mlflow)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--tracking-uri', metavar='URI', help="where MLflow keeps runs (default: MLflow's own setting)")
     parser.add_argument('--experiment', metavar='NAME', help='the experiment (default: the name of the run)')

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
-    add_selection_options,
+    add_config_options,
     add_source_options,
     declare_command,
     open_experiment,
     positive_number,
-    print_note,
 )
+from rolecall.ui.cli.output import print_note
 
 if TYPE_CHECKING:
     from rolecall.errors import RolecallError
@@ -26,16 +26,13 @@ def add_requests(exports: Any) -> None:
     parser = declare_command(
         exports,
         'requests',
+        _requests,
         'write every request as an OpenAI batch file',
         'Write every request as one line of an OpenAI batch file.',
         '  rolecall export requests config.py -o requests.jsonl\n'
         '  rolecall export requests config.py --model gpt --limit 100 -o requests.jsonl.gz',
     )
-    parser.set_defaults(run=_requests)
-    parser.add_argument(
-        'config', metavar='CONFIG', help='a benchmark by name, a config file, or a file of rows with --template'
-    )
-    add_selection_options(parser)
+    add_config_options(parser)
     parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
     parser.add_argument(
         '-o', '--output', metavar='FILE', default='-', help='.gz compresses (default: -, which is stdout)'

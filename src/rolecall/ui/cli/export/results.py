@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import add_pattern_options, declare_command, fail, print_note
+from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import fail, print_note
 
 if TYPE_CHECKING:
     from rolecall.runs.result_files import Format
@@ -17,13 +18,13 @@ def add_results(exports: Any) -> None:
     parser = declare_command(
         exports,
         'results',
+        _results,
         'write every row of a run',
         "Write one record per row of a run: prediction, gold answer, score, outcome, and the row's own fields.",
         '  rolecall export results runs/first | jq -c "select(.outcome != \\"ok\\")"\n'
         '  rolecall export results runs/first --prompts --format parquet -o rows.parquet\n'
         '  rolecall export results runs/first --format every-eval-ever -o shared',
     )
-    parser.set_defaults(run=_results)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument(
         '--format',
@@ -32,7 +33,8 @@ def add_results(exports: Any) -> None:
     )
     parser.add_argument('--prompts', action='store_true', help='add the requests that were sent')
     parser.add_argument('--labels', action='store_true', help='write what people decided about rows instead')
-    add_pattern_options(parser)
+    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr matches, e.g. "bbh-*"')
+    parser.add_argument('--model', metavar='PATTERN', help='only models whose abbr matches')
     parser.add_argument('-o', '--output', metavar='FILE', default='-', help='default: -, which is stdout')
 
 

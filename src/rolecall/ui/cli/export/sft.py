@@ -13,11 +13,10 @@ from rolecall.ui.cli.options import (
     add_selection_options,
     add_source_options,
     declare_command,
-    fail,
     open_experiment,
     positive_number,
-    print_note,
 )
+from rolecall.ui.cli.output import fail, print_note
 
 if TYPE_CHECKING:
     from rolecall.apps.sft.forms import Form
@@ -38,6 +37,7 @@ def add_sft(exports: Any) -> None:
     parser = declare_command(
         exports,
         'sft',
+        _sft,
         'write rows as fine-tuning data',
         'Write rows as fine-tuning data. Each line starts with exactly the request that inference sends, followed by '
         'the answer.',
@@ -46,7 +46,6 @@ def add_sft(exports: Any) -> None:
         "  rolecall export sft qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer "
         '--meta-template chatml --form text',
     )
-    parser.set_defaults(run=_sft)
     parser.add_argument(
         'source', metavar='CONFIG', help='a config file, or a file of rows with --prompter or --template'
     )

@@ -14,11 +14,11 @@ def add_pull(commands: Any) -> None:
     parser = declare_command(
         commands,
         'pull',
+        _pull,
         'download the weights of an embedded model',
         'Download the weights of an embedded model into the cache (set ROLECALL_CACHE to move it).',
         '  rolecall model pull smollm2',
     )
-    parser.set_defaults(run=_pull)
     parser.add_argument('name', metavar='NAME', nargs='?', default='smollm2', help='default: smollm2')
 
 

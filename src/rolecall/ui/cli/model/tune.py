@@ -13,6 +13,7 @@ def add_tune(commands: Any) -> None:
     parser = declare_command(
         commands,
         'tune',
+        _tune,
         'fine-tune a local model on rows with answers',
         'Fine-tune a local model: every prompt is worded as inference words it, and the answers are trained on. '
         'The same command after an interruption resumes at the last checkpoint.',
@@ -20,7 +21,6 @@ def add_tune(commands: Any) -> None:
         '-o tuned\n'
         '  rolecall run benchmark.jsonl --model tuned',
     )
-    parser.set_defaults(run=_tune)
     parser.add_argument('model', metavar='MODEL', help='hf:FOLDER, hf:ORG/NAME, a model folder, or CONFIG.py:ABBR')
     parser.add_argument('rows', metavar='ROWS', help='a file of rows with answers (.jsonl, .json, .csv, .parquet, …)')
     parser.add_argument(

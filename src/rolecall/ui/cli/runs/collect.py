@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import declare_command, fail
+from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import fail, print_lines
 from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def add_collect(commands: Any) -> None:
     parser = declare_command(
         commands,
         'collect',
+        _collect,
         'fetch the answers of a run that was submitted as batches',
         'Fetch what batches have answered into the run, and score it. Repeat it at will, also on another machine: '
         'a copy of the run directory and the key in the environment are enough. Exit code 3: batches have not ended.',
@@ -28,7 +30,6 @@ def add_collect(commands: Any) -> None:
         '  rolecall runs collect runs/first --wait --submit      and later turns and judges in batches of their own\n'
         '  rolecall runs collect runs/first --cancel             stop; answers so far are kept',
     )
-    parser.set_defaults(run=_collect)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--wait', action='store_true', help='ask again until every batch has ended')
     parser.add_argument('--every', metavar='SECONDS', type=_seconds, help='with --wait: how often to ask (5 to 60 s)')
@@ -53,7 +54,6 @@ def _seconds(text: str) -> float:
 
 def _collect(arguments: argparse.Namespace) -> int:
     from rolecall.runs import collect_run
-    from rolecall.strings import printable
     from rolecall.ui.cli.report import show_report
     from rolecall.ui.views.run_progress import progress_for
 
@@ -70,8 +70,7 @@ def _collect(arguments: argparse.Namespace) -> int:
     )
     if summary.run is not None and summary.run.outcomes:
         show_report(arguments.directory, prices=arguments.prices)
-    for line in _next_steps(summary, arguments.directory):
-        print(printable(line), file=sys.stderr)
+    print_lines(_next_steps(summary, arguments.directory), to=sys.stderr)
     return summary.exit_code
 
 

@@ -13,13 +13,13 @@ def add_control(commands: Any) -> None:
     parser = declare_command(
         commands,
         'control',
+        _control,
         'pause a run under way, or change its concurrency',
         'Tell a run under way what is wanted of it. It looks between rows; rows under way are finished.',
         '  rolecall runs control runs/first --pause\n'
         '  rolecall runs control runs/first --resume --concurrency 8\n'
         '  rolecall runs control runs/first --drop gpt-4.1-mini     what it answered is kept',
     )
-    parser.set_defaults(run=_control)
     parser.add_argument('out', metavar='RUN', help='the run directory')
     going = parser.add_mutually_exclusive_group()
     going.add_argument('--pause', dest='paused', action='store_true', default=None, help='start no further rows')

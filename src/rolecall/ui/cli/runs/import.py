@@ -8,6 +8,7 @@ import argparse
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import print_lines
 
 _SHOWN = 5
 HARNESSES = ('lm-eval', 'inspect', 'opencompass', 'aisbench')
@@ -18,6 +19,7 @@ def add_import(commands: Any) -> None:
     parser = declare_command(
         commands,
         'import',
+        _import,
         'open a log of another harness as a run',
         'Turn a log of another harness into a run directory that report, compare, export and web open: prompts, '
         'replies, answers, scores and settings as the log has them. What it lacks is "not recorded".',
@@ -26,7 +28,6 @@ def add_import(commands: Any) -> None:
         '  rolecall runs import opencompass outputs/default/20260101_120000\n'
         '  rolecall compare runs/theirs runs/ours',
     )
-    parser.set_defaults(run=_import)
     parser.add_argument('harness', metavar='HARNESS', choices=HARNESSES, help=', '.join(HARNESSES))
     parser.add_argument('source', metavar='LOG', help='its folder of results, or its log file')
     parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_LOG)')
@@ -44,11 +45,11 @@ def _import(arguments: argparse.Namespace) -> int:
     logs, left_out = read_log(arguments.harness, source, out)
     rows = sum(len(log.rows) for log in logs)
     made_by = f'{logs[0].harness}, version {logs[0].version}'
-    print(f'{count_noun(rows, "row")} of {count_noun(len(logs), "log")} ({made_by}) in {out}.')
+    print_lines([f'{count_noun(rows, "row")} of {count_noun(len(logs), "log")} ({made_by}) in {out}.'])
     if left_out:
         names = f'{", ".join(left_out[:_SHOWN])}{", …" if len(left_out) > _SHOWN else ""}'
-        print(f'Left out, since a newer log has them: {names}.')
+        print_lines([f'Left out, since a newer log has them: {names}.'])
     if not rows:
-        print('The log has scores but no rows: prompts, replies and answers are not recorded.')
-    print(f'Show them: rolecall report {out}')
+        print_lines(['The log has scores but no rows: prompts, replies and answers are not recorded.'])
+    print_lines([f'Show them: rolecall report {out}'])
     return 0

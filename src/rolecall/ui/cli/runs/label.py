@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command, positive_number
+from rolecall.ui.cli.output import print_json, print_lines
 
 
 def add_label(commands: Any) -> None:
@@ -14,6 +15,7 @@ def add_label(commands: Any) -> None:
     parser = declare_command(
         commands,
         'label',
+        _label,
         "add people's labels to a run, and correct its scores by them",
         'Join ratings and verdicts of people with the rows of a run, by row number or by content, and compare them '
         "with the run's verdicts: agreement, kappa, precision and recall, and the score corrected for their errors. "
@@ -25,7 +27,6 @@ def add_label(commands: Any) -> None:
         '  rolecall runs label runs/new --calibration runs/old\n'
         '  rolecall web runs/qa                                   label rows in the page',
     )
-    parser.set_defaults(run=_label)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('file', metavar='FILE', nargs='?', help='CSV, JSONL, JSON or Parquet, or a run with labels')
     parser.add_argument(
@@ -46,14 +47,12 @@ def add_label(commands: Any) -> None:
 
 
 def _label(arguments: argparse.Namespace) -> int:
-    from dataclasses import asdict, fields
+    from dataclasses import fields
 
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.calibration import calibrate, carry_calibration
     from rolecall.insight.label_files import LabelColumns, join_labels, rows_to_label, select_pairs
     from rolecall.runs.result_files import csv_lines
     from rolecall.runs.store.run_reader import RunReader
-    from rolecall.strings import printable
     from rolecall.ui.report.calibration_text import describe_calibration, describe_carried
 
     with RunReader(arguments.directory) as run:
@@ -65,17 +64,17 @@ def _label(arguments: argparse.Namespace) -> int:
     if arguments.file is not None:
         columns = LabelColumns(**{field.name: getattr(arguments, field.name) for field in fields(LabelColumns)})
         joined = join_labels(arguments.directory, arguments.file, columns)
-        for line in joined.lines():
-            print(printable(line), file=sys.stderr if arguments.json else sys.stdout)
+        print_lines(joined.lines(), to=sys.stderr if arguments.json else sys.stdout)
     with RunReader(arguments.directory) as run:
         calibrations = [entry for entry in calibrate(run) if (entry.dataset, entry.model) in pairs]
         for calibration in calibrations:
-            lines = [json_line(asdict(calibration))] if arguments.json else describe_calibration(calibration)
-            for line in lines:
-                print(printable(line))
+            if arguments.json:
+                print_json(calibration)
+            else:
+                print_lines(describe_calibration(calibration))
         for carried, why in carry_calibration(run, arguments.calibration) if arguments.calibration else ():
             if (carried.dataset, carried.model) in pairs:
-                print(printable(describe_carried(carried, why, arguments.calibration)))
+                print_lines([describe_carried(carried, why, arguments.calibration)])
     if not calibrations and not arguments.calibration:
         name = arguments.directory
         add = f'No labels yet. Add some: rolecall runs label {name} FILE, or rolecall web {name}'

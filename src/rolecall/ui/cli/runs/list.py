@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import declare_command, fail
-from rolecall.ui.views.chinese import translate_message
+from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import fail, print_json, print_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +19,7 @@ def add_list(commands: Any) -> None:
     parser = declare_command(
         commands,
         'list',
+        _list_runs,
         'list run directories with their scores',
         'List the run directories below a folder, newest first, each with its name, tags and scores. With WORDS, only '
         'those whose path, name, note, tags, datasets or models contain all of them.',
@@ -29,7 +28,6 @@ def add_list(commands: Any) -> None:
         '  rolecall runs list --tag paper\n'
         '  rolecall runs list experiments --json | jq .scores',
     )
-    parser.set_defaults(run=_list_runs)
     parser.add_argument('folder', metavar='DIR', nargs='?', default='runs', help='where to look (default: runs)')
     parser.add_argument('words', metavar='WORDS', nargs='*', help='only runs with all of these words')
     parser.add_argument('--tag', metavar='TAG', help='only runs with this tag')
@@ -39,13 +37,13 @@ def add_list(commands: Any) -> None:
 def _list_runs(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rolecall.experiment.previews.jsonl import json_line
-    from rolecall.strings import count_noun, printable, wrap_for
+    from rolecall.runs.store.directory import FILE
+    from rolecall.strings import count_noun
 
     folder = Path(arguments.folder)
     if not folder.is_dir():
         return fail(f'{folder}: no such folder. rolecall run writes run directories below runs/ unless --out is given.')
-    directories = list(_find_runs(folder))
+    directories = [file.parent for file in folder.rglob(FILE)]
     if not directories:
         return fail(f'{folder}: no run directories found.')
     newest: dict[tuple[str, str], tuple[Path, PartDigests]] = {}
@@ -56,28 +54,18 @@ def _list_runs(arguments: argparse.Namespace) -> int:
     for described in chosen:
         directory = described['run']
         if arguments.json:
-            print(json_line(described))
+            print_json(described)
             continue
         tags = ' '.join(f'#{tag}' for tag in described['tags'])
         heads = (directory, described['started'], described['name'], tags, described.get('error', ''))
-        print(printable('  '.join(filter(None, heads))))
-        for line in described['note'].splitlines():
-            print(wrap_for(sys.stdout, printable(f'  {line}')))
         hidden = sum(score['folded'] for score in described['scores'])
         lines = [score['line'] for score in described['scores'] if not score['folded']]
         folded = (
             [f'{count_noun(hidden, "score")} folded into groups: rolecall report {directory} --all'] if hidden else []
         )
-        for line in (*lines, *folded, *described['waiting']):
-            print(wrap_for(sys.stdout, printable(translate_message(f'  {line}'))))
+        print_lines(['  '.join(filter(None, heads))])
+        print_lines(f'  {line}' for line in (*described['note'].splitlines(), *lines, *folded, *described['waiting']))
     return 0
-
-
-def _find_runs(folder: Path) -> Iterator[Path]:
-    from rolecall.runs.store.directory import FILE
-
-    for file in folder.rglob(FILE):
-        yield file.parent
 
 
 def _read_start(directory: Path) -> tuple[str, float]:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import print_lines
 
 
 def add_merge(commands: Any) -> None:
@@ -13,6 +14,7 @@ def add_merge(commands: Any) -> None:
     parser = declare_command(
         commands,
         'merge',
+        _merge,
         'put the runs of several processes together',
         'Merge run directories into one, each request and each row once. Exit code 1 if runs contradict each other.',
         '  rolecall run config.py --out runs/big --workers 0/2     on one machine\n'
@@ -20,17 +22,13 @@ def add_merge(commands: Any) -> None:
         '  rolecall runs merge runs/big runs/big/rank-*\n'
         '  rolecall run config.py --out runs/big                     asks for what is missing, and scores',
     )
-    parser.set_defaults(run=_merge)
     parser.add_argument('out', metavar='OUT', help='the run directory to write, new or an earlier merge')
     parser.add_argument('runs', metavar='RUN', nargs='+', help='run directories to take')
 
 
 def _merge(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.merge import merge_runs
-    from rolecall.strings import printable
 
     merged = merge_runs(arguments.out, arguments.runs)
-    for line in merged.lines():
-        print(printable(line))
-    print(printable(f'Scores: run the config with --out {arguments.out}; only what is missing is asked.'))
+    print_lines((*merged.lines(), f'Scores: run the config with --out {arguments.out}; only what is missing is asked.'))
     return 0 if merged.is_clean else 1

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command
+from rolecall.ui.cli.output import print_lines
 
 
 def add_note(commands: Any) -> None:
@@ -13,13 +14,13 @@ def add_note(commands: Any) -> None:
     parser = declare_command(
         commands,
         'note',
+        _note_run,
         'name, annotate and tag a run',
         'Give a run a name, a note and tags, which `runs list` and the page show and search. Without an option, print '
         'them.',
         '  rolecall runs note runs/gsm8k-2 --name "shorter prompt" --tag paper\n'
         '  rolecall runs note runs/gsm8k-2 --text "two shots less; see the meeting" --untag draft',
     )
-    parser.set_defaults(run=_note_run)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--name', help='what the run is called in lists')
     parser.add_argument('--text', metavar='NOTE', help='what to know about the run')
@@ -30,14 +31,11 @@ def add_note(commands: Any) -> None:
 def _note_run(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.labels import RunNotes
     from rolecall.runs.store.run_reader import RunReader
-    from rolecall.strings import printable
 
     with RunReader(arguments.directory) as run:
         before = RunNotes.read(run.directory)
         notes = before.change(name=arguments.name, note=arguments.text, add=arguments.tag, remove=arguments.untag)
         if notes != before:
             notes.write(run.directory)
-    for line in (notes.name, notes.note, ' '.join(f'#{tag}' for tag in notes.tags)):
-        if line:
-            print(printable(line))
+    print_lines(filter(None, (notes.name, notes.note, ' '.join(f'#{tag}' for tag in notes.tags))))
     return 0

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command, whole_number
+from rolecall.ui.cli.output import print_json, print_lines
 from rolecall.ui.views.chinese import translate_message
 
 
@@ -14,6 +15,7 @@ def add_reproduce(commands: Any) -> None:
     parser = declare_command(
         commands,
         'reproduce',
+        _reproduce,
         'word a run again, ask a few rows again, and name what has changed',
         'Word every request of a run again and compare it with what was sent: identical, or the first character that '
         'differs with its origin. Ask a few rows again where the model can be reached. Name what has changed: '
@@ -22,7 +24,6 @@ def add_reproduce(commands: Any) -> None:
         '  rolecall runs reproduce runs/first --config config.py --ask 20\n'
         '  rolecall runs reproduce shared.rolecall --ask 0',
     )
-    parser.set_defaults(run=_reproduce)
     parser.add_argument('directory', metavar='RUN', help='a run directory, or a bundle')
     parser.add_argument(
         '--config', metavar='CONFIG', help="the run's config, where its model or metric is code of its own"
@@ -37,13 +38,13 @@ def add_reproduce(commands: Any) -> None:
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.reproduction import reproduce
-    from rolecall.strings import printable
     from rolecall.ui.views.run_progress import progress_for
 
     progress = progress_for(quiet=True, translate=translate_message)
     reproduction = reproduce(arguments.directory, config=arguments.config, ask=arguments.ask, progress=progress)
-    for line in [json_line(reproduction.as_json())] if arguments.json else reproduction.lines():
-        print(line if arguments.json else printable(line))
+    if arguments.json:
+        print_json(reproduction.as_json())
+    else:
+        print_lines(reproduction.lines())
     return reproduction.exit_code

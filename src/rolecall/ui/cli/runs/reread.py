@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import Any
 
-from rolecall.ui.cli.options import declare_command, fail, positive_number
+from rolecall.ui.cli.options import declare_command, positive_number
+from rolecall.ui.cli.output import fail, print_json, print_lines
 
 
 def add_reread(commands: Any) -> None:
@@ -14,6 +15,7 @@ def add_reread(commands: Any) -> None:
     parser = declare_command(
         commands,
         'reread',
+        _reread,
         'read the replies of a run with all readers, and count reading errors in',
         'Read the stored replies with all readers. About thirty decisions of a person in the page, or of a judge, show '
         'how often each reader errs: scores get an interval that includes reading error, and orders of models say '
@@ -23,7 +25,6 @@ def add_reread(commands: Any) -> None:
         '  rolecall runs reread runs/gsm8k --judge openai/gpt-4.1\n'
         '  rolecall export results runs/gsm8k --labels -o decisions.csv',
     )
-    parser.set_defaults(run=_reread)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     drawn = 'rows to read of each dataset and model, drawn at random (default: 2000)'
     parser.add_argument('--rows', metavar='N', type=positive_number, default=2000, help=drawn)
@@ -32,14 +33,10 @@ def add_reread(commands: Any) -> None:
 
 
 def _reread(arguments: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
     from rich.progress import track
 
-    from rolecall.experiment.previews.jsonl import json_line
     from rolecall.insight.reading_errors import DECISIONS, Rereading
     from rolecall.runs.store.run_reader import RunReader
-    from rolecall.strings import printable
     from rolecall.ui.report.calibration_text import describe_order, describe_reading
     from rolecall.ui.views.run_progress import progress_for
     from rolecall.ui.views.terminal import make_console
@@ -57,8 +54,9 @@ def _reread(arguments: argparse.Namespace) -> int:
 
             ask_for_answers(run, rereading.queue(DECISIONS), arguments.judge, progress_for(quiet=arguments.json))
         for error in rereading.errors():
-            lines = [json_line(asdict(error))] if arguments.json else describe_reading(error)
-            print(*map(printable, lines), sep='\n')
-        for order in () if arguments.json else rereading.orders():
-            print(printable(describe_order(order)))
+            if arguments.json:
+                print_json(error)
+            else:
+                print_lines(describe_reading(error))
+        print_lines(map(describe_order, () if arguments.json else rereading.orders()))
     return 0

@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import declare_command, fail, positive_number, print_note
+from rolecall.ui.cli.options import declare_command, positive_number
+from rolecall.ui.cli.output import fail, print_json, print_lines, print_note, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ def add_scan(commands: Any) -> None:
     parser = declare_command(
         commands,
         'scan',
+        _scan,
         'find refusals, loops, cut replies and the like in a run',
         'Scan the replies of a run by rules, or have a model answer a yes/no question about them. Counts have 95 % '
         'intervals by model and dataset; reports and the page show them, too.',
@@ -27,7 +29,6 @@ def add_scan(commands: Any) -> None:
         '  rolecall runs scan runs/first --rule refusal loop --json\n'
         "  rolecall runs scan runs/first --ask 'Does the reply give medical advice?' --judge openai/gpt-4.1 --dry-run",
     )
-    parser.set_defaults(run=_scan)
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--rule', metavar='NAME', nargs='+', help='only these rules, by their first word')
     parser.add_argument('--ask', metavar='QUESTION', help='a yes/no question about each reply, for --judge to answer')
@@ -96,19 +97,16 @@ def _ask(run: RunReader, arguments: argparse.Namespace) -> tuple[int, list[HitCo
 def _show(counts: Sequence[HitCount], *, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from rolecall.experiment.previews.jsonl import json_line
-    from rolecall.strings import printable
     from rolecall.ui.report.document import count_tables
     from rolecall.ui.report.terminal_report import print_table
-    from rolecall.ui.views.terminal import make_console
 
     if as_json:
-        print(*(json_line(asdict(count) | count.interval._asdict()) for count in counts), sep='\n')
+        print_json(*(asdict(count) | count.interval._asdict() for count in counts))
         return
     for table in count_tables('scan', counts):
-        print_table(table, make_console(sys.stdout))
+        print_table(table, terminal())
     for count in counts:
         for hit in count.rows[:1]:
             note = f' ({hit.note})' if hit.note else ''
             where = f'{count.name}{note}: {count.dataset} × {count.model}, row {hit.row}'
-            print(printable(f'{where}\n  {" ".join(hit.excerpt.split())}'))
+            print_lines([f'{where}\n  {" ".join(hit.excerpt.split())}'])
