@@ -187,7 +187,6 @@ def test_cells_of_the_wrong_kind_are_counted_and_named(tmp_path: Path, statement
         ['report', '--html', 'page.html'],
         ['export', 'results'],
         ['export', 'results', '--format', 'csv'],
-        ['export', 'results', '--format', 'every-eval-ever', '-o', 'shared'],
         ['compare', '--models', 'm', 'm'],
     ],
     ids=' '.join,

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import declare_command
-from rolecall.ui.cli.output import fail, print_note
+from rolecall.ui.cli.output import print_note
 
 if TYPE_CHECKING:
     from rolecall.runs.result_files import Format
@@ -22,14 +22,11 @@ def add_results(exports: Any) -> None:
         'write every row of a run',
         "Write one record per row of a run: prediction, gold answer, score, outcome, and the row's own fields.",
         '  rolecall export results runs/first | jq -c "select(.outcome != \\"ok\\")"\n'
-        '  rolecall export results runs/first --prompts --format parquet -o rows.parquet\n'
-        '  rolecall export results runs/first --format every-eval-ever -o shared',
+        '  rolecall export results runs/first --prompts --format parquet -o rows.parquet',
     )
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument(
-        '--format',
-        choices=('jsonl', 'csv', 'parquet', 'every-eval-ever'),
-        help='every-eval-ever writes a folder of records in that schema (default: by the ending of FILE, or jsonl)',
+        '--format', choices=('jsonl', 'csv', 'parquet'), help='default: by the ending of FILE, or jsonl'
     )
     parser.add_argument('--prompts', action='store_true', help='add the requests that were sent')
     parser.add_argument('--labels', action='store_true', help='write what people decided about rows instead')
@@ -39,8 +36,6 @@ def add_results(exports: Any) -> None:
 
 
 def _results(arguments: argparse.Namespace) -> int:
-    if arguments.format == 'every-eval-ever':
-        return _write_records(arguments)
     from rolecall.runs.result_files import export_results
 
     to = sys.stdout if arguments.output == '-' else arguments.output
@@ -61,18 +56,3 @@ def _find_format(output: str) -> Format:
     """The format that a file's name promises; JSON lines without such a promise."""
     ending = output.lower().rpartition('.')[2]
     return 'csv' if ending == 'csv' else 'parquet' if ending == 'parquet' else 'jsonl'
-
-
-def _write_records(arguments: argparse.Namespace) -> int:
-    from rolecall.ui.report.every_eval_ever import export_every_eval_ever
-
-    if arguments.output == '-':
-        return fail('--format every-eval-ever writes a folder: name it with -o.')
-    if arguments.dataset or arguments.model:
-        return fail('--format every-eval-ever writes the whole run; --dataset and --model do not apply.')
-    paths = export_every_eval_ever(
-        arguments.directory, arguments.output, prompts=arguments.prompts, on_damage=print_note
-    )
-    for path in paths:
-        print(path)
-    return 0
