@@ -143,7 +143,8 @@ class TrainableModule(LocalModule):
         `batch_size`, `learning_rate`, `held_out`, `seed`, … The same call after an interruption resumes.
         """
         from rolecall.apps.sft.prompter_examples import Columns
-        from rolecall.apps.tuning import TuneSettings, tune
+        from rolecall.apps.tuning.tune import tune
+        from rolecall.apps.tuning.tune_settings import TuneSettings
 
         if not isinstance(output, (str, Path)):
             raise ModuleError(f'output must be a folder, got {output!r:.60}.')

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from rolecall.checking import OptionReader
+from rolecall.checking import OptionReader, on_command_line
 from rolecall.errors import did_you_mean
-from rolecall.models.transformers.entry import DEVICE
-from rolecall.models.transformers.weights import DTYPES
 
 _LORA_RATE, _FULL_RATE = 2e-4, 2e-5
 _NOT_THE_RESULT = ('save_every', 'device', 'micro_batch')
 """Settings that may change when a tuning is resumed."""
+
+
+def _option(text: str, metavar: str | None = 'N', default: Any = None) -> Any:
+    whole = {'type': int} if metavar in ('N', 'RANK') else {}  # `read` says what is wrong with a number
+    return field(default=default, metadata=on_command_line(text, metavar, **whole))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,30 +27,26 @@ class TuneSettings:
     (0.0002, 2e-05)
     """
 
-    lora: int | None = None
-    """The rank of the LoRA adapters; None trains all weights."""
-    epochs: int = 3
-    max_steps: int | None = None
-    batch_size: int = 8
-    """Rows in each update."""
-    micro_batch: int | None = None
-    """Rows in each pass through the model; None: the whole batch at once."""
-    learning_rate: float | None = None
-    """None: 2e-4 for LoRA, 2e-5 for all weights."""
-    held_out: float = 0.1
-    """The share of rows (below 1) or their number that only measures the loss."""
-    max_seq_len: int | None = None
-    """Longer rows are left out; None: the model's own limit."""
-    seed: int = 0
-    save_every: int = 100
-    """Updates between two checkpoints."""
-    gradient_checkpointing: bool = False
-    device: str | None = None
-    dtype: str | None = None
+    lora: int | None = _option('train LoRA adapters of this rank, not all weights', 'RANK')
+    epochs: int = _option('passes over the rows (default: 3)', default=3)
+    max_steps: int | None = _option('stop after N updates')
+    batch_size: int = _option('rows in each update (default: 8)', default=8)
+    micro_batch: int | None = _option('rows at once, if a batch needs too much memory')
+    learning_rate: float | None = _option('default: 2e-4 with --lora, 2e-5 for all weights', 'X')
+    held_out: float = _option('share (or number) of rows that measure the loss (default: 0.1)', 'X', default=0.1)
+    max_seq_len: int | None = _option("leave out longer rows (default: the model's limit)")
+    seed: int = _option('for the order of rows and new weights (default: 0)', default=0)
+    save_every: int = _option('updates between checkpoints (default: 100)', default=100)
+    gradient_checkpointing: bool = _option('less memory, about a third slower', None, default=False)
+    device: str | None = _option("'cpu', 'cuda' or 'cuda:1' (default: CUDA if there is one)", 'NAME')
+    dtype: str | None = _option('dtype of the weights (default: bfloat16 files stay so, see docs)', 'NAME')
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> TuneSettings:
         """Check options by name; all problems are raised together."""
+        from rolecall.models.transformers.entry import DEVICE
+        from rolecall.models.transformers.weights import DTYPES
+
         reader = OptionReader(options)
         names = [setting.name for setting in fields(cls)]
         for name in options:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolecall.ui.cli.options import add_column_options, declare_command, positive_number
+from rolecall.ui.cli.options import add_column_options, declare_command, declare_options, positive_number, read_options
 
 
 def add_tune(commands: Any) -> None:
     """Declare `rolecall model tune`."""
+    from rolecall.apps.tuning.tune_settings import TuneSettings
+
     parser = declare_command(
         commands,
         'tune',
@@ -38,38 +40,11 @@ def add_tune(commands: Any) -> None:
         help='all-answers also trains on the answers of the history (default: answer)',
     )
     parser.add_argument('--end', metavar='TEXT', default='', help='text that ends an answer if the model has none')
-    _add_settings(parser)
-
-
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    training = parser.add_argument_group('training')
-    training.add_argument('--lora', metavar='RANK', type=int, help='train LoRA adapters of this rank, not all weights')
-    training.add_argument('--epochs', metavar='N', type=int, help='passes over the rows (default: 3)')
-    training.add_argument('--max-steps', metavar='N', type=int, help='stop after N updates')
-    training.add_argument('--batch-size', metavar='N', type=int, help='rows in each update (default: 8)')
-    training.add_argument('--micro-batch', metavar='N', type=int, help='rows at once, if a batch needs too much memory')
-    training.add_argument(
-        '--learning-rate', metavar='X', type=float, help='default: 2e-4 with --lora, 2e-5 for all weights'
-    )
-    training.add_argument(
-        '--held-out', metavar='X', type=float, help='share (or number) of rows that measure the loss (default: 0.1)'
-    )
-    training.add_argument(
-        '--max-seq-len', metavar='N', type=int, help="leave out longer rows (default: the model's limit)"
-    )
-    training.add_argument('--seed', metavar='N', type=int, help='for the order of rows and new weights (default: 0)')
-    training.add_argument('--save-every', metavar='N', type=int, help='updates between checkpoints (default: 100)')
-    training.add_argument(
-        '--gradient-checkpointing', action='store_true', default=None, help='less memory, about a third slower'
-    )
-    training.add_argument('--device', metavar='NAME', help="'cpu', 'cuda' or 'cuda:1' (default: CUDA if there is one)")
-    training.add_argument(
-        '--dtype', metavar='NAME', help='dtype of the weights (default: bfloat16 files stay so, see docs)'
-    )
+    declare_options(TuneSettings, parser.add_argument_group('training'))
 
 
 def _tune(arguments: argparse.Namespace) -> int:
-    from dataclasses import fields
+    from dataclasses import asdict
 
     from rolecall.apps.sft.prompter_examples import Columns
     from rolecall.apps.sft.training_programs import Aim
@@ -79,8 +54,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     from rolecall.ui.cli.inputs import load_prompter, named_model_entry
     from rolecall.ui.views.tune_progress import tune_progress_for
 
-    values = {field.name: getattr(arguments, field.name) for field in fields(TuneSettings)}
-    settings = TuneSettings.read({name: value for name, value in values.items() if value is not None})
+    typed = asdict(read_options(TuneSettings, arguments))
+    settings = TuneSettings.read({name: value for name, value in typed.items() if value is not None})
     result = tune(
         named_model_entry(arguments.model).entry,
         arguments.rows,
