@@ -15,7 +15,7 @@ _NOT_THE_RESULT = ('save_every', 'device', 'micro_batch')
 
 
 def _option(text: str, metavar: str | None = 'N', default: Any = None) -> Any:
-    whole = {'type': int} if metavar in ('N', 'RANK') else {}  # `read` says what is wrong with a number
+    whole: dict[str, Any] = {'type': int} if metavar in ('N', 'RANK') else {}  # `read` says what is wrong with a number
     return field(default=default, metadata=on_command_line(text, metavar, **whole))
 
 
