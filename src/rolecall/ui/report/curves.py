@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rolecall.models.prices import Price
 from rolecall.scoring.statistics import quantile
 from rolecall.ui.report.counts import RunCounts
-from rolecall.ui.report.plots import Scale, merge_datasets, round_ticks
+from rolecall.ui.report.plots import Drawn, Scale, merge_datasets, round_ticks
 from rolecall.ui.report.ranking_summary import RankingSummary
 from rolecall.ui.report.usage import usage_lines
 
@@ -34,7 +34,7 @@ def curve_plot(
     *,
     labels: Sequence[str] = (),
     frontier: Sequence[CurvePoint] = (),
-) -> dict[str, Any]:
+) -> Drawn:
     """What `plots.curve` draws: each series with a line through its points; `labels` name the places 0, 1, …"""
     every = [point for points in series.values() for point in points]
     heights = [point.y for point in every]
@@ -46,7 +46,7 @@ def curve_plot(
     def place(height: float) -> float:
         return round(_TOP + _TALL * (1 - (height - ticks[0]) / (ticks[-1] - ticks[0])), 1)
 
-    def draw(number: int, points: Sequence[CurvePoint]) -> list[dict[str, Any]]:
+    def draw(number: int, points: Sequence[CurvePoint]) -> list[Drawn]:
         return [
             {'series': number, 'x': scale.x(point.x), 'y': place(point.y), 'title': point.title} for point in points
         ]
@@ -80,7 +80,7 @@ def find_pareto(points: Sequence[CurvePoint]) -> list[CurvePoint]:
 
 def tradeoff_plots(
     ranked: RankingSummary | None, counts: RunCounts, models: Sequence[str], prices: Mapping[str, Price | None]
-) -> list[dict[str, Any]]:
+) -> list[Drawn]:
     """A plot for each cost that two models or more have: seconds for a row, and dollars for a thousand rows."""
     if ranked is None:
         return []

@@ -31,7 +31,7 @@ from rolecall.ui.report.packing import Packer, pack
 from rolecall.ui.report.palette import SERIES, plot_sheet, style_sheet
 from rolecall.ui.report.plots import (
     ENDINGS,
-    ScorePlot,
+    Drawn,
     fold_endings,
     link_to_rows,
     marker_points,
@@ -257,7 +257,7 @@ def _facts(report: ReportDocument, models: Sequence[str]) -> list[str]:
     return [count_noun(*count) for count in counts]
 
 
-def _score_plots(report: ReportDocument, models: Sequence[str]) -> list[ScorePlot]:
+def _score_plots(report: ReportDocument, models: Sequence[str]) -> list[Drawn]:
     grid = report.grid
     few = len(grid.groups) < FOLD_FROM
     plotted = [card for card in report.cards if few or (card.dataset, card.metric) not in grid.groups]

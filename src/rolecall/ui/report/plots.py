@@ -10,7 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 from urllib.parse import urlencode
 
 from rolecall.scoring.scorecard import Scorecard
@@ -20,6 +20,8 @@ from rolecall.ui.report.score_text import OUTCOMES, Grid, denominator, grid_of, 
 
 ENDINGS = (*VERDICTS, *(outcome for outcome in OUTCOMES if outcome != 'ok'))
 """How rows end, in the order they are stacked: verdicts on answers, then outcomes without one."""
+Drawn = dict[str, Any]
+"""What a macro of `templates/plots.html` draws, by the names that stand there."""
 
 _STEP = 15.0
 _PAD = 6.0
@@ -36,14 +38,6 @@ _MARKERS = (
     ((0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)),
 )
 _MARKER_SIZE = 4.05
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A round number on an axis."""
-
-    x: str
-    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +59,9 @@ class Scale:
         return [self.x(number) for number in self.at]
 
     @property
-    def ticks(self) -> list[Tick]:
-        """The round numbers with their places."""
-        labels = self.labels or [f'{number:,.10g}' for number in self.at]
-        return [Tick(self.x(number), label) for number, label in zip(self.at, labels, strict=False)]
+    def ticks(self) -> list[tuple[str, str]]:
+        """The places of the round numbers, and what stands there."""
+        return list(zip(self.places, self.labels or [f'{number:,.10g}' for number in self.at], strict=False))
 
 
 def round_ticks(low: float, high: float, *, about: int = 5) -> list[float]:
@@ -97,56 +90,16 @@ def marker_points(number: int) -> str:
     return ' '.join(f'{dx * _MARKER_SIZE:.1f},{dy * _MARKER_SIZE:.1f}' for dx, dy in corners)
 
 
-@dataclass(frozen=True, slots=True)
-class Whisker:
-    """One score with its interval."""
-
-    model: int
-    y: float
-    x: str
-    ends: tuple[str, ...]
-    """Both ends of the interval, or none."""
-    title: str
-    href: str
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """The scores of one dataset, a model on each line."""
-
-    dataset: str
-    height: float
-    title: str
-    whiskers: tuple[Whisker, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ScorePlot:
-    """The dot-and-whisker plot of one metric."""
-
-    metric: str
-    scale: Scale
-    bands: tuple[Band, ...]
-
-
-def score_plots(cards: Sequence[Scorecard], models: Sequence[str], digits: Mapping[str, int]) -> Iterator[ScorePlot]:
-    """A plot for each metric that has numbers."""
+def score_plots(cards: Sequence[Scorecard], models: Sequence[str], digits: Mapping[str, int]) -> Iterator[Drawn]:
+    """A dot-and-whisker plot for each metric that has numbers."""
     for metric in dict.fromkeys(card.metric for card in cards):
-        own = [card for card in cards if card.metric == metric and _is_drawable(card.value)]
-        if own:
-            yield _score_plot(metric, own, models, digits[metric])
-
-
-def _score_plot(metric: str, cards: Sequence[Scorecard], models: Sequence[str], digits: int) -> ScorePlot:
-    grid = grid_of(cards)
-    ends = [number for card in cards for number in (card.value, card.low, card.high) if _is_drawable(number)]
-    scale = Scale(tuple(round_ticks(min(ends), max(ends))))
-    bands = []
-    for line in grid.lines:
-        own = [card for model in grid.models if (card := grid.card(line, model))]
-        points = [(card.model, card.low, card.value or 0.0, card.high, _describe(card, digits)) for card in own]
-        bands.append(_band(line[0], points, scale, models))
-    return ScorePlot(metric, scale, tuple(bands))
+        grid = grid_of(card for card in cards if card.metric == metric and _is_drawable(card.value))
+        by_dataset: dict[str, list[_Point]] = {}
+        for card in grid.cards_in_order():
+            point = (card.model, card.low, card.value or 0.0, card.high, _describe(card, digits[metric]))
+            by_dataset.setdefault(card.dataset, []).append(point)
+        if by_dataset:
+            yield _whisker_plot(metric, by_dataset, models)
 
 
 def _describe(card: Scorecard, digits: int) -> str:
@@ -157,48 +110,31 @@ _Point = tuple[str, float | None, float, float | None, str]
 """A model, the low end, the middle and the high end of its whisker, and what it says."""
 
 
-def _band(dataset: str, points: Sequence[_Point], scale: Scale, models: Sequence[str]) -> Band:
-    whiskers = []
-    for place, (model, low, middle, high, words) in enumerate(points):
-        ends = (low, high) if _is_drawable(low) and _is_drawable(high) else ()
-        whiskers.append(
-            Whisker(
-                model=models.index(model),
-                y=_PAD + _STEP * (place + 0.5),
-                x=scale.x(middle),
-                ends=tuple(map(scale.x, ends)),
-                title=f'{dataset} × {words}',
-                href=link_to_rows(dataset=dataset, model=model),
-            )
-        )
+def _whisker_plot(name: str, points: Mapping[str, Sequence[_Point]], models: Sequence[str], *least: float) -> Drawn:
+    """A band for each dataset with a model on each line; `least` is on the scale in any case."""
+    numbers = [
+        *least,
+        *(number for own in points.values() for point in own for number in point[1:4] if _is_drawable(number)),
+    ]
+    scale = Scale(tuple(round_ticks(min(numbers), max(numbers))))
+    bands = [_band(dataset, own, scale, models) for dataset, own in points.items()]
+    return {'metric': name, 'scale': scale, 'bands': bands}
+
+
+def _band(dataset: str, points: Sequence[_Point], scale: Scale, models: Sequence[str]) -> Drawn:
+    whiskers = [
+        {
+            'model': models.index(model),
+            'y': _PAD + _STEP * (place + 0.5),
+            'x': scale.x(middle),
+            'ends': [scale.x(low), scale.x(high)] if _is_drawable(low) and _is_drawable(high) else [],
+            'title': f'{dataset} × {words}',
+            'href': link_to_rows(dataset=dataset, model=model),
+        }
+        for place, (model, low, middle, high, words) in enumerate(points)
+    ]
     title = f'{dataset}: ' + '; '.join(words for *_, words in points)
-    return Band(dataset, _STEP * len(points) + 2 * _PAD, title, tuple(whiskers))
-
-
-@dataclass(frozen=True, slots=True)
-class BarPart:
-    """The rows of one dataset × model that ended the same way."""
-
-    hue: str
-    x: str
-    width: str
-    middle: str
-    label: str
-    title: str
-    href: str
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One dataset × model, divided by how its rows ended."""
-
-    dataset: str
-    model: str
-    first: bool
-    """Whether it is the first bar of its dataset."""
-    total: int
-    title: str
-    parts: tuple[BarPart, ...]
+    return {'dataset': dataset, 'height': _STEP * len(points) + 2 * _PAD, 'title': title, 'whiskers': whiskers}
 
 
 def fold_endings(
@@ -218,19 +154,19 @@ def fold_endings(
     return {pair: folded[pair] for pair in by_place}, members
 
 
-def outcome_bars(endings: Mapping[Pair, Counter[str]], groups: Collection[str] = ()) -> Iterator[Bar]:
-    """A bar for each dataset × model; bars of `groups` lead to the rows of all datasets."""
+def outcome_bars(endings: Mapping[Pair, Counter[str]], groups: Collection[str] = ()) -> Iterator[Drawn]:
+    """A bar for each dataset × model, divided by how rows ended; bars of `groups` lead to the rows of all datasets."""
     before = None
     for (dataset, model), counts in endings.items():
         words = ', '.join(f'{counts[ending]:,} {OUTCOMES.get(ending, ending)}' for ending in _in_order(counts))
-        yield Bar(
-            dataset,
-            model,
-            dataset != before,
-            sum(counts.values()),
-            f'{dataset} × {model}: {words}',
-            tuple(_bar_parts(('' if dataset in groups else dataset, model), counts)),
-        )
+        yield {
+            'dataset': dataset,
+            'model': model,
+            'first': dataset != before,
+            'total': counts.total(),
+            'title': f'{dataset} × {model}: {words}',
+            'parts': list(_bar_parts(('' if dataset in groups else dataset, model), counts)),
+        }
         before = dataset
 
 
@@ -239,22 +175,21 @@ def _in_order(counts: Counter[str]) -> list[str]:
     return [ending for ending in dict.fromkeys([*ENDINGS, *counts]) if counts[ending]]
 
 
-def _bar_parts(pair: Pair, counts: Counter[str]) -> Iterator[BarPart]:
-    total = sum(counts.values())
-    x = 0.0
+def _bar_parts(pair: Pair, counts: Counter[str]) -> Iterator[Drawn]:
+    total, x = counts.total(), 0.0
     for ending in _in_order(counts):
         count = counts[ending]
         width = 100 * count / total
         label = f'{count:,}'
-        yield BarPart(
-            hue=f'e-{ending.replace(" ", "_")}',
-            x=f'{x:.2f}%',
-            width=f'{max(width - _GAP, 0.1):.2f}%',
-            middle=f'{x + width / 2:.2f}%',
-            label=label if width > 2.4 * len(label) + 0.5 else '',
-            title=f'{count:,} of {total:,} {OUTCOMES.get(ending, ending)}',
-            href=link_to_rows(**_filters(pair, ending)),
-        )
+        yield {
+            'hue': f'e-{ending.replace(" ", "_")}',
+            'x': f'{x:.2f}%',
+            'width': f'{max(width - _GAP, 0.1):.2f}%',
+            'middle': f'{x + width / 2:.2f}%',
+            'label': label if width > 2.4 * len(label) + 0.5 else '',
+            'title': f'{count:,} of {total:,} {OUTCOMES.get(ending, ending)}',
+            'href': link_to_rows(**_filters(pair, ending)),
+        }
         x += width
 
 
@@ -263,48 +198,13 @@ def _filters(pair: Pair, ending: str) -> dict[str, str]:
     return ({'dataset': pair[0]} if pair[0] else {}) | {'model': pair[1], **chosen}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a histogram."""
-
-    x: str
-    y: float
-    width: str
-    height: float
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """How a measure spreads for one model."""
-
-    number: int
-    model: str
-    summary: str
-    median: str
-    columns: tuple[Column, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """The histograms of one measure, on a common scale."""
-
-    name: str
-    beyond: int
-    """Values larger than the scale."""
-    scale: Scale
-    histograms: tuple[Histogram, ...]
-    height: float = _TALL
-
-
-def measure_plot(
-    name: str, numbers: Mapping[str, array[float]], models: Sequence[str], *, unit: str = 'row'
-) -> Measure:
+def measure_plot(name: str, numbers: Mapping[str, array[float]], models: Sequence[str], *, unit: str = 'row') -> Drawn:
     """How a measure spreads, one small histogram for each model."""
     own = [(models.index(model), model, sorted(numbers[model])) for model in models if numbers.get(model)]
     scale = Scale(tuple(round_ticks(0.0, max(_quantile(values, _TAIL) for _, _, values in own), about=4)))
     beyond = sum(1 for _, _, values in own for value in values if value > scale.at[-1])
-    return Measure(name, beyond, scale, tuple(_histogram(*item, scale, unit) for item in own))
+    histograms = [_histogram(*item, scale, unit) for item in own]
+    return {'name': name, 'beyond': beyond, 'scale': scale, 'histograms': histograms, 'height': _TALL}
 
 
 def merge_datasets(numbers: Mapping[Pair, array[float]]) -> dict[str, array[float]]:
@@ -315,42 +215,36 @@ def merge_datasets(numbers: Mapping[Pair, array[float]]) -> dict[str, array[floa
     return merged
 
 
-def spread_plot(name: str, numbers: Mapping[Pair, array[float]], models: Sequence[str]) -> ScorePlot:
+def spread_plot(name: str, numbers: Mapping[Pair, array[float]], models: Sequence[str]) -> Drawn:
     """How a measure spreads in each dataset: the median of each model, and what 90 of 100 rows lie between."""
-    spreads = {pair: _spread(values) for pair, values in numbers.items()}
-    scale = Scale(tuple(round_ticks(0.0, max(high for _, _, high in spreads.values()))))
-    bands = []
-    for dataset in dict.fromkeys(dataset for dataset, _ in spreads):
-        own = [(model, *spreads[dataset, model]) for model in models if (dataset, model) in spreads]
-        points: list[_Point] = [
-            (model, low, middle, high, f'{model} median {_round(middle)}, {_round(low)} to {_round(high)}')
-            for model, low, middle, high in own
-        ]
-        bands.append(_band(dataset, points, scale, models))
-    return ScorePlot(name, scale, tuple(bands))
+    points: dict[str, list[_Point]] = {dataset: [] for dataset, _ in numbers}
+    for dataset, own in points.items():
+        for model in models:
+            if (dataset, model) in numbers:
+                ordered = sorted(numbers[dataset, model])
+                low, middle, high = (_quantile(ordered, share) for share in (0.05, 0.5, 0.95))
+                words = f'{model} median {_round(middle)}, {_round(low)} to {_round(high)}'
+                own.append((model, low, middle, high, words))
+    return _whisker_plot(name, points, models, 0.0)
 
 
-def _spread(values: Sequence[float]) -> tuple[float, float, float]:
-    ordered = sorted(values)
-    return _quantile(ordered, 0.05), _quantile(ordered, 0.5), _quantile(ordered, 0.95)
-
-
-def _histogram(number: int, model: str, values: Sequence[float], scale: Scale, unit: str) -> Histogram:
+def _histogram(number: int, model: str, values: Sequence[float], scale: Scale, unit: str) -> Drawn:
     top = scale.at[-1]
     middle = _quantile(values, 0.5)
     summary = f'median {_round(middle)} · 95% below {_round(_quantile(values, 0.95))}'
     counts = Counter(min(int(value / top * _BINS), _BINS - 1) for value in values if value <= top)
-    columns = (_column(bin_, count, counts, scale, unit) for bin_, count in sorted(counts.items()))
-    return Histogram(number, model, summary, scale.x(min(middle, top)), tuple(columns))
+    columns = [_column(bin_, count, counts, scale, unit) for bin_, count in sorted(counts.items())]
+    median = scale.x(min(middle, top))
+    return {'number': number, 'model': model, 'summary': summary, 'median': median, 'columns': columns}
 
 
-def _column(bin_: int, count: int, counts: Counter[int], scale: Scale, unit: str) -> Column:
+def _column(bin_: int, count: int, counts: Counter[int], scale: Scale, unit: str) -> Drawn:
     top = scale.at[-1]
     low, high = top * bin_ / _BINS, top * (bin_ + 1) / _BINS
     tall = round(max(1.0, _TALL * count / max(counts.values())), 1)
-    width = (_RIGHT - _LEFT) / _BINS - _GAP
+    width = f'{(_RIGHT - _LEFT) / _BINS - _GAP:.2f}%'
     title = f'{_round(low)} – {_round(high)}: {count_noun(count, unit)}'
-    return Column(scale.x(low), round(_TALL - tall, 1), f'{width:.2f}%', tall, title)
+    return {'x': scale.x(low), 'y': round(_TALL - tall, 1), 'width': width, 'height': tall, 'title': title}
 
 
 def _is_drawable(number: float | None) -> TypeGuard[float]:
