@@ -10,26 +10,21 @@ from rolecall.apps.tuning.tune import TuneListener
 from rolecall.strings import count_noun, printable
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
 
-_EVERY = 10.0
-"""Seconds between two plain lines."""
+_EVERY_LINE, _EVERY_DRAWING = 10.0, 0.2
+"""Seconds between two plain lines, and between two drawings of the bar."""
 _SMOOTHING = 0.9
 
 
-def tune_progress_for(stream: IO[str] | None = None) -> PlainTuneProgress:
-    """The display that suits a stream: live on a terminal, plain in a pipe."""
-    stream = stream or sys.stderr
-    return LiveTuneProgress(stream) if stream.isatty() else PlainTuneProgress(stream)
+class TuneProgress(TuneListener):
+    """Shows on stderr how far a tuning is, and every loss on held-out rows."""
 
-
-class PlainTuneProgress(TuneListener):
-    """Lines for logs: how far the tuning is now and then, and every loss on held-out rows."""
-
-    def __init__(self, stream: IO[str], *, every: float = _EVERY) -> None:
-        self._stream = stream
-        self._every = every
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._every = _EVERY_DRAWING if self._stream.isatty() else _EVERY_LINE
+        self._display: Progress | None = None
         self._began = self._last = time.monotonic()
         self._steps = self._first = 0
         self._loss: float | None = None
@@ -37,12 +32,20 @@ class PlainTuneProgress(TuneListener):
 
     def on_message(self, message: str) -> None:
         """Something that a person should know."""
-        print(f'rolecall: {printable(message)}', file=self._stream, flush=True)
+        self._print(f'rolecall: {printable(message)}')
 
     def on_start(self, steps: int, done: int) -> None:
         """Training starts."""
         self._began = self._last = time.monotonic()
         self._steps, self._first = steps, done
+        if self._stream.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+            columns = (TextColumn('tuning'), BarColumn(), MofNCompleteColumn(), TextColumn('{task.fields[facts]}'))
+            self._display = Progress(*columns, console=Console(file=self._stream))
+            self._display.add_task('', total=steps, completed=done, facts='')
+            self._display.start()
 
     def on_step(self, done: int, loss: float, tokens: int) -> None:
         """An update."""
@@ -50,7 +53,11 @@ class PlainTuneProgress(TuneListener):
         now = time.monotonic()
         if done == self._steps or now - self._last >= self._every:
             self._last = now
-            self._show(done, self._facts(tokens, done, now))
+            facts = self._facts(tokens, done, now)
+            if self._display is None:
+                self._print(f'{done:,}/{self._steps:,} updates, {facts}')
+            else:
+                self._display.update(self._display.task_ids[0], completed=done, facts=facts)
 
     def on_held_out(self, done: int, loss: float) -> None:
         """The loss on held-out rows."""
@@ -59,6 +66,9 @@ class PlainTuneProgress(TuneListener):
 
     def on_end(self) -> None:
         """Training is over."""
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
 
     def _facts(self, tokens: int, done: int, now: float) -> str:
         seconds = max(now - self._began, 1e-3)
@@ -70,42 +80,8 @@ class PlainTuneProgress(TuneListener):
             parts.append(f'{left // 3600}:{left // 60 % 60:02}:{left % 60:02} left')
         return ', '.join(parts)
 
-    def _show(self, done: int, facts: str) -> None:
-        print(f'{done:,}/{self._steps:,} updates, {facts}', file=self._stream, flush=True)
-
-
-class LiveTuneProgress(PlainTuneProgress):
-    """A bar that is redrawn in place."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        super().__init__(stream, every=0.2)
-        self._display: Progress | None = None
-        self._bar: TaskID | None = None
-
-    def on_start(self, steps: int, done: int) -> None:
-        """Training starts."""
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        super().on_start(steps, done)
-        columns = (TextColumn('tuning'), BarColumn(), MofNCompleteColumn(), TextColumn('{task.fields[facts]}'))
-        self._display = Progress(*columns, console=Console(file=self._stream), transient=False)
-        self._bar = self._display.add_task('', total=steps, completed=done, facts='')
-        self._display.start()
-
-    def on_message(self, message: str) -> None:
-        """Something that a person should know."""
+    def _print(self, line: str) -> None:
         if self._display is None:
-            super().on_message(message)
+            print(line, file=self._stream, flush=True)
         else:
-            self._display.console.print(f'rolecall: {printable(message)}', markup=False, highlight=False)
-
-    def on_end(self) -> None:
-        """Training is over."""
-        if self._display is not None:
-            self._display.stop()
-            self._display = None
-
-    def _show(self, done: int, facts: str) -> None:
-        if self._display is not None and self._bar is not None:
-            self._display.update(self._bar, completed=done, facts=facts)
+            self._display.console.print(line, markup=False, highlight=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from rolecall.ui.cli.options import declare_command
@@ -23,20 +22,19 @@ def add_pull(commands: Any) -> None:
 
 
 def _pull(arguments: argparse.Namespace) -> int:
+    from rich.console import Console
+    from rich.progress import DownloadColumn, Progress
+
     from rolecall.models.pull import pull
 
-    last = -1
+    def draw(done: int, total: int) -> None:
+        display.update(bar, completed=done, total=total)
 
-    def progress(done: int, total: int) -> None:
-        nonlocal last
-        percent = 100 * done // max(total, 1)
-        if sys.stderr.isatty() and percent != last:
-            last = percent
-            bar = '█' * (percent // 4) + '░' * (25 - percent // 4)
-            print(f'\r{arguments.name} {bar} {percent:3d} % of {total / 1e6:.0f} MB', end='', file=sys.stderr)
-
-    path = pull(arguments.name, progress=progress)
-    if last >= 0:
-        print(file=sys.stderr)
+    console = Console(stderr=True)
+    with Progress(
+        *Progress.get_default_columns(), DownloadColumn(), console=console, disable=not console.is_terminal
+    ) as display:
+        bar = display.add_task(arguments.name, total=None)
+        path = pull(arguments.name, progress=draw)
     print(path)
     return 0

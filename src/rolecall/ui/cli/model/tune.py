@@ -52,7 +52,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     from rolecall.apps.tuning.tune_settings import TuneSettings
     from rolecall.strings import count_noun
     from rolecall.ui.cli.inputs import load_prompter, named_model_entry
-    from rolecall.ui.views.tune_progress import tune_progress_for
+    from rolecall.ui.views.tune_progress import TuneProgress
 
     typed = asdict(read_options(TuneSettings, arguments))
     settings = TuneSettings.read({name: value for name, value in typed.items() if value is not None})
@@ -67,7 +67,7 @@ def _tune(arguments: argparse.Namespace) -> int:
         limit=arguments.limit,
         skip=arguments.skip,
         overwrite=arguments.overwrite,
-        listener=tune_progress_for(),
+        listener=TuneProgress(),
     )
     held_out = '' if result.held_out_loss is None else f', held-out loss {result.held_out_loss:.4f}'
     before = '' if result.held_out_before is None else f' ({result.held_out_before:.4f} before)'
