@@ -32,7 +32,7 @@ import transformers  # noqa: E402
 sys.path.append(str(Path(__file__).resolve().parent.parent / 'tests'))
 
 from gpu_perplexity import SIZES, let_go, random_model, write  # noqa: E402
-from rolecall.apps.sft.forms import IGNORED  # noqa: E402
+from rolecall.apps.sft.training_file import IGNORED  # noqa: E402
 from rolecall.apps.tuning.sequences import TokenSequence  # noqa: E402
 from rolecall.apps.tuning.trainer import Trainer  # noqa: E402
 from rolecall.apps.tuning.tune_settings import TuneSettings  # noqa: E402

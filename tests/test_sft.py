@@ -27,9 +27,8 @@ from chat_template_corpus import (
 from helpers import API, LM, bot, config, human, system, template
 from rolecall import PromptTemplate
 from rolecall.apps.sft.examples import MessagesExample, TextExample, UntrainableError
-from rolecall.apps.sft.forms import Form
 from rolecall.apps.sft.pair_examples import pair_examples
-from rolecall.apps.sft.training_file import SftReport, entries
+from rolecall.apps.sft.training_file import Form, SftReport, entries
 from rolecall.apps.sft.training_programs import Aim, TrainingProgram
 from rolecall.core import MetaTemplate, TextRenderer, Wording
 from rolecall.core.render.families import META_TEMPLATES, meta_template

@@ -13,9 +13,8 @@ from chat_template_corpus import CHATML, LLAMA31, MISTRAL, QWEN_TOOLS, Family
 from rolecall import ChatPrompter, RolecallError
 from rolecall.apps.chat.adapters import ModuleCall, TextAdapter
 from rolecall.apps.sft.examples import TextExample
-from rolecall.apps.sft.forms import FORMS, Form
 from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
-from rolecall.apps.sft.training_file import SftReport, entries
+from rolecall.apps.sft.training_file import FORMS, Form, SftReport, entries
 from rolecall.core import ChatTemplate
 from rolecall.core.prompters.model_binder import ModelBinder
 from rolecall.errors import PrompterError

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from chat_template_corpus import CHATML, DEEPSEEK, LLAMA2, LLAMA3, MISTRAL, QWEN_THINKING, QWEN_TOOLS, ZEPHYR, Family
 from rolecall import AlpacaPrompter, ChatPrompter, EmptyPrompter, Prompter
 from rolecall.apps.sft.examples import TextExample, UntrainableError
-from rolecall.apps.sft.forms import Form
 from rolecall.apps.sft.prompter_examples import Columns, prompter_examples
-from rolecall.apps.sft.training_file import SftReport, entries
+from rolecall.apps.sft.training_file import Form, SftReport, entries
 from rolecall.apps.sft.training_programs import Aim
 from rolecall.core.prompters import Tokens
 from rolecall.core.render.chat_renderer import ChatRenderer

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from rolecall.apps.sft.examples import TrainingExample, UntrainableError
-from rolecall.apps.sft.forms import Form, takes_messages
-from rolecall.apps.sft.training_file import Given
+from rolecall.apps.sft.training_file import Form, Given, takes_messages
 from rolecall.apps.sft.training_programs import Aim, DialogueTrainingProgram, LabelTrainingProgram, TrainingProgram
 from rolecall.core.program.answer_turn import MessagesRenderer
 from rolecall.core.prompts.values import text_of

@@ -20,8 +20,7 @@ from rolecall.apps.sft.examples import (
     messages_example,
     text_example,
 )
-from rolecall.apps.sft.forms import Form, takes_messages
-from rolecall.apps.sft.training_file import Given
+from rolecall.apps.sft.training_file import Form, Given, takes_messages
 from rolecall.apps.sft.training_programs import Aim, end_of_turn
 from rolecall.core.program.answer_turn import MessagesRenderer
 from rolecall.core.prompters import Prompter

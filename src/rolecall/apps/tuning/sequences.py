@@ -8,9 +8,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rolecall.apps.sft.forms import IGNORED
 from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
-from rolecall.apps.sft.training_file import SftReport, entries
+from rolecall.apps.sft.training_file import IGNORED, SftReport, entries
 from rolecall.apps.sft.training_programs import Aim
 from rolecall.errors import DataError
 from rolecall.models.local_engine import PromptEncoder

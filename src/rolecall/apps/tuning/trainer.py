@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from rolecall.apps.sft.forms import IGNORED
+from rolecall.apps.sft.training_file import IGNORED
 from rolecall.apps.tuning.sequences import TokenSequence, order_batches
 from rolecall.apps.tuning.tune_settings import TuneSettings
 from rolecall.errors import import_extra

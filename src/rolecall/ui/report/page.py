@@ -27,7 +27,7 @@ from rolecall.strings import count_noun, printable
 from rolecall.ui.report.counts import VERDICTS, RunCounts
 from rolecall.ui.report.curves import tradeoff_plots
 from rolecall.ui.report.document import ReportDocument, ReportTable
-from rolecall.ui.report.packing import Packer, pack
+from rolecall.ui.report.packing import Packer, RowSample, pack
 from rolecall.ui.report.palette import SERIES, plot_sheet, style_sheet
 from rolecall.ui.report.plots import (
     ENDINGS,
@@ -41,7 +41,6 @@ from rolecall.ui.report.plots import (
     score_plots,
     spread_plot,
 )
-from rolecall.ui.report.row_sample import RowSample
 from rolecall.ui.report.score_text import (
     FOLD_FROM,
     MOST_FURTHER,

@@ -320,18 +320,17 @@ def _previews_from(config: ConfigDocument) -> Callable[[Result], list[Preview]]:
     return previews
 
 
-def compare_as_json(left: RunSide, right: RunSide) -> dict[str, Any]:
-    """Two runs, or two models of one run: every difference, and the rows that changed. Opens the runs for itself.
+def compare_as_json(left: Path, right: Path, left_model: str | None, right_model: str | None) -> dict[str, Any]:
+    """Two runs, or a model of each: every difference, and the rows that changed.
 
-    The rows of a run of another harness are aligned by content: `aligned` has the counterpart of each.
+    The runs are opened anew, so that a long comparison does not keep the page waiting. The rows of a run of another
+    harness are aligned by content: `aligned` has the counterpart of each.
     """
-    with left.open() as reader_left, right.open() as reader_right:
-        runs = left.run_of(reader_left), right.run_of(reader_right)
+    with RunReader(left) as reader_left, RunReader(right) as reader_right:
+        runs = StoredRun(reader_left, left_model), StoredRun(reader_right, right_model)
         aligned = None
-        if left.path != right.path and (is_imported(reader_left) or is_imported(reader_right)):
-            aligned = align_runs(
-                reader_left, reader_right, left_model=left.model or None, right_model=right.model or None
-            )
+        if left != right and (is_imported(reader_left) or is_imported(reader_right)):
+            aligned = align_runs(reader_left, reader_right, left_model=left_model, right_model=right_model)
         comparison: Comparison = compare_runs(aligned or runs[0], runs[1])
         originals = {} if aligned is None else _index_originals(aligned)
         missing = [] if aligned is None else [pair for pair in reader_left.pairs() if pair[0] not in aligned.names]
@@ -339,7 +338,7 @@ def compare_as_json(left: RunSide, right: RunSide) -> dict[str, Any]:
         return {
             'left': runs[0].title,
             'right': runs[1].title,
-            'only_left': [*comparison.only_left, *(pair for pair in missing if left.model in ('', pair[1]))],
+            'only_left': [*comparison.only_left, *(pair for pair in missing if left_model in (None, pair[1]))],
             'only_right': list(comparison.only_right),
             'aligned': None if aligned is None else _aligned_as_json(aligned),
             'notes': [cut_text(note, LONGEST_TEXT) for note in notes],
@@ -390,22 +389,6 @@ def _aligned_as_json(aligned: AlignedRun) -> dict[str, dict[str, Any]]:
     for left, right in aligned.pairs:
         by_dataset[left.result.dataset]['rows'][left.result.row] = right.result.row
     return by_dataset
-
-
-@dataclass(frozen=True, slots=True)
-class RunSide:
-    """One side of a comparison: a run, or one model of it."""
-
-    path: Path
-    model: str = ''
-
-    def open(self) -> RunReader:
-        """A reader of its own, so that a long comparison does not keep the page waiting."""
-        return RunReader(self.path)
-
-    def run_of(self, reader: RunReader) -> StoredRun:
-        """The rows to compare."""
-        return StoredRun(reader, self.model or None)
 
 
 def _is_flipped(result: Result, other: Result | None) -> bool:

@@ -9,6 +9,7 @@ import webbrowser
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -20,7 +21,7 @@ from rolecall.runs.serving.bench_files import StoredBench
 from rolecall.ui.report.bench_page import bench_html
 from rolecall.ui.views.chinese import to_chinese
 from rolecall.ui.web.routes import GET_ROUTES, POST_ROUTES, Body, check_body, read_assets, read_edits, read_number
-from rolecall.ui.web.run_documents import RunSide, compare_as_json, explain_as_json
+from rolecall.ui.web.run_documents import compare_as_json, explain_as_json
 from rolecall.ui.web.security import HEADERS, PAGE_POLICY, AccessRules, make_guard, wants_chinese
 from rolecall.ui.web.trying import Trial, make_trial, run_trial
 from rolecall.ui.web.workspace import Workspace
@@ -160,17 +161,16 @@ class _Pages:
 
     async def run_compare(self, request: web.Request) -> web.Response:
         """Two runs compared, beside the thread that the rest of the page uses: that takes long for large runs."""
-        query = request.query
-        left, right = (
-            RunSide(self._workspace.run_path(read_number(query, f'{side}_run')), query.get(f'{side}_model', ''))
-            for side in ('left', 'right')
-        )
-        return _as_answer(await asyncio.to_thread(compare_as_json, left, right))
+        models = [request.query.get(f'{side}_model') or None for side in ('left', 'right')]
+        return _as_answer(await asyncio.to_thread(compare_as_json, *self._find_both(request), *models))
 
     async def run_explain(self, request: web.Request) -> web.Response:
         """Why the scores of two runs differ, from what they have stored."""
-        paths = [self._workspace.run_path(read_number(request.query, f'{side}_run')) for side in ('left', 'right')]
-        return _as_answer(await asyncio.to_thread(explain_as_json, *paths))
+        return _as_answer(await asyncio.to_thread(explain_as_json, *self._find_both(request)))
+
+    def _find_both(self, request: web.Request) -> tuple[Path, Path]:
+        left, right = (read_number(request.query, f'{side}_run') for side in ('left', 'right'))
+        return self._workspace.run_path(left), self._workspace.run_path(right)
 
     async def _answer(
         self, work: Callable[[], Mapping[str, Any]], thread: ThreadPoolExecutor | None = None

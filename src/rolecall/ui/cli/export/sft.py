@@ -19,8 +19,7 @@ from rolecall.ui.cli.options import (
 from rolecall.ui.cli.output import fail, print_note
 
 if TYPE_CHECKING:
-    from rolecall.apps.sft.forms import Form
-    from rolecall.apps.sft.training_file import Given
+    from rolecall.apps.sft.training_file import Form, Given
     from rolecall.apps.sft.training_programs import Aim
     from rolecall.experiment.experiment import Experiment
     from rolecall.experiment.opening.model_entries import ModelEntry
@@ -198,7 +197,7 @@ def _find_tokenizer(arguments: argparse.Namespace, model: ModelEntry | None) -> 
 
 def _write_dataset_info(output: Path, form: Form) -> None:
     """Add the file to the dataset_info.json beside it, which LLaMA-Factory reads."""
-    from rolecall.apps.sft.forms import dataset_info
+    from rolecall.apps.sft.training_file import dataset_info
     from rolecall.errors import RolecallError
 
     place = output.with_name('dataset_info.json')
