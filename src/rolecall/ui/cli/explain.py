@@ -8,7 +8,6 @@ from typing import Any
 
 from rolecall.ui.cli.options import declare_command, positive_number, whole_number
 from rolecall.ui.cli.output import print_json, terminal, write_page
-from rolecall.ui.views.chinese import translate_message
 
 
 def add_explain(commands: Any) -> None:
@@ -99,7 +98,7 @@ def _climb(arguments: argparse.Namespace) -> int:
             print(ladder.plan(), file=sys.stderr)
         if arguments.dry_run:
             return 0
-        progress = progress_for(quiet=True, translate=translate_message)
+        progress = progress_for(quiet=True)
         for ladder, _ in ladders:
             ladder.ask(progress)
         return _show([ladder.explain(explanation) for ladder, explanation in ladders], arguments)

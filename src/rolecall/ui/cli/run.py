@@ -22,7 +22,6 @@ from rolecall.ui.cli.options import (
 )
 from rolecall.ui.cli.output import print_lines, print_note, terminal
 from rolecall.ui.cli.report import show_report
-from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +116,7 @@ def _run(arguments: argparse.Namespace) -> int:
     shared_out = out
     if options.share is not None:
         out = out / f'rank-{options.share.rank}-of-{options.share.of}'
-    progress = progress_for(quiet=arguments.quiet, translate=translate_message)
+    progress = progress_for(quiet=arguments.quiet)
     if note:
         print_lines([note], to=sys.stderr)
     with _rare_collections():
@@ -153,7 +152,7 @@ def _probe(experiment: Experiment, options: RunOptions, arguments: argparse.Name
     from rolecall.ui.views.run_progress import progress_for
 
     out = Path(options.out or Path('runs') / f'{experiment.name}-probe')
-    progress = progress_for(quiet=arguments.quiet, translate=translate_message)
+    progress = progress_for(quiet=arguments.quiet)
     with RunReader(arguments.probe) if arguments.probe else nullcontext() as answers:
         summaries, counts = probe_judges(experiment, replace(options, out=out), answers=answers, listener=progress)
     for table in count_tables('probes', counts):

@@ -16,7 +16,6 @@ from rolecall.ui.cli.options import (
     whole_number,
 )
 from rolecall.ui.cli.output import print_json, print_lines, print_note, write_page
-from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from rolecall.insight.sweep import Sweep, Swept
@@ -99,7 +98,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
         tuple(arguments.noise),
         arguments.full,
     )
-    listener = progress_for(quiet=arguments.quiet, translate=translate_message)
+    listener = progress_for(quiet=arguments.quiet)
     if options.dry_run:
         sweep.plan(listener)
         return 0

@@ -17,6 +17,7 @@ from rolecall.runs.plan import RunPlan
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, mask_details, printable, wrap_for
+from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,14 +41,10 @@ _STILL_ALIVE = 60.0
 """Seconds after which a plain line is printed although nothing changed."""
 
 
-def progress_for(
-    stream: IO[str] | None = None, *, quiet: bool = False, translate: Callable[[str], str] = str
-) -> RunListener:
+def progress_for(stream: IO[str] | None = None, *, quiet: bool = False) -> RunListener:
     """The display that suits a stream: live on a terminal, plain in a pipe."""
     stream = stream or sys.stderr
-    progress = QuietProgress(stream) if quiet else LiveProgress(stream) if stream.isatty() else PlainProgress(stream)
-    progress.translate = translate
-    return progress
+    return QuietProgress(stream) if quiet else LiveProgress(stream) if stream.isatty() else PlainProgress(stream)
 
 
 @dataclass(slots=True)
@@ -128,17 +125,15 @@ def _clock(seconds: float) -> str:
 class QuietProgress(NullListener):
     """Messages only."""
 
-    translate: Callable[[str], str] = staticmethod(str)
-
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def on_message(self, message: str) -> None:
         """Something that a person should know."""
-        self._print(f'rolecall: {printable(self.translate(message))}')
+        self._print(f'rolecall: {printable(translate_message(message))}')
 
     def _print(self, line: str) -> None:
-        print(wrap_for(self._stream, self.translate(line)), file=self._stream, flush=True)
+        print(wrap_for(self._stream, translate_message(line)), file=self._stream, flush=True)
 
 
 class PlainProgress(QuietProgress):
@@ -273,13 +268,13 @@ class LiveProgress(PlainProgress):
         bar = self._bars.get(key)
         if self._display is not None and bar is not None:
             with suppress(KeyError):  # removed by the other thread
-                self._display.update(bar, completed=pair.done, facts=self.translate(printable(pair.facts())))
+                self._display.update(bar, completed=pair.done, facts=translate_message(printable(pair.facts())))
 
     def _print(self, line: str) -> None:
         if self._display is None:
             super()._print(line)
         else:
-            self._display.console.print(self.translate(line), markup=False, highlight=False)
+            self._display.console.print(translate_message(line), markup=False, highlight=False)
 
     def _build_display(self) -> Progress:
         from rich.console import Console

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import fail, print_lines
-from rolecall.ui.views.chinese import translate_message
 
 if TYPE_CHECKING:
     from rolecall.runs import CollectSummary
@@ -66,7 +65,7 @@ def _collect(arguments: argparse.Namespace) -> int:
         cancel=arguments.cancel,
         submit=arguments.submit,
         every=arguments.every,
-        progress=progress_for(quiet=arguments.quiet, translate=translate_message),
+        progress=progress_for(quiet=arguments.quiet),
     )
     if summary.run is not None and summary.run.outcomes:
         show_report(arguments.directory, prices=arguments.prices)

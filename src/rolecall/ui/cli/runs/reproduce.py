@@ -7,7 +7,6 @@ from typing import Any
 
 from rolecall.ui.cli.options import declare_command, whole_number
 from rolecall.ui.cli.output import print_json, print_lines
-from rolecall.ui.views.chinese import translate_message
 
 
 def add_reproduce(commands: Any) -> None:
@@ -41,7 +40,7 @@ def _reproduce(arguments: argparse.Namespace) -> int:
     from rolecall.insight.reproduction import reproduce
     from rolecall.ui.views.run_progress import progress_for
 
-    progress = progress_for(quiet=True, translate=translate_message)
+    progress = progress_for(quiet=True)
     reproduction = reproduce(arguments.directory, config=arguments.config, ask=arguments.ask, progress=progress)
     if arguments.json:
         print_json(reproduction.as_json())
