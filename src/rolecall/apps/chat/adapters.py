@@ -22,7 +22,7 @@ from rolecall.core.prompts.values import text_of
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.spans import Request, Span
 from rolecall.models.local_engine import separate_thinking
-from rolecall.models.protocol import Reply, Usage
+from rolecall.models.protocol import Reply
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 _FIRST = 0xF0000
@@ -171,22 +171,16 @@ class TextAdapter:
     def read_reply(self, reply: Reply, prompter: Prompter, call: ModuleCall) -> Reply:
         reply = reply if reply.reasoning else separate_thinking(reply)
         if reply.reasoning:  # chat templates that take reasoning back know it by this name
-            reply = replace(reply, thinking={'reasoning_content': reply.reasoning}, usage=self._count_reasoning(reply))
+            usage = reply.usage
+            if usage.reasoning_tokens is None and (tokenizer := self._tokenizer()) is not None:
+                usage = replace(usage, reasoning_tokens=tokenizer.count(reply.reasoning))
+            reply = replace(reply, thinking={'reasoning_content': reply.reasoning}, usage=usage)
         offered = call.tools or prompter.tools
         if not offered or reply.tool_calls or reply.outcome != 'ok':
             return reply
         names = [tool.get('function', tool).get('name') for tool in offered]
         text, calls = calls_in(reply.text, names)
         return replace(reply, text=text, tool_calls=calls) if calls else reply
-
-    def _count_reasoning(self, reply: Reply) -> Usage:
-        """The usage with the tokens of the reasoning, by the model's tokenizer."""
-        tokenizer = None if reply.usage.reasoning_tokens is not None else self._tokenizer()
-        return (
-            reply.usage
-            if tokenizer is None
-            else replace(reply.usage, reasoning_tokens=tokenizer.count(reply.reasoning))
-        )
 
     def check_tool_support(self, prompter: Prompter) -> None:
         """Raise ModuleError before any tool runs if its result could not be sent."""

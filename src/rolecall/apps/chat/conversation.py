@@ -150,15 +150,12 @@ class Conversation:
                 if self._is_last or self.streamed or not self.failover.applies_to(reply):
                     return self._finish(reply, value)
                 why = f'{reply.outcome}: {reply.reason}'
-            self._turn_to_next(why)
-
-    def _turn_to_next(self, why: str) -> None:
-        name = self.answerers[self.place].name
-        self.attempts.append(self._describe_attempt(why))
-        self.place += 1
-        self.said = _shorten_ids(self.said, len(self.before))
-        self.first, self.usages, self.dropped = None, [], []
-        self._report('fallback', f'{name} failed ({why}); {self.answerers[self.place].name} is asked.')
+            name = self.answerers[self.place].name
+            self.attempts.append(self._describe_attempt(why))
+            self.place += 1
+            self.said = _shorten_ids(self.said, len(self.before))
+            self.first, self.usages, self.dropped = None, [], []
+            self._report('fallback', f'{name} failed ({why}); {self.answerers[self.place].name} is asked.')
 
     def _describe_attempt(self, failure: str = '') -> Attempt:
         usage = sum_usage(self.usages)

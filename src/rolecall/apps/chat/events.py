@@ -15,7 +15,6 @@ from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.checking import explain_arguments
 from rolecall.core.program.compiled import Trace
 from rolecall.core.prompters.vendors import calls_of
-from rolecall.core.render.spans import Span
 from rolecall.errors import describe_error
 from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.redaction import Redactor, environment_secrets
@@ -156,9 +155,25 @@ def _describe_event(event: Event) -> dict[str, Any]:
     """What a line says beside its kind."""
     data = event.data
     if event.trace is not None:
-        trace = event.trace()
-        spans = [_describe_span(span, trace.request) for span in trace.spans if span.text]
-        return {'model': event.model, 'spans': spans, 'calls': _list_calls(trace.request)}
+        trace: Any = event.trace()
+        messages = () if isinstance(trace.request, str) else trace.request
+        spans = [
+            {
+                'text': span.text,
+                'message': span.message,
+                'role': '' if span.message is None else messages[span.message]['role'],
+                'kind': span.origin.kind,
+                'name': span.origin.name,
+            }
+            for span in trace.spans
+            if span.text
+        ]
+        calls = [  # they are no text, so no span has them
+            {'message': number, 'role': message['role'], 'name': name, 'arguments': arguments}
+            for number, message in enumerate(messages)
+            for name, arguments in calls_of(message)
+        ]
+        return {'model': event.model, 'spans': spans, 'calls': calls}
     if isinstance(data, Reply):
         calls = [call['function'] for call in data.tool_calls]
         return {'text': data.text, 'thinking': data.reasoning, 'outcome': data.outcome, 'calls': calls}
@@ -173,23 +188,3 @@ def _describe_event(event: Event) -> dict[str, Any]:
     if event.kind == 'tool_result':
         return {'name': data['name'], 'text': data['content']}
     return {'text': str(data)}
-
-
-def _list_calls(request: Any) -> list[dict[str, Any]]:
-    """The tool calls in the messages of a request: they are no text, so no span has them."""
-    return [
-        {'message': number, 'role': message['role'], 'name': name, 'arguments': arguments}
-        for number, message in enumerate(() if isinstance(request, str) else request)
-        for name, arguments in calls_of(message)
-    ]
-
-
-def _describe_span(span: Span, request: Any) -> dict[str, Any]:
-    role = '' if span.message is None else request[span.message]['role']
-    return {
-        'text': span.text,
-        'message': span.message,
-        'role': role,
-        'kind': span.origin.kind,
-        'name': span.origin.name,
-    }

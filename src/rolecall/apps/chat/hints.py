@@ -8,7 +8,7 @@ import inspect
 import itertools
 import math
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -61,8 +61,14 @@ def schema_of(hint: Any, *, inside: tuple[Any, ...] = ()) -> dict[str, Any]:
     if is_pydantic(hint):
         schema: dict[str, Any] = hint.model_json_schema()
         return schema
-    if _fields_of(hint) is not None:
-        return {'type': 'object'} if hint in inside else _object(hint, (*inside, hint))
+    if hint in inside:
+        return {'type': 'object'}
+    if (fields := _fields_of(hint)) is not None:
+        return {
+            'type': 'object',
+            'properties': {name: schema_of(kind, inside=(*inside, hint)) for name, (kind, _) in fields.items()},
+            'required': [name for name, (_, needed) in fields.items() if needed],
+        }
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _choice(tuple(member.value for member in hint))
     return _container(getattr(origin or hint, '__name__', ''), arguments, inside)
@@ -118,15 +124,6 @@ def _container(name: str, arguments: tuple[Any, ...], inside: tuple[Any, ...]) -
     return {}
 
 
-def _object(hint: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
-    fields = _fields_of(hint) or {}
-    return {
-        'type': 'object',
-        'properties': {name: schema_of(kind, inside=inside) for name, (kind, _) in fields.items()},
-        'required': [name for name, (_, needed) in fields.items() if needed],
-    }
-
-
 def _fields_of(hint: Any) -> dict[str, tuple[Any, bool]] | None:
     """The fields of a dataclass or TypedDict: the type of each, and whether it must be given."""
     if is_typeddict(hint):
@@ -159,15 +156,16 @@ def value_of(value: Any, hint: Any, where: str) -> Any:
     if origin is Annotated:
         return value_of(value, arguments[0], where)
     if origin is Literal:
-        return _one_of(value, arguments, where)
+        return choose_value(value, arguments, where)
     if origin in (Union, types.UnionType):
-        return _first_that_fits(value, arguments, where)
+        own_first = sorted(arguments, key=lambda kind: kind is not type(value))  # 1 stays 1 for `float | int`
+        return first_that_fits(lambda kind: value_of(value, kind, where), own_first)
     if is_pydantic(hint):
         return _validate(value, hint, where)
     if (fields := _fields_of(hint)) is not None:
         return _record(value, hint, fields, where)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint(_one_of(value, tuple(member.value for member in hint), where))
+        return hint(choose_value(value, [member.value for member in hint], where))
     return _container_value(value, getattr(origin or hint, '__name__', ''), arguments, where)
 
 
@@ -276,33 +274,37 @@ def _read_text(value: Any, kind: Any, where: str) -> Any:
     raise BadValueError(f'{where} must be a {kind.__name__} as a string, got {value!r:.60}')
 
 
-def _one_of(value: Any, choices: tuple[Any, ...], where: str) -> Any:
+def choose_value(value: Any, choices: Sequence[Any], where: str) -> Any:
+    """The choice that a value is; `BadValueError` if it is none. True is not 1."""
     matches = [choice for choice in choices if choice == value and isinstance(choice, bool) == isinstance(value, bool)]
     if not matches:
         raise BadValueError(f'{where} must be one of {", ".join(map(repr, choices))}; got {value!r:.60}')
     return matches[0]
 
 
-def _first_that_fits(value: Any, hints: tuple[Any, ...], where: str) -> Any:
+def first_that_fits(read: Callable[[Any], Any], alternatives: Iterable[Any]) -> Any:
+    """What `read` makes of the first alternative that it does not object to; all objections if there is none."""
     objections = []
-    # Prefer the value's own type: 1 stays 1 for `float | int`.
-    for hint in sorted(hints, key=lambda hint: hint is not type(value)):
+    for alternative in alternatives:
         try:
-            return value_of(value, hint, where)
+            return read(alternative)
         except BadValueError as error:
             objections.append(str(error))
     raise BadValueError(' or '.join(objections))
 
 
+def check_names(value: Mapping[str, Any], needed: Iterable[str], allowed: Collection[str], where: str) -> None:
+    """Raise `BadValueError` if an object lacks a field, or has one that it must not have."""
+    if (missing := next((name for name in needed if name not in value), None)) is not None:
+        raise BadValueError(f'{where} lacks {missing!r}')
+    if (unknown := next((name for name in value if name not in allowed), None)) is not None:
+        raise BadValueError(f'{where} has an unknown field {unknown!r:.60}')
+
+
 def _record(value: Any, hint: Any, fields: Mapping[str, tuple[Any, bool]], where: str) -> Any:
     if not isinstance(value, Mapping):
         raise BadValueError(f'{where} must be an object, got {value!r:.60}')
-    missing = [name for name, (_, needed) in fields.items() if needed and name not in value]
-    unknown = [name for name in value if name not in fields]
-    if missing or unknown:
-        raise BadValueError(
-            f'{where} lacks {missing[0]!r}' if missing else f'{where} has an unknown field {unknown[0]!r:.60}'
-        )
+    check_names(value, [name for name, (_, needed) in fields.items() if needed], fields, where)
     values = {name: value_of(item, fields[name][0], f'{where}.{name}') for name, item in value.items()}
     try:
         return hint(**values)

@@ -229,8 +229,9 @@ class _LocalModel:
             if self.line is not None:
                 return
             if self.engine == 'llama':
-                template = _template_in_gguf(model_path(self._path))
-                self._begin(template)
+                if not (file := model_path(self._path)).is_file():
+                    raise DataError(f'file not found: {file}.')
+                self._begin(find_chat_template(file))
                 return
             if (address := _address_online(self._path)) is not None and not os.path.exists(self._path):
                 raise ModuleError(f'{self._path} is behind a server: use OnlineChatModule({address!r}).')
@@ -313,12 +314,6 @@ def _address_online(name: str) -> str | None:
     service = find_service(model)
     has_weights = service not in _SERVED_ONLY or model.startswith('gpt-oss')
     return None if has_weights or ALIASES.get(source, source) not in ('', service) else f'{service}/{model}'
-
-
-def _template_in_gguf(path: Path) -> ChatTemplate | None:
-    if not path.is_file():
-        raise DataError(f'file not found: {path}.')
-    return find_chat_template(path)
 
 
 def _template_in_folder(folder: Path | None) -> ChatTemplate | None:

@@ -121,7 +121,17 @@ class McpTools:
     async def _hold(self, ready: Future[Sequence[Tool]]) -> None:
         try:
             async with self._connect() as client:
-                tools = [_read_tool(client, tool) for tool in await _list_tools(client)]
+                tools = [
+                    Tool(
+                        partial(_call, client, tool.name),
+                        schema={
+                            'name': tool.name,
+                            'description': tool.description or '',
+                            'parameters': dict(tool.input_schema),
+                        },
+                    )
+                    for tool in await _list_tools(client)
+                ]
                 over = self._over = asyncio.Event()
                 ready.set_result(tools)
                 await over.wait()
@@ -163,11 +173,6 @@ async def _list_tools(client: Any) -> list[Any]:
         if not cursor:
             break
     return tools
-
-
-def _read_tool(client: Any, tool: Any) -> Tool:
-    schema = {'name': tool.name, 'description': tool.description or '', 'parameters': dict(tool.input_schema)}
-    return Tool(partial(_call, client, tool.name), schema=schema)
 
 
 async def _call(client: Any, name: str, /, **arguments: Any) -> str:

@@ -218,7 +218,8 @@ class ChatModule(ModuleCalls):
         for module in self._fallbacks:
             try:
                 line = module._connection()
-                shared = options if line.server == answerers[0].line.server else _leave_out_addressed(options)
+                own = () if line.server == answerers[0].line.server else ('headers', 'extra_body')  # may carry keys
+                shared = {name: value for name, value in options.items() if name not in own}
                 answerers.append(Answerer(module._name, line, module._read_options(shared)))
             except ModuleError as error:
                 raise type(error)(f'the fallback {module!r}: {error}') from None
@@ -266,11 +267,6 @@ class ChatModule(ModuleCalls):
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
-
-
-def _leave_out_addressed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call without those meant for one server: they may carry its keys."""
-    return {name: value for name, value in options.items() if name not in ('headers', 'extra_body')}
 
 
 def warn_if_dropped(method: str) -> None:

@@ -146,7 +146,9 @@ class OnlineChatModule(ChatModule):
         reader = OptionReader(options, _NAME)
         reader.refuse_misspelt((*_OWN_OPTIONS, *OnlineOptions.__annotations__))
         reader.raise_problems()
-        resend = _read_resend(options.pop('resend_thinking', None))
+        resend: Resend | None = options.pop('resend_thinking', None)
+        if resend is not None and resend not in RESEND:
+            raise ModuleError(f'resend_thinking must be one of {", ".join(map(repr, RESEND))}, got {resend!r:.60}.')
         if source is not None and not isinstance(source, str):
             raise ModuleError(f'source must be a name or a URL, got {source!r:.60}.')
         if source is not None and '://' in source:
@@ -298,13 +300,6 @@ def _usual_resend(source: str, model: str) -> Resend:
     first reasoners refused it. The others take it back everywhere, and drop what they do not need.
     """
     return 'tool_turns' if 'deepseek' in f'{source} {model}'.lower() else 'always'
-
-
-def _read_resend(value: Any) -> Resend | None:
-    choice = next((known_choice for known_choice in RESEND if known_choice == value), None)
-    if value is not None and choice is None:
-        raise ModuleError(f'resend_thinking must be one of {", ".join(map(repr, RESEND))}, got {value!r:.60}.')
-    return choice
 
 
 def _address(

@@ -9,7 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rolecall.apps.chat.hints import BadValueError, find_undescribed, hoist_definitions, schema_of, value_of
+from rolecall.apps.chat.hints import (
+    BadValueError,
+    check_names,
+    choose_value,
+    find_undescribed,
+    first_that_fits,
+    hoist_definitions,
+    schema_of,
+    value_of,
+)
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.checking import is_number
 from rolecall.models.http.body import check_depth, parse_json
@@ -208,23 +217,22 @@ def _check(value: Any, schema: Any, where: str, document: Mapping[str, Any]) -> 
         if not any(_is_a(value, name) for name in names):
             raise BadValueError(f'{where} must be {" or ".join(map(str, names))}, got {value!r:.60}')
     allowed = [schema['const']] if 'const' in schema else schema.get('enum')
-    if allowed is not None and not any(choice == value and _is_bool(choice) == _is_bool(value) for choice in allowed):
-        raise BadValueError(f'{where} must be one of {", ".join(map(repr, allowed))}; got {value!r:.60}')
+    if allowed is not None:
+        choose_value(value, allowed, where)
     if alternatives := schema.get('anyOf') or schema.get('oneOf'):
-        _check_any(value, alternatives, where, document)
+        first_that_fits(lambda alternative: _check(value, alternative, where, document), alternatives)
     for alternative in schema.get('allOf') or ():
         _check(value, alternative, where, document)
     _check_limits(value, schema, where)
     if isinstance(value, dict):
-        _check_fields(value, schema, where, document)
+        fields, rest = schema.get('properties') or {}, schema.get('additionalProperties')
+        check_names(value, schema.get('required', ()), fields if rest is False else value, where)
+        for name, item in value.items():
+            _check(item, fields.get(name, rest), f'{where}.{name}', document)
     if isinstance(value, list):
         first = list(schema.get('prefixItems') or ())
         for number, item in enumerate(value):
             _check(item, first[number] if number < len(first) else schema.get('items'), f'{where}[{number}]', document)
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
 
 
 def _check_limits(value: Any, schema: Mapping[str, Any], where: str) -> None:
@@ -245,27 +253,6 @@ def _check_limits(value: Any, schema: Mapping[str, Any], where: str) -> None:
 
 def _is_a(value: Any, kind: str) -> bool:
     return isinstance(value, _KINDS.get(kind, (object,))) and (isinstance(value, bool) <= (kind == 'boolean'))
-
-
-def _check_any(value: Any, schemas: list[Any], where: str, document: Mapping[str, Any]) -> None:
-    objections = []
-    for schema in schemas:
-        try:
-            return _check(value, schema, where, document)
-        except BadValueError as error:
-            objections.append(str(error))
-    raise BadValueError(' or '.join(objections))
-
-
-def _check_fields(value: dict[str, Any], schema: Mapping[str, Any], where: str, document: Mapping[str, Any]) -> None:
-    fields = schema.get('properties') or {}
-    missing = [name for name in schema.get('required', ()) if name not in value]
-    unknown = [name for name in value if name not in fields and schema.get('additionalProperties') is False]
-    if missing or unknown:
-        what = f'lacks {missing[0]!r}' if missing else f'has an unknown field {unknown[0]!r:.60}'
-        raise BadValueError(f'{where} {what}')
-    for name, item in value.items():
-        _check(item, fields.get(name, schema.get('additionalProperties')), f'{where}.{name}', document)
 
 
 def _close_objects(schema: Any) -> Any:

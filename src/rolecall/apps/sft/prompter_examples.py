@@ -224,12 +224,8 @@ def _text(prompter: Prompter, arguments: PromptArguments, answer: Label, aim: Ai
         stop = _end_of_label(whole.spans) or _end_of_words(answer, text, request)
     else:
         stop = _end_of_calls(answer, text, request, (prompter.closing, eos))
-    earlier = _is_reply if aim.all_answers else None
+    earlier = (lambda span: span.origin.kind == 'reply') if aim.all_answers else None
     return text_example([(request, text[:stop])], whole, earlier=earlier, end=aim.end, eos=eos)
-
-
-def _is_reply(span: Span) -> bool:
-    return span.origin.kind == 'reply'
 
 
 def _end_of_label(spans: Sequence[Span]) -> int:

@@ -188,12 +188,9 @@ def _sharegpt_turn(message: Message) -> dict[str, Any]:
         return {'from': _SHAREGPT.get(message['role'], message['role']), 'value': content or ''}
     if content:
         raise UntrainableError('a message has both text and tool calls, which this form cannot hold')
-    return {'from': 'function_call', 'value': json.dumps([_plain_call(call) for call in calls], ensure_ascii=False)}
-
-
-def _plain_call(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call['function']
-    return {'name': function['name'], 'arguments': parse_arguments(function.get('arguments'))}
+    functions = [call['function'] for call in calls]
+    plain = [{'name': each['name'], 'arguments': parse_arguments(each.get('arguments'))} for each in functions]
+    return {'from': 'function_call', 'value': json.dumps(plain, ensure_ascii=False)}
 
 
 def _bos_text(example: TextExample, encoder: PromptEncoder | None) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from os.path import commonprefix
 
 from rolecall.apps.sft.examples import (
     Answer,
@@ -19,7 +21,7 @@ from rolecall.apps.sft.examples import (
 from rolecall.core.program.answer_turn import MessagesRenderer, roles_of, show_answer
 from rolecall.core.program.compiled import Program, Trace, compile, compile_labels, render_with
 from rolecall.core.program.dialogue import DialogueProgram, InferMode
-from rolecall.core.prompts.pieces import Origin, Pieces, Row, relabel
+from rolecall.core.prompts.pieces import Pieces, Row, relabel
 from rolecall.core.prompts.script import BareText, Item, Script, Turn
 from rolecall.core.prompts.values import text_of
 from rolecall.core.prompts.wording import Wording
@@ -82,7 +84,8 @@ class TrainingProgram:
         _check_answers([row.get(self._teacher.column)], self._teacher.column)
         self._refuse_media(row)
         answered = _continue_turn(self._told, row)
-        if self._may_stop_early and not _ends_with_answer(answered, text_of(row[self._teacher.column])):
+        answer = text_of(row[self._teacher.column])
+        if self._may_stop_early and answer.strip() not in list(texts_of(answered).values())[-1][-len(answer) - 200 :]:
             raise UntrainableError(
                 'inference asks for something before the answer',
                 'several roles of the model generate, and the one with the answer is not the first',
@@ -93,7 +96,9 @@ class TrainingProgram:
         script = self._whole.script
         if not (script.raw and self._teacher.aim.all_answers):
             return self._whole.trace(row)
-        return Program(_with_speakers(script.bind(row)), render_with(self._teacher.side, 'ppl')).trace({})
+        bound = script.bind(row)
+        spoken = replace(bound, items=tuple(map(_with_speaker, bound.items)))
+        return Program(spoken, render_with(self._teacher.side, 'ppl')).trace({})
 
 
 class DialogueTrainingProgram:
@@ -178,15 +183,17 @@ class LabelTrainingProgram:
         is_spoken = _speeches_of(self._teacher.side)
         if is_spoken and is_spoken(spoken[-1][1]):
             first = len(spoken) - 1
-            while first and is_spoken(spoken[first - 1][1]) and _are_adjacent(spoken[first - 1], spoken[first]):
+            while first:
+                at, before = spoken[first - 1]
+                if not is_spoken(before) or at + len(before.text) != spoken[first][0]:
+                    break
                 first -= 1
             return spoken[first][0], stop
         for kind in ('sep', 'label'):
             places = [at for at, span in with_offsets(spans) if span.origin.kind == kind and span.origin.shot is None]
             if places:
                 return places[0], stop
-        shared = prompts[0][: _shared_length(prompts)]
-        return len(_LETTERS.sub('', shared)), stop
+        return len(_LETTERS.sub('', commonprefix(list(prompts)))), stop  # noqa: RUF071  # of texts, not of paths
 
 
 def end_of_turn(renderer: Renderer) -> str:
@@ -255,25 +262,11 @@ def _continue_turn(program: Program, row: Row) -> Request:
         raise UntrainableError(str(error).rstrip('.')) from error
 
 
-def _ends_with_answer(answered: Request, answer: str) -> bool:
-    *_, last = texts_of(answered).values()
-    return answer.strip() in last[-len(answer) - 200 :]
-
-
-def _with_speakers(script: Script) -> Script:
-    """Raw messages with the role recorded in each origin, as other templates do."""
-    return replace(script, items=tuple(map(_with_speaker, script.items)))
-
-
 def _with_speaker(item: Item) -> Item:
+    """A raw message with the role recorded in each origin, as other templates do."""
     if not isinstance(item, Turn) or not isinstance(item.content, tuple):
         return item
-    role = item.role
-
-    def mark_spoken(origin: Origin) -> Origin:
-        return replace(origin, role=role)
-
-    words: Pieces = relabel(item.content, mark_spoken)
+    words: Pieces = relabel(item.content, partial(replace, role=item.role))
     return replace(item, content=words)
 
 
@@ -292,13 +285,3 @@ def _media_refusal(side: Renderer, script: Script) -> Callable[[Row], None]:
 
 def _is_text(item: Item) -> bool:
     return isinstance(item, BareText) or (isinstance(item, Turn) and isinstance(item.content, tuple))
-
-
-def _are_adjacent(first: tuple[int, Span], second: tuple[int, Span]) -> bool:
-    return first[0] + len(first[1].text) == second[0]
-
-
-def _shared_length(texts: Sequence[str]) -> int:
-    """The length of the common beginning of all texts."""
-    shortest = min(map(len, texts))
-    return next((i for i in range(shortest) if len({text[i] for text in texts}) > 1), shortest)

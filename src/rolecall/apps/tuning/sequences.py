@@ -91,7 +91,8 @@ def read_training_rows(
             sequences.append(TokenSequence(array('i', line['input_ids']), array('i', line['labels'])))
     if not sequences:
         raise DataError(_describe_nothing(report, too_long, limit))
-    chosen = _choose_held_out(len(sequences), held_out, seed)
+    wanted = int(held_out if held_out >= 1 else held_out * len(sequences))
+    chosen = frozenset(random.Random(seed).sample(range(len(sequences)), min(wanted, len(sequences))))
     if len(chosen) == len(sequences):
         raise DataError(f'all {count_noun(len(sequences), "row")} are held out: nothing is left to train on.')
     return TrainingRows(
@@ -109,11 +110,6 @@ def _describe_nothing(report: SftReport, too_long: int, limit: int | None) -> st
     if report.left_out:
         return '\n'.join(('no row can be trained on.', *report.remarks()))
     return 'there are no rows to train on: the file is empty.'
-
-
-def _choose_held_out(count: int, held_out: float, seed: int) -> frozenset[int]:
-    wanted = int(held_out if held_out >= 1 else held_out * count)
-    return frozenset(random.Random(seed).sample(range(count), min(wanted, count)))
 
 
 def order_batches(lengths: Sequence[int], size: int, *, seed: int, epoch: int) -> list[list[int]]:
