@@ -55,7 +55,12 @@ def _lint(arguments: argparse.Namespace) -> int:
         print_lines(_rule_lines(), hang=40)
         return 0
     if arguments.config is None:
-        return fail(_describe_missing_config(arguments.silence))
+        rule = (
+            f', and {arguments.silence[-1]!r} was read as a rule: put CONFIG before --silence'
+            if arguments.silence
+            else ''
+        )
+        return fail(f'lint needs a CONFIG{rule or " (see rolecall lint --help)"}.')
     from rolecall.experiment.lint.linter import lint_config
 
     experiment = open_experiment(arguments, arguments.config)
@@ -66,12 +71,6 @@ def _lint(arguments: argparse.Namespace) -> int:
         print_lines(_finding_lines(findings))
     counting = ('error', 'warning') if arguments.strict else ('error',)
     return 1 if any(finding.severity in counting for finding in findings) else 0
-
-
-def _describe_missing_config(silenced: Sequence[str]) -> str:
-    if silenced:
-        return f'lint needs a CONFIG, and {silenced[-1]!r} was read as a rule: put CONFIG before --silence.'
-    return 'lint needs a CONFIG (see rolecall lint --help).'
 
 
 def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -131,31 +132,27 @@ def show_previews(
     tokenizer: str | None = None,
 ) -> bool:
     """Show the requests of the selected datasets and models; False if some could not be shown."""
-    tokenizers = _Tokenizers(tokenizer) if tokens else None
-    complaints = _Complaints(complain)
-    for pair in _open_selected(experiment, query, complaints):
+    loaded: dict[str, Tokenizer] = {}
+    reported: set[str] = set()
+
+    def complain_once(complaint: str) -> None:  # a problem of a dataset or a model recurs in every pair it belongs to
+        if complaint not in reported:
+            reported.add(complaint)
+            complain(complaint)
+
+    for pair in _open_selected(experiment, query, complain_once):
         try:
             for preview in query.previews(pair):
                 counted = None
-                if tokenizers is not None:
-                    counted = count_tokens(pair, preview, tokenizers.find(pair))
+                if tokens:
+                    key = pair.model_entry.where if pair.model_entry and tokenizer is None else ''
+                    if key not in loaded:
+                        loaded[key] = _load_tokenizer(pair.model_entry, tokenizer)
+                    counted = count_tokens(pair, preview, loaded[key])
                 shape.show(preview, counted)
         except RolecallError as error:
-            complaints(str(error))
-    return not complaints.reported
-
-
-class _Complaints:
-    """Passes each complaint on once: a problem of a dataset or a model recurs in every pair it belongs to."""
-
-    def __init__(self, complain: Complain) -> None:
-        self.reported: set[str] = set()
-        self._complain = complain
-
-    def __call__(self, complaint: str) -> None:
-        if complaint not in self.reported:
-            self.reported.add(complaint)
-            self._complain(complaint)
+            complain_once(str(error))
+    return not reported
 
 
 def _open_selected(experiment: Experiment, query: PreviewQuery, complain: Complain) -> Iterator[Pair]:
@@ -190,20 +187,6 @@ def _open_judges(pairs: Iterable[Pair], model_entries: Sequence[ModelEntry], com
             complain(f'{abbr}: its evaluator does not ask a judge.')
 
 
-class _Tokenizers:
-    """Each model's tokenizer, or the one named on the command line, read once."""
-
-    def __init__(self, named: str | None) -> None:
-        self._named = named
-        self._loaded: dict[str, Tokenizer] = {}
-
-    def find(self, pair: Pair) -> Tokenizer:
-        key = pair.model_entry.where if pair.model_entry and self._named is None else ''
-        if key not in self._loaded:
-            self._loaded[key] = _load_tokenizer(pair.model_entry, self._named)
-        return self._loaded[key]
-
-
 def _load_tokenizer(model_entry: ModelEntry | None, named: str | None) -> Tokenizer:
     from rolecall.models.tokenizers.tokenizer import find_tokenizer, load_tokenizer
 
@@ -224,7 +207,7 @@ def split_selection(experiment: Experiment, names: tuple[str, str]) -> tuple[Exp
     """Two models for the same datasets, or two datasets for the same models, by their abbrs."""
     models = {model.abbr for model in experiment.all_models}
     datasets = {task.abbr for task in experiment.all_tasks}
-    patterns = [_literal_pattern(name) for name in names]
+    patterns = [glob.escape(name) for name in names]
     if set(names) <= models:
         left, right = (experiment.select(model=pattern) for pattern in patterns)
     elif set(names) <= datasets:
@@ -237,11 +220,6 @@ def split_selection(experiment: Experiment, names: tuple[str, str]) -> tuple[Exp
         hint = did_you_mean(unknown or names[0], [*sorted(models), *sorted(datasets)])
         raise ConfigError(Problem('--diff', what, hint))
     return left, right
-
-
-def _literal_pattern(name: str) -> str:
-    """A pattern that matches this name alone."""
-    return ''.join(f'[{letter}]' if letter in '*?[' else letter for letter in name)
 
 
 def show_differences(both: Sequence[Experiment], query: PreviewQuery, shape: Shape) -> bool:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rolecall.experiment.previews.differences import Change, Pieces
+from rolecall.experiment.previews.differences import Pieces
 from rolecall.insight.comparison import Comparison, Difference, Flip, prompt_changes
 from rolecall.insight.run_source import StoredRun
 from rolecall.runs.store.results import Result
@@ -36,9 +36,8 @@ def print_comparison(
     left: StoredRun,
     right: StoredRun,
     flips: int = _FLIPS,
-    all_words: bool = False,
 ) -> None:
-    """Print the differences, and for each pair the first changed rows (`all_words`: with every changed line)."""
+    """Print the differences, and for each pair the first changed rows."""
     to.print(Text.assemble(('left   ', 'dim'), printable(left.title), ('\nright  ', 'dim'), printable(right.title)))
     if comparison.differences:
         to.print((_wide_table if to.width >= _WIDE else _narrow_table)(comparison.differences))
@@ -48,7 +47,7 @@ def print_comparison(
         to.print(Text(printable(line), 'dim'))
     for diff in comparison.differences:
         if diff.flips:
-            _print_flips(diff, to, left, right, flips, None if all_words else _CHANGES)
+            _print_flips(diff, to, left, right, flips)
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
@@ -130,48 +129,20 @@ def _printable(name: str) -> Text:
 
 def _cells(diff: Difference) -> tuple[str, str, Text, str, str, str, str]:
     """Left, right, the difference, its interval, p, rows and flipped rows."""
-    digits = _digits(diff)
-    left, right = (_number(value, digits) for value in (diff.left, diff.right))
-    difference, interval = _difference(diff, digits), _interval(diff, digits)
-    return left, right, difference, interval, _p_value(diff), _rows_compared(diff), f'{len(diff.flips):,}'
-
-
-def _p_value(diff: Difference) -> str:
-    return '–' if diff.p is None else '<0.001' if diff.p < 0.001 else f'{diff.p:.3f}'
-
-
-def _rows_compared(diff: Difference) -> str:
-    if diff.compared == 'values':
-        return '–'
-    return count_noun(diff.rows, 'group') if diff.compared == 'groups' else f'{diff.rows:,}'
-
-
-def _digits(diff: Difference) -> int:
     numbers = (diff.left, diff.right, diff.low, diff.high)
     largest = max((abs(value) for value in numbers if value is not None), default=0.0)
-    return 3 if largest <= 1 else 2 if largest <= 10 else 1
-
-
-def _number(value: float | None, digits: int) -> str:
-    return '–' if value is None else f'{value:,.{digits}f}'
-
-
-def _difference(diff: Difference, digits: int) -> Text:
-    if diff.difference is None:
-        return Text('–')
+    digits = 3 if largest <= 1 else 2 if largest <= 10 else 1
+    left, right = ('–' if value is None else f'{value:,.{digits}f}' for value in numbers[:2])
     certain = diff.p is not None and diff.p < _CERTAIN
-    return Text(f'{diff.difference:+,.{digits}f}', 'bold' if certain else '')
+    size = '–' if diff.difference is None else f'{diff.difference:+,.{digits}f}'
+    known = diff.low is not None and diff.high is not None
+    interval = f'[{diff.low:+,.{digits}f}, {diff.high:+,.{digits}f}]' if known else ''
+    p = '–' if diff.p is None else '<0.001' if diff.p < 0.001 else f'{diff.p:.3f}'
+    compared = {'values': '–', 'groups': count_noun(diff.rows, 'group')}.get(diff.compared, f'{diff.rows:,}')
+    return left, right, Text(size, 'bold' if certain else ''), interval, p, compared, f'{len(diff.flips):,}'
 
 
-def _interval(diff: Difference, digits: int) -> str:
-    if diff.low is None or diff.high is None:
-        return ''
-    return f'[{diff.low:+,.{digits}f}, {diff.high:+,.{digits}f}]'
-
-
-def _print_flips(
-    diff: Difference, to: Console, left: StoredRun, right: StoredRun, most: int, changes: int | None
-) -> None:
+def _print_flips(diff: Difference, to: Console, left: StoredRun, right: StoredRun, most: int) -> None:
     head = f'{diff.dataset} × {diff.model}: {count_noun(len(diff.flips), _row_noun(diff))} flipped'
     to.rule(Text(printable(head), 'bold'), style='dim')
     for flip in diff.flips[:most]:
@@ -182,11 +153,12 @@ def _print_flips(
         changed = list(prompt_changes(flip, left, right))
         if not changed:
             to.print(Text('  the prompt is the same', 'dim'))
-        for change in changed[:changes]:
-            _print_change(change, to)
-        rest = len(changed) - len(changed[:changes])
-        if rest:
-            to.print(Text(f'  and {count_noun(rest, "other change")} of the prompt', 'dim'))
+        for change in changed[:_CHANGES]:
+            for sign, side_words, style in (('-', change.left, _LEFT), ('+', change.right, _RIGHT)):
+                if side_words is not None:
+                    to.print(Text.assemble((f'  {sign} ', style), _draw_pieces(side_words, style)))
+        if len(changed) > _CHANGES:
+            to.print(Text(f'  and {count_noun(len(changed) - _CHANGES, "other change")} of the prompt', 'dim'))
     if len(diff.flips) > most:
         to.print(Text(f'and {count_noun(len(diff.flips) - most, "other row")}', 'dim'))
 
@@ -228,12 +200,6 @@ def _describe_outcome(result: Result) -> str:
 def _brief(value: Any) -> str:
     words = printable(' '.join(str(value).split()))
     return words if len(words) <= 60 else f'{words[:59]}…'
-
-
-def _print_change(change: Change, to: Console) -> None:
-    for sign, side, style in (('-', change.left, _LEFT), ('+', change.right, _RIGHT)):
-        if side is not None:
-            to.print(Text.assemble((f'  {sign} ', style), _draw_pieces(side, style)))
 
 
 def _draw_pieces(pieces: Pieces, style: str) -> Text:

@@ -96,7 +96,8 @@ class RunCounts:
             self._measure('seconds', pair, result.seconds)
             self._measure('seconds to first token', pair, result.first_token_seconds)
             self._measure('milliseconds per output token', pair, _per_token(result))
-        self._add_usage(pair, result)
+        unanswered = result.outcome in ('failed', 'too_long') and result.output_tokens is None
+        self.usage.setdefault(pair, Used(0)).add(Used() if unanswered else Used.of(result))
         self._add_score(result.dataset, result.model, result.row, result.score, result.correct, result.cluster)
 
     def measure_texts(self, result: Result, prompt_characters: int | None) -> None:
@@ -123,10 +124,6 @@ class RunCounts:
         for row, score, right in zip(rows.rows, rows.scores, rows.correct, strict=True):
             if not self._add_score(rows.dataset, rows.model, row, score, None if right is None else bool(right), None):
                 break
-
-    def _add_usage(self, pair: Pair, result: Result) -> None:
-        unanswered = result.outcome in ('failed', 'too_long') and result.output_tokens is None
-        self.usage.setdefault(pair, Used(0)).add(Used() if unanswered else Used.of(result))
 
     def _add_score(
         self, dataset: str, model: str, row: int, score: float | None, correct: bool | None, cluster: str | None

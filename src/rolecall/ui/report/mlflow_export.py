@@ -68,7 +68,9 @@ def _log_model(client: Any, experiment: str, reader: RunReader, model: str, repo
         for name, score in _list_metrics(card) if card.model == model else ():
             client.log_metric(run_id, name, score)
     client.log_artifact(run_id, str(report))
-    client.log_text(run_id, json.dumps(_make_table(reader, model), ensure_ascii=False, default=str), _TABLE)
+    rows = [[getattr(result, name, None) for name in _COLUMNS] for result in reader.results(model=model)]
+    table = {'columns': _COLUMNS, 'data': rows}
+    client.log_text(run_id, json.dumps(table, ensure_ascii=False, default=str), _TABLE)
     client.set_tag(run_id, _TABLES, json.dumps([{'path': _TABLE, 'type': 'table'}]))
     client.set_terminated(run_id)
     return run_id
@@ -96,12 +98,6 @@ def _list_metrics(card: Scorecard) -> Iterator[tuple[str, float]]:
     yield from ((key, float(value)) for key, value in ends.items() if value is not None)
     for outcome, count in card.outcomes.items():
         yield _name(f'{card.dataset}/rows.{outcome}'), float(count)
-
-
-def _make_table(reader: RunReader, model: str) -> dict[str, Any]:
-    """The rows, as MLflow shows tables."""
-    rows = [[getattr(result, name, None) for name in _COLUMNS] for result in reader.results(model=model)]
-    return {'columns': list(_COLUMNS), 'data': rows}
 
 
 def _name(text: str) -> str:

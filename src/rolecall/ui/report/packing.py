@@ -154,6 +154,7 @@ class Packer:
         self._charged = 0
         prompts = [self._prompt(request) for request in sent]
         judge = [[self._prompt(request)[0], _cut(reply)] for request, reply in judged]
+        stated = (*result.replies, list(result.replies), result.extracted)
         row = pack(
             [
                 self.pairs.setdefault(pair, len(self.pairs)),
@@ -164,7 +165,7 @@ class Packer:
                 [prompt for prompt, _ in prompts],
                 [_cut(reply) for reply in result.replies],
                 [_cut(thought) for thought in result.reasoning],
-                _answer(result.prediction) if _says_more(result) else None,
+                None if result.prediction in stated else _answer(result.prediction),
                 _answer(result.extracted),
                 _answer(result.gold),
                 _cut(result.reason),
@@ -193,8 +194,8 @@ class Packer:
         """Texts and their origins, in turn."""
         runs: list[int] = []
         for span in spans:
-            text = f'<{span.token}>' if span.token is not None else _span_text(span)
-            if text:
+            words = shorten_media(str(span.text)) if span.origin.kind == 'media' else _cut(str(span.text))
+            if text := words if span.token is None else f'<{span.token}>':
                 runs += (self._text(text), self._origin(span.origin))
         return runs
 
@@ -221,20 +222,11 @@ class Packer:
         return number
 
 
-def _span_text(span: Span) -> str:
-    return shorten_media(str(span.text)) if span.origin.kind == 'media' else _cut(str(span.text))
-
-
 def _title(preview: Preview) -> str:
     """Which of a row's requests this is, if it has several."""
     if preview.turn is not None:
         return f'turn {preview.turn}'
     return '' if preview.label is None else f'label {preview.label}'
-
-
-def _says_more(result: Result) -> bool:
-    """Whether the prediction adds anything to the replies and the extracted answer."""
-    return result.prediction not in (*result.replies, list(result.replies), result.extracted)
 
 
 def _answer(value: object) -> str | None:

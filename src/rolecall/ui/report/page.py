@@ -224,20 +224,15 @@ def page_head(title: str, created: str, *, styles: Sequence[str] = (), script: s
 
 
 def _head(run: StoredRun, packer: Packer) -> dict[str, Any]:
-    styles = _styles(packer)
+    looks = (look.style for look in LOOKS.values())
+    styles = list(dict.fromkeys(['', *looks, *(origin[0] for origin in packer.origins)]))
     script = read_asset('draw.js') + read_asset('report.js')
     head = page_head(run.title, run.created, styles=styles, script=script)
     return {**head, 'about': pack(_describe_page(packer, styles))}
 
 
-def _styles(packer: Packer) -> list[str]:
-    """Every way a span can look, of the legend and of this run; a style's number is its place in this list."""
-    return list(
-        dict.fromkeys(['', *(look.style for look in LOOKS.values()), *(origin[0] for origin in packer.origins)])
-    )
-
-
 def _describe_page(packer: Packer, styles: Sequence[str]) -> dict[str, Any]:
+    """What the script of the page reads; a style is its place among `styles`."""
     numbers = {style: number for number, style in enumerate(styles)}
     return {
         'pairs': [list(pair) for pair in packer.pairs],

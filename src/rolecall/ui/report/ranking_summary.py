@@ -26,18 +26,14 @@ class RankingSummary:
     """Whether every scored row was compared, not only the first ones."""
 
 
-def _other_scales(cards: Iterable[Scorecard]) -> set[str]:
-    """Datasets without percentages, or where lower is better: they are left out of mean points."""
-    return {card.dataset for card in cards if card.lower_is_better or card.unit not in (None, '%')}
-
-
 _Scores = Mapping[tuple[str, int], PairedRow]
 
 
 def _scores_in_percent(counts: RunCounts, cards: Sequence[Scorecard]) -> dict[str, _Scores]:
     groups = {card.dataset: card.groups for card in cards if card.groups}
     scores = {model: _count_groups(rows, groups) for model, rows in counts.scores.items()}
-    left_out = _other_scales(cards) | (set() if counts.scores_capped else _not_means_of_rows(scores, cards))
+    left_out = {card.dataset for card in cards if card.lower_is_better or card.unit not in (None, '%')}
+    left_out |= set() if counts.scores_capped else _not_means_of_rows(scores, cards)
     percent = {
         model: {place: row for place, row in rows.items() if place[0] not in left_out} if left_out else rows
         for model, rows in scores.items()

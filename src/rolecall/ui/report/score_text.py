@@ -60,7 +60,7 @@ class Grid:
 
     def alias(self, line: Line) -> str:
         """The other name of a line's dataset, where a task file has one."""
-        return next((alias for model in self.models if (alias := alias_of(self.card(line, model)))), '')
+        return next((card.alias for model in self.models if (card := self.card(line, model)) and card.alias), '')
 
     def groups_over(self, dataset: str) -> list[str]:
         """The outermost groups that contain the dataset, at any depth."""
@@ -259,13 +259,9 @@ def digits_of(cards: Sequence[Scorecard]) -> dict[str, int]:
     """Decimals for each metric: three where it stays within 1, one where it goes beyond 10, two between."""
     scales: dict[str, float] = {}
     for card in cards:
-        scales[card.metric] = max(scales.get(card.metric, 0.0), scale_of(card))
+        numbers = (abs(number) for number in (card.value, card.low, card.high) if number is not None)
+        scales[card.metric] = max(scales.get(card.metric, 0.0), *numbers, 0.0)
     return {metric: 3 if scale <= 1 else 2 if scale <= 10 else 1 for metric, scale in scales.items()}
-
-
-def scale_of(card: Scorecard) -> float:
-    """The largest number of a scorecard, whatever its sign."""
-    return max((abs(number) for number in (card.value, card.low, card.high) if number is not None), default=0.0)
 
 
 def score(card: Scorecard, digits: int) -> str:
@@ -312,15 +308,6 @@ def left_out(card: Scorecard) -> str:
         + ([f'{unscored:,} not scored'] if unscored > 0 else [])
         + ([f'{unasked:,} not asked'] if unasked > 0 else [])
     )
-
-
-def alias_of(card: Scorecard | None) -> str:
-    """The other name of a dataset, where a task file has one.
-
-    >>> alias_of(Scorecard('d', 'm', 'acc', 50.0, alias='short')), alias_of(None)
-    ('short', '')
-    """
-    return card.alias if card else ''
 
 
 def further_numbers(card: Scorecard, digits: int, *, most: int | None = None) -> list[str]:

@@ -23,7 +23,6 @@ from rolecall.ui.report.score_text import (
     OUTCOMES,
     Grid,
     Line,
-    alias_of,
     denominator,
     further_numbers,
     interval,
@@ -57,7 +56,8 @@ def report_terminal(
     if not report.cards:
         to.print(Text('no scores yet'))
     elif _FIRST + _CELL * len(grid.models) <= to.width:
-        to.print(_across(grid, digits))
+        cells = [[_cell(card, digits[line[1]]) for card in _cards(grid, line)] for line in grid.lines]
+        to.print(_make_wide_table(grid, cells))
     elif len(grid.models) > 2 and _NARROW_FIRST + _NARROW * len(grid.models) <= to.width:
         to.print(_narrow_table(grid, digits))
         _print_remarks(grid, digits, to)
@@ -88,12 +88,6 @@ def _head(grid: Grid, line: Line) -> Text:
 
 def _in_brackets(alias: str) -> str:
     return f' ({printable(alias)})' if alias else ''
-
-
-def _across(grid: Grid, digits: dict[str, int]) -> Table:
-    return _make_wide_table(
-        grid, [[_cell(card, digits[line[1]]) for card in _cards(grid, line)] for line in grid.lines]
-    )
 
 
 def _cards(grid: Grid, line: Line) -> list[Scorecard | None]:
@@ -177,21 +171,18 @@ def _make_tall_table(grid: Grid, digits: dict[str, int]) -> Table:
     table.add_column('dataset × model', overflow='fold')
     table.add_column('score', justify='right', no_wrap=True)
     table.add_column('rows', overflow='fold')
-    for line in grid.lines:
-        for card in (grid.card(line, model) for model in grid.models):
-            if card is None:
-                continue
-            indent, places = '  ' if line in grid.groups else '', digits[card.metric]
-            table.add_row(
-                Text.assemble(
-                    (f'{indent}{printable(card.dataset)}', 'bold'),
-                    (_in_brackets(alias_of(card)), 'dim'),
-                    f' × {printable(card.model)}',
-                    (f'\n{indent}{printable(card.metric)}', 'dim'),
-                ),
-                Text.assemble((score(card, places), 'bold'), f'\n{interval(card, places)}'),
-                Text.assemble((f'{denominator(card)} scored', 'dim'), *_remarks(card, places)),
-            )
+    for card in grid.cards_in_order():
+        indent, places = '  ' if (card.dataset, card.metric) in grid.groups else '', digits[card.metric]
+        table.add_row(
+            Text.assemble(
+                (f'{indent}{printable(card.dataset)}', 'bold'),
+                (_in_brackets(card.alias), 'dim'),
+                f' × {printable(card.model)}',
+                (f'\n{indent}{printable(card.metric)}', 'dim'),
+            ),
+            Text.assemble((score(card, places), 'bold'), f'\n{interval(card, places)}'),
+            Text.assemble((f'{denominator(card)} scored', 'dim'), *_remarks(card, places)),
+        )
     return table
 
 
@@ -247,10 +238,7 @@ def _print_usage(usage: UsageTable, to: Console, *, everything: bool) -> None:
 def _print_reasons(reasons: Sequence[Why], to: Console) -> None:
     if not reasons:
         return
-    table = Table(
-        box=SIMPLE_HEAD, pad_edge=False, title='Why rows are missing', title_justify='left', title_style='bold'
-    )
-    table.add_column('rows', justify='right')
+    table = _new_table('Why rows are missing', ('rows',))
     for name in ('outcome', 'reason', 'where'):
         table.add_column(name, overflow='fold')
     for why in reasons[:_REASONS]:

@@ -64,7 +64,8 @@ def _lines(run: StoredRun, prices: Mapping[str, Price | None] | None) -> Iterato
         ],
     )
     readings = [f'{card.dataset} × {card.model}: {words}' for card in cards if (words := card.describe_readings())]
-    numbers = [line for card in cards if (line := _further_numbers(card, digits[card.metric]))]
+    further = [(card, further_numbers(card, digits[card.metric])) for card in cards]
+    numbers = [f'{card.dataset} × {card.model}: {", ".join(own)}' for card, own in further if own]
     for title, lines in {'Readings': readings, 'Further numbers': numbers, **report.remarks}.items():
         if lines:
             yield from ('', f'## {title}', '', *(f'- {_words(line)}' for line in lines))
@@ -83,11 +84,6 @@ def _lines(run: StoredRun, prices: Mapping[str, Price | None] | None) -> Iterato
                 for why in report.reasons[:_REASONS]
             ],
         )
-
-
-def _further_numbers(card: Scorecard, digits: int) -> str:
-    numbers = further_numbers(card, digits)
-    return f'{card.dataset} × {card.model}: {", ".join(numbers)}' if numbers else ''
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, numbers_from: int | None = None) -> Iterator[str]:

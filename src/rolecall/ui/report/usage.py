@@ -30,11 +30,6 @@ class UsageLine:
         """The model's name, marked if it is a judge."""
         return f'{self.model} (judge)' if self.as_judge else self.model
 
-    @property
-    def has_tokens(self) -> bool:
-        """Whether any tokens were reported."""
-        return bool(self.used.input_tokens or self.used.output_tokens)
-
     def cells(self, decimals: int) -> tuple[str, ...]:
         """The texts under all heads; money with so many decimals."""
         used = self.used
@@ -61,7 +56,7 @@ class UsageTable:
 def usage_table(counts: RunCounts, prices: Mapping[str, Price | None]) -> UsageTable | None:
     """Tokens and money as a table; None if no tokens were reported."""
     lines = list(usage_lines(counts, prices))
-    if not any(line.has_tokens for line in lines):
+    if not any(line.used.input_tokens or line.used.output_tokens for line in lines):
         return None
     decimals = 4 if any(0 < line.cost < 0.01 for line in lines if line.cost is not None) else 2
     cells = [line.cells(decimals) for line in lines]

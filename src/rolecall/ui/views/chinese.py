@@ -91,24 +91,19 @@ def _translate_line(line: str) -> str:
 def _translate_facts(line: str) -> str:
     """A line of progress or a cell: facts between commas, perhaps behind a name."""
     pieces = re.split('(, |; )', line)
-    facts = [_translate_named_fact(piece) for piece in pieces]
+    facts = [_translate_fact(piece) for piece in pieces]
     for gap in range(1, len(pieces), 2):
         if facts[gap - 1] != pieces[gap - 1] or facts[gap + 1] != pieces[gap + 1]:
             facts[gap] = {', ': '，', '; ': '；'}[pieces[gap]]
     return ''.join(facts)
 
 
-def _translate_named_fact(piece: str) -> str:
+def _translate_fact(piece: str) -> str:
     name, colon, fact = piece.rpartition(': ')
-    chinese = _translate_fact(fact)
-    return piece if chinese == fact else f'{name}{colon and "："}{chinese}'
-
-
-def _translate_fact(fact: str) -> str:
     for pattern, chinese in _fact_patterns():
         if match := pattern.fullmatch(fact):
-            return chinese.format(*match.groups())
-    return fact
+            return f'{name}{colon and "："}{chinese.format(*match.groups())}'
+    return piece
 
 
 @cache

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Group
-from rich.text import Text
 
 from rolecall.core.prompters import Prompter, PromptTrace
 from rolecall.core.prompts.pieces import Origin, label_of
@@ -15,11 +13,10 @@ from rolecall.core.render.spans import Span
 from rolecall.experiment.previews.blocks import Block
 from rolecall.experiment.previews.jsonl import span_as_json
 from rolecall.strings import printable
-from rolecall.ui.views.looks import LOOKS, group_of
-from rolecall.ui.views.terminal import draw_spans, frame_block
+from rolecall.ui.views.terminal import draw_legend, draw_spans, frame_block
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
 
 _MEANINGS = {'text': 'instruction', 'field': 'given with the call', 'reply': 'earlier answer', 'label': 'label'}
@@ -33,19 +30,11 @@ def trace_open_slots(prompter: Prompter, **options: Any) -> PromptTrace:
 
 
 def show_trace(trace: PromptTrace, to: Console, *, whitespace: bool = False) -> None:
-    """Print a prompt in colours, and what they mean."""
-    to.print(_legend(trace))
-    to.print(prompter_view(trace, whitespace=whitespace))
-
-
-def prompter_view(trace: PromptTrace, *, whitespace: bool = False) -> RenderableType:
-    """The prompt in frames: one for a string, one per message, and one for what is sent beside them."""
-    is_text = isinstance(trace.body, str)
-    frames = [
-        frame_block(block, lambda spans: draw_spans(spans, whitespace=whitespace), heading=not is_text)
-        for block in _blocks(trace)
-    ]
-    return Group(*frames)
+    """Print a prompt in colours, and what they mean: a frame for a string, for each message, and for what is beside."""
+    to.print(draw_legend(trace.spans, to.width, _MEANINGS))
+    for block in _blocks(trace):
+        draw = partial(draw_spans, whitespace=whitespace)
+        to.print(frame_block(block, draw, heading=not isinstance(trace.body, str)))
 
 
 def _blocks(trace: PromptTrace) -> Iterator[Block]:
@@ -69,21 +58,6 @@ def _message_block(message: Mapping[str, Any], spans: tuple[Span, ...]) -> Block
         rest = [part for i, part in enumerate(message['content']) if i not in drawn]
         extra |= {'content': rest} if rest else {}
     return Block(str(message['role']), spans, json.dumps(extra, ensure_ascii=False) if extra else '')
-
-
-def _legend(trace: PromptTrace) -> Text:
-    """The groups that occur, each drawn as its spans are, with the names in it."""
-    by_group: dict[str, dict[str, None]] = {}
-    for span in trace.spans:
-        if span.text:
-            by_group.setdefault(group_of(span.origin), {})[span.origin.name] = None
-    entries = []
-    for group in LOOKS:
-        if group in by_group:
-            names = ', '.join(filter(None, by_group[group]))
-            words = f'{_MEANINGS.get(group, LOOKS[group].meaning)}{f" ({printable(names)})" if names else ""}'
-            entries.append(Text(words, LOOKS[group].style))
-    return Text('  ').join(entries)
 
 
 def trace_as_json(trace: PromptTrace) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from rolecall.core.prompts.pieces import label_of
 from rolecall.core.render.spans import Request, Span
 from rolecall.ui.views.looks import LOOKS, groups_in, style_of
+from rolecall.ui.views.plain import span_text
 
 _BOX = (
     'white-space:pre-wrap;font-family:monospace;border:1px solid #8884;padding:.5em;margin:.2em 0;'
@@ -28,26 +29,14 @@ _WORDS = {
 def request_html(title: str, request: Request | None, spans: Sequence[Span]) -> str:
     """One request: its messages or its text, and a legend of the origins in it."""
     legend = ' · '.join(_styled(LOOKS[group].meaning, LOOKS[group].style) for group in groups_in(spans))
-    body = ''.join(_place_html(request, place, list(placed)) for place, placed in groupby(spans, key=_place))
+    body = ''
+    for place, placed in groupby(spans, key=lambda span: span.message):
+        whole = isinstance(request, list) and place is not None and place < len(request)
+        message: Any = request[place] if whole else None  # type: ignore[index]
+        role = f'<i>{escape(str(message.get("role", "")))}</i>\n' if isinstance(message, Mapping) else ''
+        pieces = ''.join(_styled(span_text(span), style_of(span.origin), label_of(span.origin)) for span in placed)
+        body += f'<div style="{_BOX}">{role}{pieces}</div>'
     return f'<div><b>{escape(title)}</b>{body}<small>{legend}</small></div>'
-
-
-def _place(span: Span) -> int | None:
-    return span.message
-
-
-def _place_html(request: Request | None, place: int | None, spans: Sequence[Span]) -> str:
-    pieces = ''.join(_styled(_text(span), style_of(span.origin), label_of(span.origin)) for span in spans)
-    return f'<div style="{_BOX}">{_role_html(request, place)}{pieces}</div>'
-
-
-def _role_html(request: Request | None, place: int | None) -> str:
-    message: Any = request[place] if isinstance(request, list) and place is not None and place < len(request) else None
-    return f'<i>{escape(str(message.get("role", "")))}</i>\n' if isinstance(message, Mapping) else ''
-
-
-def _text(span: Span) -> str:
-    return f'<{span.token}>' if span.token is not None else str(span.text)
 
 
 def _styled(text: str, style: str, tooltip: str = '') -> str:

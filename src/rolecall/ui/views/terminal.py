@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import ROUNDED
@@ -30,8 +30,6 @@ from rolecall.ui.views.looks import LOOKS, groups_in, style_of
 from rolecall.ui.views.plain import span_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from rolecall.experiment.previews.token_origins import TokenAt
     from rolecall.ui.views.tokens import Counted
 
@@ -122,8 +120,8 @@ def show_preview(preview: Preview, to: Console, *, whitespace: bool = False, cou
         return draw_tokens(tokens, whitespace=whitespace) if tokens else draw_spans(spans, whitespace=whitespace)
 
     to.rule(Text(printable(title_of(preview)), 'bold'), style='dim')
-    to.print(draw_legend(preview, to.width))
-    to.print(draw_blocks(preview, draw))
+    to.print(draw_legend(preview.spans, to.width))
+    to.print(Group(*(frame_block(block, draw, heading=is_messages(preview)) for block in blocks_of(preview))))
     if counted:
         to.print(
             Panel(
@@ -137,26 +135,20 @@ def _same_place(token: TokenAt, spans: Sequence[Span]) -> bool:
     return bool(spans) and (token.message, token.part) == (spans[0].message, spans[0].part)
 
 
-def draw_legend(preview: Preview, width: int) -> Text:
-    """The groups that occur in this request, each drawn as its spans are, no entry broken over two lines."""
+def draw_legend(spans: Iterable[Span], width: int, meanings: Mapping[str, str] | None = None) -> Text:
+    """The groups that occur in a request, each drawn as its spans are, no entry broken over two lines."""
     lines: list[list[Text]] = []
-    for group, names in groups_in(preview.spans).items():
+    for group, names in groups_in(spans).items():
         named = f' ({printable(", ".join(names))})' if names else ''
-        entry = Text(f'{LOOKS[group].meaning}{named}', LOOKS[group].style)
+        entry = Text(f'{(meanings or {}).get(group, LOOKS[group].meaning)}{named}', LOOKS[group].style)
         if not lines or sum(item.cell_len + len(_GAP) for item in lines[-1]) + entry.cell_len > width:
             lines.append([])
         lines[-1].append(entry)
     return Text('\n').join(Text(_GAP).join(line) for line in lines)
 
 
-def draw_blocks(preview: Preview, draw: Draw) -> RenderableType:
-    """The request in blocks; a text is one block without a heading."""
-    messages = is_messages(preview)
-    return Group(*(frame_block(block, draw, heading=messages) for block in blocks_of(preview)))
-
-
 def frame_block(block: Block, draw: Draw, *, heading: bool) -> Panel:
-    """One block in a frame."""
+    """One block in a frame; a text has no heading."""
     words = draw(block.spans)
     if block.extra:
         words.append(f'\n{printable(block.extra)}', 'dim')

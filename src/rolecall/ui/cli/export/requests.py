@@ -41,10 +41,12 @@ def add_requests(exports: Any) -> None:
 
 
 def _requests(arguments: argparse.Namespace) -> int:
+    from rolecall.errors import ConfigError, Problem
     from rolecall.ui.cli.export.writing import write_with_progress
 
     experiment = open_experiment(arguments, arguments.config)
-    _refuse_without_models(experiment)
+    if not experiment.models:
+        raise ConfigError(Problem('models', 'the config has no models.', 'Requests are written for a model: add one.'))
     _refuse_repeated_names(experiment)
     write_with_progress(_entries(experiment, arguments.limit), arguments.output, 'request')
     return 0
@@ -70,13 +72,6 @@ def _entries(experiment: Experiment, limit: int | None) -> Iterator[dict[str, An
 
 def _refuse(task: TaskEntry, error: RolecallError) -> None:
     raise error
-
-
-def _refuse_without_models(experiment: Experiment) -> None:
-    from rolecall.errors import ConfigError, Problem
-
-    if not experiment.models:
-        raise ConfigError(Problem('models', 'the config has no models.', 'Requests are written for a model: add one.'))
 
 
 def _refuse_repeated_names(experiment: Experiment) -> None:

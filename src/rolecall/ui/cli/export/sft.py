@@ -144,20 +144,18 @@ def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], Prompt
 
 
 def _of_config(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
-    from rolecall.apps.sft.pair_examples import entry_encoder
+    from rolecall.apps.sft.pair_examples import entry_encoder, pair_examples
 
     experiment = open_experiment(arguments, arguments.source)
     model_entry = _only_model(experiment)
     tokenizer = _find_tokenizer(arguments, model_entry)
     encoder = None if tokenizer is None else entry_encoder(model_entry, tokenizer)
-    return _examples(arguments, experiment), encoder
-
-
-def _examples(arguments: argparse.Namespace, experiment: Experiment) -> Iterator[Given]:
-    from rolecall.apps.sft.pair_examples import pair_examples
-
-    for pair in experiment.pairs(split=arguments.split or 'test'):
-        yield from pair_examples(pair, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
+    examples = (
+        example
+        for pair in experiment.pairs(split=arguments.split or 'test')
+        for example in pair_examples(pair, form=arguments.form, aim=_aim(arguments), limit=arguments.limit)
+    )
+    return examples, encoder
 
 
 def _only_model(experiment: Experiment) -> ModelEntry:
