@@ -55,12 +55,10 @@ def _lint(arguments: argparse.Namespace) -> int:
         print_lines(_rule_lines(), hang=40)
         return 0
     if arguments.config is None:
-        rule = (
-            f', and {arguments.silence[-1]!r} was read as a rule: put CONFIG before --silence'
-            if arguments.silence
-            else ''
-        )
-        return fail(f'lint needs a CONFIG{rule or " (see rolecall lint --help)"}.')
+        if arguments.silence:
+            rule = arguments.silence[-1]
+            return fail(f'lint needs a CONFIG, and {rule!r} was read as a rule: put CONFIG before --silence.')
+        return fail('lint needs a CONFIG (see rolecall lint --help).')
     from rolecall.experiment.lint.linter import lint_config
 
     experiment = open_experiment(arguments, arguments.config)

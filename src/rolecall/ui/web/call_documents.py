@@ -48,29 +48,23 @@ def _read_event(line: bytes) -> dict[str, Any] | None:
     spans = event.pop('spans', None)
     if isinstance(spans, list):
         calls = event.pop('calls', None)
-        event['blocks'] = _make_blocks(*map(_list_mappings, (spans, calls)))
+        parts = [*spans, *(calls if isinstance(calls, list) else ())]
+        event['blocks'] = _make_blocks([part for part in parts if isinstance(part, Mapping)])
     return event
 
 
-def _list_mappings(values: Any) -> list[Mapping[str, Any]]:
-    return [value for value in values if isinstance(value, Mapping)] if isinstance(values, list) else []
-
-
-def _make_blocks(spans: list[Mapping[str, Any]], calls: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _make_blocks(parts: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The spans of each message, or of the whole text. A message that calls tools says so in its heading."""
+    kinds: tuple[Kind, ...] = get_args(Kind)
     blocks: dict[Any, dict[str, Any]] = {}
-    for part in (*spans, *calls):
+    for part in parts:
         role, number = str(part.get('role', '')), part.get('message')
         block = blocks.setdefault(str(number), {'heading': role, 'extra': '', 'spans': [], 'at': number})
         if 'arguments' in part:
             block['heading'] += f' · {part.get("name")}({part["arguments"]})'
         else:
-            block['spans'].append(_read_span(part))
+            kind = next((kind for kind in kinds if kind == part.get('kind')), kinds[0])
+            span = Span(str(part.get('text', '')), Origin(kind, str(part.get('name', ''))))
+            block['spans'].append(span_as_json(span))
     ordered = sorted(blocks.values(), key=lambda block: block['at'] if is_whole(block['at']) else -1)
     return [{name: value for name, value in block.items() if name != 'at'} for block in ordered]
-
-
-def _read_span(span: Mapping[str, Any]) -> dict[str, Any]:
-    kinds: tuple[Kind, ...] = get_args(Kind)
-    kind = next((kind for kind in kinds if kind == span.get('kind')), kinds[0])
-    return span_as_json(Span(str(span.get('text', '')), Origin(kind, str(span.get('name', '')))))

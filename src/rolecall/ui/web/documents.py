@@ -87,22 +87,20 @@ class ConfigDocument:
     def prompts(self, dataset: str, model: str | None, row: int) -> dict[str, Any]:
         """Every request of one row, with origins and explanations; those to its judge are about stand-in replies."""
         pair, previews = self.pair(dataset, model), self.previews(dataset, model, row)
+        why = '' if previews else 'the row has no request.'
+        if not previews:
+            try:
+                pair.check_row(self.dataset(dataset).test[row])
+            except RenderError as error:
+                why = str(error)
         return {
             'prompts': [
                 *(preview_as_json(pair, preview, self.config) for preview in previews),
                 *self.judge_prompts(dataset, model, row),
             ],
             'values': row_as_json(previews[0].values if previews else self.dataset(dataset).test[row]),
-            'unworded': '' if previews else self._why_unworded(pair, dataset, row),
+            'unworded': why,
         }
-
-    def _why_unworded(self, pair: Pair, dataset: str, row: int) -> str:
-        """Why a row has no request."""
-        try:
-            pair.check_row(self.dataset(dataset).test[row])
-        except RenderError as error:
-            return str(error)
-        return 'the row has no request.'
 
     def judge_prompts(
         self, dataset: str, model: str | None, row: int, *, replies: Sequence[str] | None = None

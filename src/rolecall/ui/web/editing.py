@@ -313,6 +313,7 @@ def edited_source(document: ConfigDocument, dataset: str, model: str | None, edi
         return _edited_data(document, edited, {str(path[0]) for path, _ in edits})
     places = {'dataset': edited.task.where, 'model': edited.model_entry.where if edited.model_entry else ''}
     touched = dict.fromkeys(places[str(path[0])] for path, _ in edits)
+    wheres = [model.where for model in document.experiment.models] + [task.where for task in document.experiment.tasks]
     copies = [f'{place} = {_copy_call(document, place)}' for place in touched]
     names_model = any('resolve_model(' in line for line in copies)
     return '\n'.join(
@@ -326,7 +327,7 @@ def edited_source(document: ConfigDocument, dataset: str, model: str | None, edi
             'from rolecall import load_config',
             '',
             f'_base = load_config(Path(__file__).parent / {document.path.name!r})',
-            *(f'{name} = _base[{name!r}]' for name in _list_names(document)),
+            *(f'{name} = _base[{name!r}]' for name in dict.fromkeys(where.partition('[')[0] for where in wheres)),
             *copies,
             '',
             *_assignments(edited, places, edits),
@@ -370,15 +371,6 @@ def _copy_call(document: ConfigDocument, place: str) -> str:
     key, _, number = place.removesuffix(']').partition('[')
     is_name = key == 'models' and isinstance(document.config[key][int(number)], str)
     return f'resolve_model({place})' if is_name else f'deepcopy({place})'
-
-
-def _list_names(document: ConfigDocument) -> list[str]:
-    """The names of the lists of datasets and models in the config."""
-    places = [
-        *(model.where for model in document.experiment.models),
-        *(task.where for task in document.experiment.tasks),
-    ]
-    return list(dict.fromkeys(place.partition('[')[0] for place in places))
 
 
 def save_edited(document: ConfigDocument, source: str, name: str) -> Path:

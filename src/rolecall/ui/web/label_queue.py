@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from rolecall.insight.calibration import calibrate, collect_labels
 from rolecall.insight.label_files import key_of
 from rolecall.insight.reading_errors import DECISIONS, Rereading
 from rolecall.insight.strata import StratifiedRows, queue_rows, stratify
-from rolecall.runs.store.labels import Decision, Labels, RowKey, settle
+from rolecall.runs.store.labels import Labels, RowKey, settle
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.report.calibration_text import describe_calibration, describe_order, describe_reading
 
@@ -33,10 +32,13 @@ class LabelQueue:
 
         `task`: to label rows; `answer`, to say which answer replies give; `second`, to label rows that others have.
         """
-        self._refresh()
+        state = [(pair, self._run.last_row(*pair)) for pair in self._run.pairs()]
+        if state != self._state:
+            self._state, self._pairs, self._rereading = state, stratify(self._run), None
         decisions = (self._answers if task == 'answer' else self._labels).by_row()
         people = Counter(person for by_person in decisions.values() for person in by_person)
-        divided = [key for key, by_person in decisions.items() if _is_divided(by_person)]
+        values = {key: [each.value for each in by_person.values()] for key, by_person in decisions.items()}
+        divided = [key for key, own in values.items() if len(set(own)) > 1 and settle(own) is None]
         described = self._describe_answers() if task == 'answer' else self._describe_labels(task, by, divided)
         return described | {
             'done': len(decisions),
@@ -75,16 +77,6 @@ class LabelQueue:
         lines = [line for error in self._rereading.errors() for line in describe_reading(error)]
         return {'rows': rows, 'lines': [*lines, *map(describe_order, self._rereading.orders())]}
 
-    def _refresh(self) -> None:
-        state = [(pair, self._run.last_row(*pair)) for pair in self._run.pairs()]
-        if state != self._state:
-            self._state, self._pairs, self._rereading = state, stratify(self._run), None
-
 
 def _place(key: RowKey) -> dict[str, Any]:
     return {'dataset': key[0], 'model': key[1], 'row': key[2]}
-
-
-def _is_divided(decisions: Mapping[str, Decision]) -> bool:
-    values = [decision.value for decision in decisions.values()]
-    return len(set(values)) > 1 and settle(values) is None

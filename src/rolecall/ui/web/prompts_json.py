@@ -31,6 +31,7 @@ _MODEL_KINDS = ('marker', 'default', 'message', 'chat_template')
 def preview_as_json(pair: Pair, preview: Preview, config: Mapping[str, Any]) -> dict[str, Any]:
     """Everything the page shows of one request."""
     places = _Places(pair)
+    origins = {_origin_key(span.origin, place := places.find(span)): (span.origin, place) for span in preview.spans}
     return {
         'dataset': preview.dataset,
         'model': preview.model,
@@ -40,7 +41,7 @@ def preview_as_json(pair: Pair, preview: Preview, config: Mapping[str, Any]) -> 
         'turn': preview.turn,
         'sent': preview.sent,
         'blocks': _blocks_as_json(preview, lambda span: span_as_json(span, places)),
-        'explanations': _explain_spans(places, preview, config),
+        'explanations': {key: _explain(*origin, pair, preview, config) for key, origin in origins.items()},
         'facts': list(facts_of(preview)),
         'request': preview.request if preview.request is not None else preview.prompt,
         'fingerprint': None if preview.request is None else fingerprint(preview.request),
@@ -142,17 +143,13 @@ def _origin_key(origin: Origin, place: str) -> str:
     return f'{origin.kind}|{origin.name}|{origin.shot}|{origin.role}|{origin.fallback}|{place}'
 
 
-def _explain_spans(places: _Places, preview: Preview, config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    origins = {(_origin_key(span.origin, place := places.find(span))): (span.origin, place) for span in preview.spans}
-    return {key: _explain(*located, places.pair, preview, config) for key, located in origins.items()}
-
-
 def _explain(origin: Origin, place: str, pair: Pair, preview: Preview, config: Mapping[str, Any]) -> dict[str, Any]:
     """Where a span comes from: its place in the config, and the value or training row behind it."""
     facts: dict[str, Any] = {'meaning': LOOKS[group_of(origin)].meaning}
     if place:
         facts['place'] = place
-        facts['file'] = _shorten(config.locate_nearest(place)) if isinstance(config, Config) else ''
+        located = config.locate_nearest(place) if isinstance(config, Config) else ''
+        facts['file'] = located.removeprefix(f'{Path.cwd()}/')
     named = pair.model_entry.entry.get('meta_template') if pair.model_entry is not None else None
     if origin.kind in ('marker', 'default', 'message') and isinstance(named, str):
         facts['named'] = named
@@ -168,11 +165,6 @@ def _explain(origin: Origin, place: str, pair: Pair, preview: Preview, config: M
     if origin.fallback:
         facts['fallback'] = [origin.role, origin.fallback]
     return facts
-
-
-def _shorten(place: str) -> str:
-    """A place in a file below the current folder, named from there."""
-    return place.removeprefix(f'{Path.cwd()}/')
 
 
 def row_as_json(row: Mapping[str, Any]) -> dict[str, str]:

@@ -33,7 +33,7 @@ from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import pairs_of
 from rolecall.scoring.reading_choice import word_other_verdict
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.ui.report.counts import VERDICTS, verdict_of
+from rolecall.ui.report.counts import UNFINISHED, VERDICTS, verdict_of
 from rolecall.ui.report.score_text import OUTCOMES
 from rolecall.ui.report.slice_tables import CLASS, RunSlices
 from rolecall.ui.web.documents import ConfigDocument
@@ -83,7 +83,10 @@ class RowFilter:
             return False
         if (self.verdict == 'cut' and not result.is_cut) or (self.verdict == 'readings differ' and not result.beside):
             return False
-        return self.against is None or _is_flipped(result, self.against(result))
+        if self.against is None:
+            return True
+        other = self.against(result)
+        return other is not None and (verdict_of(result), result.score) != (verdict_of(other), other.score)
 
 
 class RunDocument:
@@ -98,6 +101,8 @@ class RunDocument:
     def summary(self) -> dict[str, Any]:
         """What the list of runs shows."""
         cards, pairs = self._reader.scorecards(), self._reader.pairs()
+        scored = {(card.dataset, card.model) for card in cards}
+        unfinished = (Scorecard(*pair, UNFINISHED, None) for pair in pairs if pair not in scored)
         return {
             'name': self.run.title,
             'path': str(self.path),
@@ -107,22 +112,23 @@ class RunDocument:
             'damage': '; '.join(self.run.notices),
             'datasets': list(dict.fromkeys(dataset for dataset, _ in pairs)),
             'models': list(dict.fromkeys(model for _, model in pairs)),
-            'scores': score_table([*cards, *_list_unfinished(cards, pairs)]),
+            'scores': score_table([*cards, *unfinished]),
         }
 
     def overview(self) -> dict[str, Any]:
-        """The summary, and the names to filter rows by."""
+        """The summary, the names to filter rows by, and the last row of each pair: how far a run has come."""
+        rows = {pair: self._reader.last_row(*pair) for pair in self._reader.pairs()}
         return {
             **self.summary(),
             'outcomes': list(OUTCOMES.items()),
             'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
             'labelled': len(self.labels.by_row()),
-            'scan': self._scan(),
+            'scan': [{**asdict(hits), 'share': hits.share} for hits in read_counts(self.path, 'scan') if hits.hits],
             'control': asdict(Control.read(self.path)),
             'asked': [*dict.fromkeys(model for _, model in pairs_of(self._reader))],
             'columns': self._columns(),
             'swept': read_sweep(self.path),
-            'last': {f'{dataset} × {model}': row for dataset, model, row in self._last_rows()},
+            'last': {' × '.join(pair): row for pair, row in rows.items() if row is not None},
         }
 
     def write_notes(self, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,16 +165,6 @@ class RunDocument:
         )
         columns = dict.fromkeys(name for fields in rows for name in fields if name)
         return [*columns, LENGTH, POSITION, CLASS]
-
-    def _scan(self) -> list[dict[str, Any]]:
-        counts = read_counts(self.path, 'scan')
-        return [{**asdict(count), 'share': count.share} for count in counts if count.hits]
-
-    def _last_rows(self) -> Iterator[tuple[str, str, int]]:
-        """The number of each pair's last row, which says how far a run in progress has come."""
-        for dataset, model in self._reader.pairs():
-            if (last := self._reader.last_row(dataset, model)) is not None:
-                yield dataset, model, last
 
     def rows(self, wanted: RowFilter, after: str = '') -> dict[str, Any]:
         """The next rows after a key. A long search stops after a while and can be continued from its key.
@@ -266,8 +262,8 @@ class RunDocument:
         return find_question(self._reader.fields(result.dataset, result.row))
 
     def _has_text(self, wanted: RowFilter, result: Result) -> bool:
-        text = wanted.text.lower()
-        return not text or text in _searchable(result) or text in self._question(result).lower()
+        texts = (*result.replies, result.extracted, result.gold, result.reason, self._question(result))
+        return not wanted.text or wanted.text.lower() in '\n'.join(map(str, texts)).lower()
 
     def _accepts_label(self, wanted: RowFilter, result: Result) -> bool:
         if wanted.verdict not in ('labelled', 'disagrees'):
@@ -332,9 +328,14 @@ def compare_as_json(left: Path, right: Path, left_model: str | None, right_model
         if left != right and (is_imported(reader_left) or is_imported(reader_right)):
             aligned = align_runs(reader_left, reader_right, left_model=left_model, right_model=right_model)
         comparison: Comparison = compare_runs(aligned or runs[0], runs[1])
-        originals = {} if aligned is None else _index_originals(aligned)
-        missing = [] if aligned is None else [pair for pair in reader_left.pairs() if pair[0] not in aligned.names]
-        notes = [] if aligned is None else list(explain_differences(aligned, reader_right))
+        originals: dict[RowKey, Result] = {}  # the left run's rows as it numbers them, by their place in the comparison
+        missing: list[tuple[str, str]] = []
+        notes: list[str] = []
+        if aligned is not None:
+            pairs = zip(aligned.results(), aligned.pairs, strict=True)
+            originals = {_key_of(result): original.result for result, (original, _) in pairs}
+            missing = [pair for pair in reader_left.pairs() if pair[0] not in aligned.names]
+            notes = list(explain_differences(aligned, reader_right))
         return {
             'left': runs[0].title,
             'right': runs[1].title,
@@ -375,12 +376,6 @@ def _key_of(result: Result) -> RowKey:
     return result.dataset, result.model, result.row
 
 
-def _index_originals(aligned: AlignedRun) -> dict[RowKey, Result]:
-    """The left run's rows as it numbers them, by the dataset and number they have in the comparison."""
-    pairs = zip(aligned.results(), aligned.pairs, strict=True)
-    return {_key_of(result): original.result for result, (original, _) in pairs}
-
-
 def _aligned_as_json(aligned: AlignedRun) -> dict[str, dict[str, Any]]:
     """By dataset of the left run: the right run's name of it, and its number of each row."""
     by_dataset: dict[str, dict[str, Any]] = {
@@ -389,21 +384,6 @@ def _aligned_as_json(aligned: AlignedRun) -> dict[str, dict[str, Any]]:
     for left, right in aligned.pairs:
         by_dataset[left.result.dataset]['rows'][left.result.row] = right.result.row
     return by_dataset
-
-
-def _is_flipped(result: Result, other: Result | None) -> bool:
-    """Whether two results of a row are scored differently."""
-    return other is not None and (verdict_of(result), result.score) != (verdict_of(other), other.score)
-
-
-def _list_unfinished(cards: Sequence[Scorecard], pairs: Sequence[tuple[str, str]]) -> Iterator[Scorecard]:
-    scored = {(card.dataset, card.model) for card in cards}
-    return (Scorecard(*pair, 'not finished', None) for pair in pairs if pair not in scored)
-
-
-def _searchable(result: Result) -> str:
-    parts: list[Mapping[str, Any] | object] = [*result.replies, result.extracted, result.gold, result.reason]
-    return '\n'.join(str(part) for part in parts).lower()
 
 
 def _read_key(text: str) -> RowKey:

@@ -114,7 +114,10 @@ def make_guard(rules: AccessRules) -> Middleware:
         if request.path == '/' and request.method == 'GET' and token is not None:
             if not rules.accepts_token(token):
                 return _refuse(401, 'wrong token. Open the URL that `rolecall web` printed.')
-            return _trade_for_cookie(rules, 'zh' if request.query.get('lang') == 'zh' else '')
+            location = '/?lang=zh' if request.query.get('lang') == 'zh' else '/'
+            traded = web.Response(status=303, headers={**HEADERS, 'Location': location})
+            traded.set_cookie(rules.cookie, rules.token, httponly=True, samesite='Strict', path='/')
+            return traded
         if not rules.accepts_token(request.cookies.get(rules.cookie)):
             return _refuse(401, 'no token. Open the URL that `rolecall web` printed.')
         try:
@@ -130,13 +133,6 @@ def make_guard(rules: AccessRules) -> Middleware:
         return response
 
     return guard
-
-
-def _trade_for_cookie(rules: AccessRules, language: str) -> web.Response:
-    location = f'/?lang={language}' if language else '/'
-    response = web.Response(status=303, headers={**HEADERS, 'Location': location})
-    response.set_cookie(rules.cookie, rules.token, httponly=True, samesite='Strict', path='/')
-    return response
 
 
 def _refuse(status: int, reason: str) -> web.Response:
