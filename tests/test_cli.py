@@ -359,7 +359,7 @@ def test_ctrl_c_exits_with_130(config, monkeypatch, capsys):
     def interrupt(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(config_command, '_show', interrupt)
+    monkeypatch.setattr(config_command, 'execute', interrupt)
     assert main(['config', 'show', config]) == 130
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rolecall.errors import RolecallError
-from rolecall.ui.cli.export.sft import add_sft
+from rolecall.ui.cli.export.sft import declare, execute
 
 CONFIG = """
 models = [
@@ -30,10 +30,8 @@ Run = Callable[..., tuple[list[Any], str]]
 
 def sft(*given: str) -> int:
     parser = argparse.ArgumentParser()
-    add_sft(parser.add_subparsers())
-    arguments = parser.parse_args(['sft', *given])
-    code: int = arguments.run(arguments)
-    return code
+    declare(parser)
+    return execute(parser.parse_args(given))
 
 
 @pytest.fixture

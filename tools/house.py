@@ -38,7 +38,7 @@ PARALLEL = ('models/', 'ui/cli/')
 NAMESAKES = frozenset({'build.py'})
 MOST_FOLDERS = 10
 CALLED_BY_NAME = re.compile(
-    r'ui/cli/(?:\w+/)?\w+\.py function add_\w+|ui/web/server\.py method \w+_|compat/lm_eval/stand_ins\.py method \w+'
+    r'ui/cli/.*\.py function (?:declare|execute)|ui/web/server\.py method \w+_|compat/lm_eval/stand_ins\.py method \w+'
 )
 """Commands, routes of the page, and the stand-ins for packages that task files import."""
 CALLED_BY_LIBRARIES = frozenset(

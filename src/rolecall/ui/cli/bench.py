@@ -1,4 +1,15 @@
-"""`rolecall bench`: how fast a server answers, by load."""
+"""Measure how fast a server answers.
+
+Load a server with the prompts of a config, of rows, or of an exact number of tokens; measure time to first token,
+time per output token, inter-token latency, end-to-end latency, throughput and goodput at each level.
+
+  rolecall bench gsm8k --model http://127.0.0.1:8000/v1 --concurrency 1 8 64
+  rolecall bench --model http://127.0.0.1:8000/v1 --input-len 512 --output-len 128 --rate 2 4 8
+  rolecall bench config.py --model qwen --rate 4 --arrivals constant --goodput ttft:200 tpot:50
+  rolecall bench --model URL --arrivals trace.jsonl     requests as they were recorded
+  rolecall report bench/gsm8k --html speed.html         histograms and curves
+  rolecall compare bench/before bench/after --gate --margin 5
+"""
 
 from __future__ import annotations
 
@@ -11,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from rolecall.ui.cli.options import (
     add_config_options,
     add_source_options,
-    declare_command,
     declare_options,
     open_experiment,
     read_options,
@@ -26,24 +36,9 @@ if TYPE_CHECKING:
 _EVERYDAY = ('concurrency', 'rate', 'requests', 'seconds', 'input_len', 'output_len', 'goodput', 'out')
 
 
-def add_bench(commands: Any) -> None:
-    """Declare `rolecall bench`."""
+def declare(parser: argparse.ArgumentParser) -> None:
     from rolecall.runs.serving.bench_options import BenchOptions
 
-    parser = declare_command(
-        commands,
-        'bench',
-        _bench,
-        'measure how fast a server answers',
-        'Load a server with the prompts of a config, of rows, or of an exact number of tokens; measure time to first '
-        'token, time per output token, inter-token latency, end-to-end latency, throughput and goodput at each level.',
-        '  rolecall bench gsm8k --model http://127.0.0.1:8000/v1 --concurrency 1 8 64\n'
-        '  rolecall bench --model http://127.0.0.1:8000/v1 --input-len 512 --output-len 128 --rate 2 4 8\n'
-        '  rolecall bench config.py --model qwen --rate 4 --arrivals constant --goodput ttft:200 tpot:50\n'
-        '  rolecall bench --model URL --arrivals trace.jsonl     requests as they were recorded\n'
-        '  rolecall report bench/gsm8k --html speed.html         histograms and curves\n'
-        '  rolecall compare bench/before bench/after --gate --margin 5',
-    )
     further = parser.add_argument_group('how the server is loaded')
     add_config_options(parser, further, optional=True)
     declare_options(BenchOptions, parser, further, _EVERYDAY)
@@ -53,7 +48,7 @@ def add_bench(commands: Any) -> None:
     add_source_options(parser, asks_models=True)
 
 
-def _bench(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.errors import ConfigError, Problem
     from rolecall.runs.serving.bench_files import save_result
     from rolecall.runs.serving.bench_options import BenchOptions

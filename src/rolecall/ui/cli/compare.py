@@ -1,4 +1,17 @@
-"""`rolecall compare`: two runs, or two models of one run, row by row."""
+"""Compare two runs, row by row.
+
+Compare two runs, or two models of one run, on the rows both have scored: differences with intervals and p-values, and
+the rows whose verdict changed.
+
+  rolecall compare runs/old runs/new
+  rolecall compare runs/new --models small large
+  rolecall compare runs/old runs/new --json | jq .differences
+  rolecall compare runs/main runs/branch --gate --margin 2
+  rolecall compare bench/main bench/branch --gate --margin 5      benchmarks: slower by 5 %?
+  rolecall compare runs/main runs/branch --gate --markdown >> $GITHUB_STEP_SUMMARY
+
+exit codes with --gate: 0 not worse, 1 worse, 3 too few rows to tell, or not measured
+"""
 
 from __future__ import annotations
 
@@ -7,7 +20,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.ui.cli.options import declare_command, read_number, whole_number
+from rolecall.ui.cli.options import read_number, whole_number
 from rolecall.ui.cli.output import print_json, print_lines, print_note, terminal
 from rolecall.ui.cli.report import add_slices_option, note_damage
 
@@ -16,22 +29,7 @@ if TYPE_CHECKING:
     from rolecall.runs.store.run_reader import RunReader
 
 
-def add_compare(commands: Any) -> None:
-    """Declare `rolecall compare`."""
-    parser = declare_command(
-        commands,
-        'compare',
-        _compare,
-        'compare two runs, row by row',
-        'Compare two runs, or two models of one run, on the rows both have scored: differences with intervals and '
-        'p-values, and the rows whose verdict changed.',
-        '  rolecall compare runs/old runs/new\n  rolecall compare runs/new --models small large\n'
-        '  rolecall compare runs/old runs/new --json | jq .differences\n'
-        '  rolecall compare runs/main runs/branch --gate --margin 2\n'
-        '  rolecall compare bench/main bench/branch --gate --margin 5      benchmarks: slower by 5 %?\n'
-        '  rolecall compare runs/main runs/branch --gate --markdown >> $GITHUB_STEP_SUMMARY\n\n'
-        'exit codes with --gate: 0 not worse, 1 worse, 3 too few rows to tell, or not measured',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('left', metavar='RUN_A', help='the baseline')
     parser.add_argument('right', metavar='RUN_B', nargs='?', help='the run to compare with it')
     parser.add_argument(
@@ -55,7 +53,7 @@ def add_compare(commands: Any) -> None:
     gate.add_argument('--markdown', action='store_true', help='print the verdicts as Markdown, for a pull request')
 
 
-def _compare(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.insight.comparison import compare_runs, comparison_as_json
     from rolecall.runs.serving.bench_files import is_bench
     from rolecall.runs.store.run_reader import RunReader

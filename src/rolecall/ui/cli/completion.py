@@ -1,31 +1,25 @@
-"""`rolecall completion`: completion scripts for bash, zsh and fish, written from the parsers themselves."""
+"""Print a completion script for a shell.
+
+Print a script that completes commands, options and the names of benchmarks.
+
+  bash:  source <(rolecall completion bash)                              # in ~/.bashrc
+  zsh:   source <(rolecall completion zsh)                               # in ~/.zshrc
+  fish:  rolecall completion fish > ~/.config/fish/completions/rolecall.fish
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rolecall.compat.benchmarks import benchmark_names
 from rolecall.ui.cli.config.list import KINDS
-from rolecall.ui.cli.options import declare_command
 
 _SHELLS = ('bash', 'zsh', 'fish')
 
 
-def add_completion(commands: Any) -> None:
-    """Declare `rolecall completion`."""
-    parser = declare_command(
-        commands,
-        'completion',
-        _print_script,
-        'print a completion script for a shell',
-        'Print a script that completes commands, options and the names of benchmarks.',
-        '  bash:  source <(rolecall completion bash)                              # in ~/.bashrc\n'
-        '  zsh:   source <(rolecall completion zsh)                               # in ~/.zshrc\n'
-        '  fish:  rolecall completion fish > ~/.config/fish/completions/rolecall.fish',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('shell', choices=_SHELLS, help='the shell')
 
 
@@ -43,7 +37,7 @@ class Completed:
     """The values of options that have a fixed set of them."""
 
 
-def _print_script(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.ui.cli.main import build_parser
 
     commands = list(_walk(build_parser(()), (), ''))

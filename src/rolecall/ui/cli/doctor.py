@@ -1,4 +1,13 @@
-"""`rolecall doctor`: checks this machine, or a run directory, and recovers intact rows of a damaged run."""
+"""Check this machine, or a run directory for damage.
+
+Say what is installed, which models are at hand, and whether keys and endpoints work. With RUN: read every row and
+request of a run and compare it with its checksum. Exit code 1 if something is wrong.
+
+  rolecall doctor
+  rolecall doctor --offline
+  rolecall doctor runs/first
+  rolecall doctor runs/first --repair runs/saved
+"""
 
 from __future__ import annotations
 
@@ -9,10 +18,8 @@ import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rolecall._version import __version__
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import fail, print_json, print_lines
 from rolecall.ui.views.chinese import translate_message
 
@@ -99,25 +106,14 @@ def _check_endpoints() -> Iterator[Checked]:
             yield Checked(f'endpoint {check.service}', f'{check.status} ({check.url})', problem=not check.works)
 
 
-def add_doctor(commands: Any) -> None:
-    """Declare `rolecall doctor`."""
-    parser = declare_command(
-        commands,
-        'doctor',
-        _run_doctor,
-        'check this machine, or a run directory for damage',
-        'Say what is installed, which models are at hand, and whether keys and endpoints work. With RUN: read every '
-        'row and request of a run and compare it with its checksum. Exit code 1 if something is wrong.',
-        '  rolecall doctor\n  rolecall doctor --offline\n  rolecall doctor runs/first\n'
-        '  rolecall doctor runs/first --repair runs/saved',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', nargs='?', help='a run directory')
     parser.add_argument('--offline', action='store_true', help='without a run: ask no endpoint')
     parser.add_argument('--json', action='store_true', help='without a run: one JSON object per line')
     parser.add_argument('--repair', metavar='NEW', help='copy intact rows into this new run directory')
 
 
-def _run_doctor(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.batches.ledger_reader import describe_waiting
     from rolecall.runs.store.doctor import check_run, describe_receipts, repair_run
 

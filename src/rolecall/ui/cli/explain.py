@@ -1,4 +1,16 @@
-"""`rolecall explain`: why two numbers differ, cause by cause."""
+"""Say why two numbers differ, cause by cause.
+
+Say why two scores differ. Stored replies are read and scored as on the other side, so reader, metric, denominator,
+rows, failures and cut answers get their exact share without a model. A and B are run directories, logs of lm-eval,
+Inspect, OpenCompass or AISBench, configs, or a published number.
+
+  rolecall explain runs/mine runs/theirs
+  rolecall explain results/lm-eval-log runs/mine --html why.html
+  rolecall explain config.py results/lm-eval-log
+  rolecall explain runs/mine 62.4
+  rolecall explain runs/mine runs/theirs --ladder --dry-run      what asking would cost
+  rolecall explain config.py other.py --ladder --rows 200
+"""
 
 from __future__ import annotations
 
@@ -6,27 +18,11 @@ import argparse
 import sys
 from typing import Any
 
-from rolecall.ui.cli.options import declare_command, positive_number, whole_number
+from rolecall.ui.cli.options import positive_number, whole_number
 from rolecall.ui.cli.output import print_json, terminal, write_page
 
 
-def add_explain(commands: Any) -> None:
-    """Declare `rolecall explain`."""
-    parser = declare_command(
-        commands,
-        'explain',
-        _explain,
-        'say why two numbers differ, cause by cause',
-        'Say why two scores differ. Stored replies are read and scored as on the other side, so reader, metric, '
-        'denominator, rows, failures and cut answers get their exact share without a model. A and B are run '
-        'directories, logs of lm-eval, Inspect, OpenCompass or AISBench, configs, or a published number.',
-        '  rolecall explain runs/mine runs/theirs\n'
-        '  rolecall explain results/lm-eval-log runs/mine --html why.html\n'
-        '  rolecall explain config.py results/lm-eval-log\n'
-        '  rolecall explain runs/mine 62.4\n'
-        '  rolecall explain runs/mine runs/theirs --ladder --dry-run      what asking would cost\n'
-        '  rolecall explain config.py other.py --ladder --rows 200',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('left', metavar='A', help='a run, a log, a config or a number')
     parser.add_argument('right', metavar='B', help='what it is compared with')
     parser.add_argument('--dataset', metavar='NAME', help='only this dataset')
@@ -56,7 +52,7 @@ def add_explain(commands: Any) -> None:
     parser.add_argument('--html', metavar='FILE', help='write a page with the waterfall and the rows behind it')
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.insight.cause_shares import FLIPS, explain
 
     if arguments.ladder:

@@ -1,12 +1,19 @@
-"""`rolecall init`: a commented config for a file of rows."""
+"""Write a first config for a file of rows.
+
+Look at the columns of a file of rows, ask three questions, and write a commented config that runs.
+
+  rolecall init rows.csv
+  rolecall init rows.jsonl --yes -o eval.py --model openai/gpt-4.1-mini
+  rolecall init rows.jsonl --answer label --choices A,B,C,D --shots 5      what run asks with these options
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rolecall.ui.cli.options import add_selection_options, add_source_options, declare_command, open_experiment
+from rolecall.ui.cli.options import add_selection_options, add_source_options, open_experiment
 from rolecall.ui.cli.output import fail, print_lines, print_note
 
 if TYPE_CHECKING:
@@ -15,21 +22,12 @@ if TYPE_CHECKING:
     from rolecall.experiment.opening.first_config import Guess
 
 
-def add_init(commands: Any) -> None:
-    """Declare `rolecall init`."""
-    parser = declare_command(
-        commands,
-        'init',
-        lambda arguments: _init(arguments, parser),
-        'write a first config for a file of rows',
-        'Look at the columns of a file of rows, ask three questions, and write a commented config that runs.',
-        '  rolecall init rows.csv\n  rolecall init rows.jsonl --yes -o eval.py --model openai/gpt-4.1-mini\n'
-        '  rolecall init rows.jsonl --answer label --choices A,B,C,D --shots 5      what run asks with these options',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('rows', metavar='FILE', help='a file of rows: CSV, JSONL, JSON, TSV, Parquet')
     parser.add_argument('-y', '--yes', action='store_true', help='ask nothing: take what the columns look like')
     parser.add_argument('-o', '--output', metavar='FILE', help='the config to write (default: NAME.py)')
     parser.add_argument('--force', action='store_true', help='replace the config if it exists')
+    parser.set_defaults(parser=parser)
     own = {*parser._actions}
     add_selection_options(parser)
     add_source_options(parser, asks_models=True)
@@ -40,7 +38,7 @@ def add_init(commands: Any) -> None:
 
 
 _SHOWN = ('model', 'encoding', 'template', 'answer', 'choices', 'metric', 'shots')
-_GUESSED_WITH = ('rows', 'yes', 'output', 'force', 'encoding', 'model', 'lang', 'run')
+_GUESSED_WITH = ('rows', 'yes', 'output', 'force', 'encoding', 'model', 'lang', 'run', 'parser')
 """Options with which the columns are guessed; any other is an option of `rolecall run`, which says what is asked."""
 
 
@@ -55,7 +53,7 @@ def _save(arguments: argparse.Namespace, target: Path) -> int:
     return 0
 
 
-def _init(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.experiment.opening.first_config import guess_columns, write_config
@@ -68,8 +66,9 @@ def _init(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> int
     stem = rows.name.split('.')[0]
     default = f'{stem}_eval.py' if _hides_module(Path(f'{stem}.py')) else f'{stem}.py'
     target = Path(arguments.output or default)
-    options = [name for name in vars(arguments) if name not in _GUESSED_WITH]
-    as_run = len(arguments.model) > 1 or any(getattr(arguments, name) != parser.get_default(name) for name in options)
+    options = {name: value for name, value in vars(arguments).items() if name not in _GUESSED_WITH}
+    changed = [name for name, value in options.items() if value != arguments.parser.get_default(name)]
+    as_run = len(arguments.model) > 1 or bool(changed)
     if target.suffix != '.py' and not as_run:
         return fail(f'{target}: the config is written as Python; give a name that ends in .py.')
     if _hides_module(target):

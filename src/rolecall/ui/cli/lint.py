@@ -1,16 +1,24 @@
-"""`rolecall lint`: problems that would spoil a run, as text or JSON lines."""
+r"""Find problems before a run.
+
+Find what would spoil a run: unfilled fields, leaked answers, lost examples, …
+
+  rolecall lint config.py --strict
+  rolecall lint gsm8k --api
+  rolecall lint config.py --silence non-string-value role-fell-back --json
+  rolecall lint qa.jsonl --template 'Q: {question}\nA: {answer}' --answer answer
+  rolecall lint --rules
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rolecall.ui.cli.options import (
     add_config_options,
     add_source_options,
-    declare_command,
     open_experiment,
     whole_number,
 )
@@ -25,20 +33,7 @@ _SAME = 4
 """From this many on, findings of one kind are shown as one, with their number."""
 
 
-def add_lint(commands: Any) -> None:
-    """Declare `rolecall lint`."""
-    parser = declare_command(
-        commands,
-        'lint',
-        _lint,
-        'find problems before a run',
-        'Find what would spoil a run: unfilled fields, leaked answers, lost examples, …',
-        '  rolecall lint config.py --strict\n'
-        '  rolecall lint gsm8k --api\n'
-        '  rolecall lint config.py --silence non-string-value role-fell-back --json\n'
-        "  rolecall lint qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer\n"
-        '  rolecall lint --rules',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, optional=True)
     parser.add_argument('--strict', action='store_true', help='exit with 1 for warnings as well as errors')
     parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='rules to leave out')
@@ -50,7 +45,7 @@ def add_lint(commands: Any) -> None:
     add_source_options(parser)
 
 
-def _lint(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     if arguments.rules:
         print_lines(_rule_lines(), hang=40)
         return 0

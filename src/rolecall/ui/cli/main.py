@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 from rolecall._version import __version__
 from rolecall.errors import RolecallError, close_match
 from rolecall.ui.cli.languages import LANGUAGES, choose_language, translate_parser
-from rolecall.ui.cli.options import EXIT_CODES, HelpFormatter, declare_group
 from rolecall.ui.cli.output import fail
 from rolecall.ui.cli.streams import discard_stdout, prepare_streams
 from rolecall.ui.views.chinese import set_language
@@ -28,13 +27,20 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     'model': ('pull', 'tune'),
     'completion': (),
 }
-"""In the order of `--help`, groups with their members. `rolecall NAME` is declared by `add_NAME` in `cli/NAME`."""
-_GROUPS = {
-    'runs': 'work with run directories, or import logs of other harnesses',
-    'export': 'write requests, results or training data to a file',
-    'config': 'show configs, and list what they can name',
-    'model': 'download and fine-tune local models',
-}
+"""In the order of `--help`, groups with their members. A command is a file: its docstring is its help (a sentence, then
+details, then examples), `declare` adds its arguments, `execute` runs it and gives the exit code."""
+EXIT_CODES = """exit codes:
+  0    success (lint: no findings that count; view --diff: no differences)
+  1    lint: findings that count; view --diff: the requests differ;
+       run: a row failed, a model was unreachable, or a judge returned no
+       verdict; runs merge: they contradict each other
+  2    the config, its data or the command line is invalid, or the linter
+       finds errors before a run; the reason is on stderr
+  3    compare --gate: too few rows to tell, or not measured (0: not worse,
+       1: worse); runs collect: batches have not ended, or the next ones have to
+       be submitted
+  130  interrupted
+  141  broken pipe: the reader closed the output"""
 _MOVED = {
     'collect': 'runs collect',
     'merge': 'runs merge',
@@ -50,6 +56,15 @@ _MOVED = {
 }
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help in which descriptions are wrapped, and examples stay as they are written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if '\n' in text:
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -125,18 +140,34 @@ def build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
     for name in [name for name in _COMMANDS if name in typed] or _COMMANDS:
-        if name in _GROUPS:
-            group = declare_group(commands, name, _GROUPS[name])
-            for member in _COMMANDS[name]:
-                _declare(group, f'{name}.{member}')
+        if members := _COMMANDS[name]:
+            group, _ = _add_parser(commands, name)
+            inner = group.add_subparsers(metavar='WHAT', required=True)
+            for member in members:
+                _declare(inner, f'{name}.{member}')
         else:
             _declare(commands, name)
     return parser
 
 
 def _declare(commands: Any, path: str) -> None:
+    parser, module = _add_parser(commands, path)
+    parser.set_defaults(run=module.execute)
+    module.declare(parser)
+
+
+def _add_parser(commands: Any, path: str) -> tuple[argparse.ArgumentParser, Any]:
+    """The parser of a file or a folder, with the help of its docstring (which Python -OO leaves out)."""
     module = importlib.import_module(f'rolecall.ui.cli.{path}')
-    getattr(module, f'add_{path.rpartition(".")[2]}')(commands)
+    summary, details, examples, *_ = (*(module.__doc__ or '').strip().split('\n\n', 2), '', '')
+    parser = commands.add_parser(
+        path.rpartition('.')[2],
+        help=f'{summary[:1].lower()}{summary[1:-1]}',
+        description=' '.join(details.split()) or summary,
+        epilog=f'examples:\n{examples}' if examples else None,
+        formatter_class=HelpFormatter,
+    )
+    return parser, module
 
 
 def _find_new_place(typed: Sequence[str]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.ui.cli.output import print_note
@@ -14,57 +14,8 @@ if TYPE_CHECKING:
 
 Options = TypeVar('Options')
 
-EXIT_CODES = """exit codes:
-  0    success (lint: no findings that count; view --diff: no differences)
-  1    lint: findings that count; view --diff: the requests differ;
-       run: a row failed, a model was unreachable, or a judge returned no
-       verdict; runs merge: they contradict each other
-  2    the config, its data or the command line is invalid, or the linter
-       finds errors before a run; the reason is on stderr
-  3    compare --gate: too few rows to tell, or not measured (0: not worse,
-       1: worse); runs collect: batches have not ended, or the next ones have to
-       be submitted
-  130  interrupted
-  141  broken pipe: the reader closed the output"""
-
-
 SHOW_JUDGE = ''
 """The value of `--judge` alone: the judge that the config names."""
-
-
-class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help in which descriptions are wrapped, and examples stay as they are written."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if '\n' in text:
-            return super()._fill_text(text, width, indent)
-        return argparse.HelpFormatter._fill_text(self, text, width, indent)
-
-
-def declare_command(
-    commands: Any,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    help_: str,
-    description: str,
-    examples: str,
-) -> argparse.ArgumentParser:
-    """Declare a command with examples in its help; `run` is called with its arguments, and gives the exit code."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help_,
-        description=description,
-        epilog=f'examples:\n{examples}',
-        formatter_class=HelpFormatter,
-    )
-    parser.set_defaults(run=run)
-    return parser
-
-
-def declare_group(commands: Any, name: str, help_: str) -> Any:
-    """Declare a command that only has subcommands; the result takes them."""
-    parser = commands.add_parser(name, help=help_, description=f'{help_[0].upper()}{help_[1:]}.')
-    return parser.add_subparsers(metavar='WHAT', required=True)
 
 
 def add_config_options(

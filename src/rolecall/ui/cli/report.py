@@ -1,13 +1,20 @@
-"""`rolecall report`: the scores of a run, as a table, a page, Markdown or CSV."""
+"""Show the scores of a run.
+
+Show the scores of a run with confidence intervals, or write them with every row to an HTML page.
+
+  rolecall report runs/first
+  rolecall report runs/first --open
+  rolecall report runs/first --html report.html --config config.py
+  rolecall report runs/first --markdown > scores.md
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import fail, print_json, print_lines, print_note, terminal, write_page
 
 if TYPE_CHECKING:
@@ -18,19 +25,7 @@ if TYPE_CHECKING:
     from rolecall.models.prices import Price
 
 
-def add_report(commands: Any) -> None:
-    """Declare `rolecall report`."""
-    parser = declare_command(
-        commands,
-        'report',
-        _report,
-        'show the scores of a run',
-        'Show the scores of a run with confidence intervals, or write them with every row to an HTML page.',
-        '  rolecall report runs/first\n'
-        '  rolecall report runs/first --open\n'
-        '  rolecall report runs/first --html report.html --config config.py\n'
-        '  rolecall report runs/first --markdown > scores.md',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory, or that of a benchmark')
     format_ = parser.add_mutually_exclusive_group()
     format_.add_argument('--html', metavar='FILE', help='write a self-contained page with plots and every row')
@@ -47,7 +42,7 @@ def add_report(commands: Any) -> None:
     parser.add_argument('--config', metavar='FILE', help="the run's config; colours prompts by origin in the page")
 
 
-def _report(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.serving.bench_files import is_bench
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report import StoredRun, report_csv, report_markdown

@@ -1,4 +1,17 @@
-"""`rolecall run`: run a config, show progress, and print what to do next."""
+r"""Send every dataset to every model and score the answers.
+
+Run a config, or resume the run in its directory: finished requests are not sent again.
+
+  rolecall run gsm8k --model smollm2 --limit 20         a benchmark by name: rolecall config list benchmarks
+  rolecall run mmlu --as lm-eval --data DIR --model hf:FOLDER
+  rolecall run config.py --dry-run                      plan only: rows, tokens, price
+  rolecall run config.py --out runs/first --rerun failed
+  rolecall run config.py --batch                        submit batches; rolecall runs collect fetches them
+  rolecall run config.py --probe                        what sways the judges of the config
+  rolecall run config.py --dataset 'bbh-*' --model smollm2 --set datasets.*.n=3
+  rolecall run rows.csv --template '{question}\n{answer}' --answer answer --metric exact --model smollm2
+  rolecall run rows.jsonl --choices A,B,C,D --answer label --model openai/gpt-4.1-mini --shots 5
+"""
 
 from __future__ import annotations
 
@@ -14,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from rolecall.ui.cli.options import (
     add_config_options,
     add_source_options,
-    declare_command,
     declare_options,
     declare_replaced,
     open_experiment,
@@ -45,26 +57,9 @@ _BETWEEN_COLLECTIONS = 20_000
 _SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=).*', re.IGNORECASE | re.DOTALL)
 
 
-def add_run(commands: Any) -> None:
-    """Declare `rolecall run`."""
+def declare(parser: argparse.ArgumentParser) -> None:
     from rolecall.runs.run_options import RunOptions
 
-    parser = declare_command(
-        commands,
-        'run',
-        _run,
-        'send every dataset to every model and score the answers',
-        'Run a config, or resume the run in its directory: finished requests are not sent again.',
-        '  rolecall run gsm8k --model smollm2 --limit 20         a benchmark by name: rolecall config list benchmarks\n'
-        '  rolecall run mmlu --as lm-eval --data DIR --model hf:FOLDER\n'
-        '  rolecall run config.py --dry-run                      plan only: rows, tokens, price\n'
-        '  rolecall run config.py --out runs/first --rerun failed\n'
-        '  rolecall run config.py --batch                        submit batches; rolecall runs collect fetches them\n'
-        '  rolecall run config.py --probe                        what sways the judges of the config\n'
-        "  rolecall run config.py --dataset 'bbh-*' --model smollm2 --set datasets.*.n=3\n"
-        "  rolecall run rows.csv --template '{question}\\n{answer}' --answer answer --metric exact --model smollm2\n"
-        '  rolecall run rows.jsonl --choices A,B,C,D --answer label --model openai/gpt-4.1-mini --shots 5',
-    )
     parser.usage = 'rolecall run CONFIG [--model NAME] [--limit N] [--out DIR] [option …]'
     further = parser.add_argument_group('how the run is made')
     add_config_options(parser, further)
@@ -93,7 +88,7 @@ def add_run(commands: Any) -> None:
     add_source_options(parser, asks_models=True)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.runs import run_config

@@ -1,14 +1,24 @@
-"""`rolecall score`: what the verdicts of a finished run were read from, row by row."""
+"""Show what the verdicts of a run were read from.
+
+Show the rows of a run with the characters of the reply that the answer was read from, the rule, how sure the reading
+is, and what else was possible.
+
+  rolecall score runs/mmlu --row 17
+  rolecall score runs/mmlu --inferred
+  rolecall score runs/mmlu --doubted --patch patch.jsonl
+  rolecall score runs/mmlu --gold-patch patch.jsonl
+  rolecall score runs/mmlu --differ                     rows that OpenCompass reads differently
+  rolecall score runs/mmlu --read-as own --row 17       the verdict by our own reading
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rolecall.scoring.reading_choice import OWN, READ_BY, word_other_verdict
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import fail, print_json, print_lines, print_note
 
 if TYPE_CHECKING:
@@ -19,21 +29,7 @@ _BEFORE, _AFTER = 400, 160
 """Characters of a reply that are shown before and behind the answer."""
 
 
-def add_score(commands: Any) -> None:
-    """Declare `rolecall score`."""
-    parser = declare_command(
-        commands,
-        'score',
-        _show_readings,
-        'show what the verdicts of a run were read from',
-        'Show the rows of a run with the characters of the reply that the answer was read from, the rule, how sure the '
-        'reading is, and what else was possible.',
-        '  rolecall score runs/mmlu --row 17\n  rolecall score runs/mmlu --inferred\n'
-        '  rolecall score runs/mmlu --doubted --patch patch.jsonl\n'
-        '  rolecall score runs/mmlu --gold-patch patch.jsonl\n'
-        '  rolecall score runs/mmlu --differ                     rows that OpenCompass reads differently\n'
-        '  rolecall score runs/mmlu --read-as own --row 17       the verdict by our own reading',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--row', metavar='N', type=int, help='only this row')
     parser.add_argument('--inferred', action='store_true', help='only rows whose answer was merely inferred')
@@ -54,7 +50,7 @@ def add_score(commands: Any) -> None:
     parser.add_argument('--model', metavar='NAME', help='only this model')
 
 
-def _show_readings(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.run_reader import RunReader
 
     if arguments.doubted is not None or arguments.gold_patch:

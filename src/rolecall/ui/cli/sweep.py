@@ -1,4 +1,15 @@
-"""`rolecall sweep`: how much of a score is the wording, the examples, the reading, and chance."""
+r"""How much of a score is the wording.
+
+Ask variants of a dataset about the same rows: how much the score varies, by axis, beside the error of the rows and
+the noise of asking again.
+
+  rolecall sweep gsm8k --model smollm2 --limit 100 --axis separator casing spacing --repeat 2
+  rolecall sweep rows.csv --answer a --model m.py:f --axis shots=0,2,5 draw=1,2,3 --full
+  rolecall sweep mmlu --model smollm2 --axis labels format=chat,plain asking=gen,ppl --html sweep.html
+  rolecall sweep config.py --axis 'template=Answer: {q}|{q}\nThink, then answer.' --best
+  rolecall sweep config.py --axis reader=first_number,stated_number    asks nothing new
+  rolecall sweep config.py --axis datasets.*.infer_cfg.inferencer.max_out_len=16,64,256 --dry-run
+"""
 
 from __future__ import annotations
 
@@ -9,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from rolecall.ui.cli.options import (
     add_config_options,
     add_source_options,
-    declare_command,
     declare_options,
     open_experiment,
     read_options,
@@ -24,24 +34,9 @@ if TYPE_CHECKING:
 _EVERYDAY = ('out', 'limit', 'sample', 'dry_run', 'max_cost', 'max_total_tokens', 'max_minutes')
 
 
-def add_sweep(commands: Any) -> None:
-    """Declare `rolecall sweep`."""
+def declare(parser: argparse.ArgumentParser) -> None:
     from rolecall.runs.run_options import RunOptions
 
-    parser = declare_command(
-        commands,
-        'sweep',
-        _sweep,
-        'how much of a score is the wording',
-        'Ask variants of a dataset about the same rows: how much the score varies, by axis, beside the error of the '
-        'rows and the noise of asking again.',
-        '  rolecall sweep gsm8k --model smollm2 --limit 100 --axis separator casing spacing --repeat 2\n'
-        '  rolecall sweep rows.csv --answer a --model m.py:f --axis shots=0,2,5 draw=1,2,3 --full\n'
-        '  rolecall sweep mmlu --model smollm2 --axis labels format=chat,plain asking=gen,ppl --html sweep.html\n'
-        "  rolecall sweep config.py --axis 'template=Answer: {q}|{q}\\nThink, then answer.' --best\n"
-        '  rolecall sweep config.py --axis reader=first_number,stated_number    asks nothing new\n'
-        '  rolecall sweep config.py --axis datasets.*.infer_cfg.inferencer.max_out_len=16,64,256 --dry-run',
-    )
     parser.usage = 'rolecall sweep CONFIG --axis AXIS … [--model NAME] [--limit N] [option …]'
     parser.add_argument(
         '--axis',
@@ -75,7 +70,7 @@ def add_sweep(commands: Any) -> None:
     add_source_options(parser, asks_models=True)
 
 
-def _sweep(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
     from pathlib import Path
 

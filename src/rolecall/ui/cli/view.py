@@ -1,16 +1,26 @@
-"""`rolecall view`: what each model will receive."""
+r"""Show what each model will receive.
+
+Show requests before anything is sent: the origin of every character, and what was moved, merged or dropped.
+
+  rolecall view gsm8k --api -n 1                          a benchmark by name
+  rolecall view config.py --dataset 'bbh-*' --model qwen -n 2
+  rolecall view config.py --row 7 --tokens --tokenizer models/qwen
+  rolecall view config.py --diff qwen llama
+  rolecall view config.py --judge --replies answers.txt
+  rolecall view qa.jsonl --template 'Q: {question}\nA: {answer}' --answer answer --api
+  rolecall view config.py --all --json | jq -r .fingerprint
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rolecall.ui.cli.options import (
     add_config_options,
     add_source_options,
-    declare_command,
     open_experiment,
     whole_number,
 )
@@ -21,22 +31,7 @@ if TYPE_CHECKING:
     from rolecall.ui.views.shapes import Shape
 
 
-def add_view(commands: Any) -> None:
-    """Declare `rolecall view`."""
-    parser = declare_command(
-        commands,
-        'view',
-        _view,
-        'show what each model will receive',
-        'Show requests before anything is sent: the origin of every character, and what was moved, merged or dropped.',
-        '  rolecall view gsm8k --api -n 1                          a benchmark by name\n'
-        "  rolecall view config.py --dataset 'bbh-*' --model qwen -n 2\n"
-        '  rolecall view config.py --row 7 --tokens --tokenizer models/qwen\n'
-        '  rolecall view config.py --diff qwen llama\n'
-        '  rolecall view config.py --judge --replies answers.txt\n'
-        "  rolecall view qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer --api\n"
-        '  rolecall view config.py --all --json | jq -r .fingerprint',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, optional=True)
     parser.add_argument('--row', metavar='N', nargs='+', type=whole_number, default=[], help='row numbers, from 0')
     parser.add_argument('-n', '--count', metavar='COUNT', type=whole_number, help='the first COUNT rows per dataset')
@@ -57,7 +52,7 @@ def add_view(commands: Any) -> None:
     add_source_options(parser, shows_judge=True)
 
 
-def _view(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.ui.cli.inputs import read_replies
     from rolecall.ui.cli.selection import PreviewQuery, Quit, select_by_menu, show_previews
 

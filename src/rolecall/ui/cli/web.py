@@ -1,31 +1,26 @@
-"""`rolecall web`: a local page for configs and runs."""
+"""Open configs and runs in the browser.
+
+Serve a local page that shows prompts by origin, compares and lints them, and reads runs. It listens on loopback only,
+and its URL contains a token.
+
+  rolecall web config.py
+  rolecall web config.py runs/first runs/second
+  rolecall web runs/first bench/first
+  rolecall web config.py --port 8000 --no-open
+  rolecall web --watch calls.jsonl
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command, whole_number
+from rolecall.ui.cli.options import whole_number
 from rolecall.ui.cli.output import fail, print_note
 from rolecall.ui.views.chinese import console_language
 
 
-def add_web(commands: Any) -> None:
-    """Declare `rolecall web`."""
-    parser = declare_command(
-        commands,
-        'web',
-        _web,
-        'open configs and runs in the browser',
-        'Serve a local page that shows prompts by origin, compares and lints them, and reads runs. It listens on '
-        'loopback only, and its URL contains a token.',
-        '  rolecall web config.py\n'
-        '  rolecall web config.py runs/first runs/second\n'
-        '  rolecall web runs/first bench/first\n'
-        '  rolecall web config.py --port 8000 --no-open\n'
-        '  rolecall web --watch calls.jsonl',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('paths', metavar='CONFIG|RUN', nargs='*', help='config files and run directories')
     parser.add_argument('--watch', metavar='FILE', help='the log of an application, whose calls are shown live')
     parser.add_argument('--host', default='127.0.0.1', help='address to listen on (default: 127.0.0.1)')
@@ -33,7 +28,7 @@ def add_web(commands: Any) -> None:
     parser.add_argument('--no-open', action='store_true', help='print the URL without opening a browser')
 
 
-def _web(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     try:

@@ -1,1 +1,1 @@
-"""`rolecall config`: configs as rolecall reads them, and the parts that they can name."""
+"""Show configs, and list what they can name."""

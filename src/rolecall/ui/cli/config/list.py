@@ -1,4 +1,13 @@
-"""`rolecall config list`: the parts that a config can name, built in and from installed packages."""
+"""List the parts that a config can name.
+
+List the parts that a config can name: built in, and from installed packages (see docs/plugins.md).
+
+  rolecall config list
+  rolecall config list retrievers
+  rolecall config list benchmarks               what `rolecall run NAME` knows, and installed catalogues
+  rolecall config list benchmarks mmlu
+  rolecall config list meta_templates --json
+"""
 
 from __future__ import annotations
 
@@ -8,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import fail, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -44,26 +52,13 @@ class ListedPart:
     summary: str
 
 
-def add_list(commands: Any) -> None:
-    """Declare `rolecall config list`."""
-    parser = declare_command(
-        commands,
-        'list',
-        _list,
-        'list the parts that a config can name',
-        'List the parts that a config can name: built in, and from installed packages (see docs/plugins.md).',
-        '  rolecall config list\n'
-        '  rolecall config list retrievers\n'
-        '  rolecall config list benchmarks               what `rolecall run NAME` knows, and installed catalogues\n'
-        '  rolecall config list benchmarks mmlu\n'
-        '  rolecall config list meta_templates --json',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('kind', metavar='KIND', nargs='?', help=', '.join((*KINDS, _BENCHMARKS)))
     parser.add_argument('word', metavar='WORD', nargs='?', help='only names and descriptions that contain this word')
     parser.add_argument('--json', action='store_true', help='one JSON object per line')
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.errors import did_you_mean
     from rolecall.strings import count_noun
 

@@ -1,27 +1,21 @@
-"""`rolecall config prompter`: what a prompter of an application writes."""
+"""Show the prompt a prompter writes.
+
+Show the prompt that a prompter of a Python file writes, and where every character comes from.
+
+  rolecall config prompter app.py:answerer
+  rolecall config prompter app.py:answerer --input '{"context": "…", "question": "…"}' --format openai
+  rolecall config prompter app.py:answerer --meta-template chatml --json | jq .prompt
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import print_json
 
 
-def add_prompter(commands: Any) -> None:
-    """Declare `rolecall config prompter`."""
-    parser = declare_command(
-        commands,
-        'prompter',
-        _show,
-        'show the prompt a prompter writes',
-        'Show the prompt that a prompter of a Python file writes, and where every character comes from.',
-        '  rolecall config prompter app.py:answerer\n'
-        """  rolecall config prompter app.py:answerer --input '{"context": "…", "question": "…"}' --format openai\n"""
-        '  rolecall config prompter app.py:answerer --meta-template chatml --json | jq .prompt',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('prompter', metavar='FILE.py:NAME', help='the file and the name of the prompter in it')
     parser.add_argument('--input', metavar='TEXT', help='the input: text, or JSON for slots and messages')
     parser.add_argument('--history', metavar='JSON', help='earlier turns: pairs, or messages')
@@ -33,7 +27,7 @@ def add_prompter(commands: Any) -> None:
     parser.add_argument('--json', action='store_true', help='print the prompt and its spans as one line of JSON')
 
 
-def _show(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.ui.cli.inputs import load_prompter, read_json_or_text
     from rolecall.ui.views.prompter_trace import show_trace, trace_as_json, trace_lines, trace_open_slots
 

@@ -1,4 +1,12 @@
-"""`rolecall config show`: a config as rolecall reads it."""
+"""Print a config after imports and inheritance.
+
+Print a config as rolecall reads it: imports resolved, names in file order.
+
+  rolecall config show config.py
+  rolecall config show config.py --json | jq .datasets[0].abbr
+  rolecall config show gsm8k > gsm8k.py            a benchmark, to copy and change
+  rolecall config show mmlu --as lm-eval
+"""
 
 from __future__ import annotations
 
@@ -7,25 +15,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import fail
 
 _CONFIGS = ('.py', '.yaml', '.yml', '.json', '')
 
 
-def add_show(commands: Any) -> None:
-    """Declare `rolecall config show`."""
-    parser = declare_command(
-        commands,
-        'show',
-        _show,
-        'print a config after imports and inheritance',
-        'Print a config as rolecall reads it: imports resolved, names in file order.',
-        '  rolecall config show config.py\n'
-        '  rolecall config show config.py --json | jq .datasets[0].abbr\n'
-        '  rolecall config show gsm8k > gsm8k.py            a benchmark, to copy and change\n'
-        '  rolecall config show mmlu --as lm-eval',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'config', metavar='CONFIG', help='a config file, a benchmark by name, or a task file of lm-evaluation-harness'
     )
@@ -35,7 +30,7 @@ def add_show(commands: Any) -> None:
     )
 
 
-def _show(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.experiment.opening.loading import Source, load_source
     from rolecall.redaction import mask_config
     from rolecall.sources.config.printing import format_config

@@ -1,1 +1,1 @@
-"""`rolecall export`: requests, results or training data, written to a file."""
+"""Write requests, results or training data to a file."""

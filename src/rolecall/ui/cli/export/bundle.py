@@ -1,28 +1,22 @@
-"""`rolecall export bundle`: a run in one file that another person opens, reproduces and compares."""
+"""Write a run as one file that another person can open.
+
+Pack a run into one file: requests, replies, scores, config, rows and examples. `report`, `compare`, `explain` and
+`runs reproduce` open it like a run directory. API keys are never in a run.
+
+  rolecall export bundle runs/first -o first.rolecall
+  rolecall runs reproduce first.rolecall
+  rolecall compare first.rolecall runs/mine
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import print_lines
 
 
-def add_bundle(exports: Any) -> None:
-    """Declare `rolecall export bundle`."""
-    parser = declare_command(
-        exports,
-        'bundle',
-        _bundle,
-        'write a run as one file that another person can open',
-        'Pack a run into one file: requests, replies, scores, config, rows and examples. `report`, `compare`, '
-        '`explain` and `runs reproduce` open it like a run directory. API keys are never in a run.',
-        '  rolecall export bundle runs/first -o first.rolecall\n'
-        '  rolecall runs reproduce first.rolecall\n'
-        '  rolecall compare first.rolecall runs/mine',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('-o', '--output', metavar='FILE', help='default: NAME_OF_RUN.rolecall')
     parser.add_argument('--config', metavar='CONFIG', help="the run's config, where its dataset is code of its own")
@@ -32,7 +26,7 @@ def add_bundle(exports: Any) -> None:
     )
 
 
-def _bundle(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.insight.reproduction import export_bundle

@@ -1,31 +1,25 @@
-"""`rolecall export mlflow`: a run's scores, rows and report in MLflow."""
+"""Log a run to MLflow.
+
+Log a run to MLflow: for each model a run with scores, parameters, rows as a table, and the report.
+
+  rolecall export mlflow runs/first
+  rolecall export mlflow runs/first --tracking-uri http://localhost:5000 --experiment nightly
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import print_note
 
 
-def add_mlflow(exports: Any) -> None:
-    """Declare `rolecall export mlflow`."""
-    parser = declare_command(
-        exports,
-        'mlflow',
-        _mlflow,
-        'log a run to MLflow',
-        'Log a run to MLflow: for each model a run with scores, parameters, rows as a table, and the report.',
-        '  rolecall export mlflow runs/first\n'
-        '  rolecall export mlflow runs/first --tracking-uri http://localhost:5000 --experiment nightly',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--tracking-uri', metavar='URI', help="where MLflow keeps runs (default: MLflow's own setting)")
     parser.add_argument('--experiment', metavar='NAME', help='the experiment (default: the name of the run)')
 
 
-def _mlflow(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.ui.report.mlflow_export import export_mlflow
 
     ids = export_mlflow(

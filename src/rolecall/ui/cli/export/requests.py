@@ -1,4 +1,10 @@
-"""`rolecall export requests`: every request of a config, as an OpenAI batch file."""
+"""Write every request as an OpenAI batch file.
+
+Write every request as one line of an OpenAI batch file.
+
+  rolecall export requests config.py -o requests.jsonl
+  rolecall export requests config.py --model gpt --limit 100 -o requests.jsonl.gz
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from rolecall.ui.cli.options import (
     add_config_options,
     add_source_options,
-    declare_command,
     open_experiment,
     positive_number,
 )
@@ -21,17 +26,7 @@ if TYPE_CHECKING:
     from rolecall.experiment.opening.tasks import TaskEntry
 
 
-def add_requests(exports: Any) -> None:
-    """Declare `rolecall export requests`."""
-    parser = declare_command(
-        exports,
-        'requests',
-        _requests,
-        'write every request as an OpenAI batch file',
-        'Write every request as one line of an OpenAI batch file.',
-        '  rolecall export requests config.py -o requests.jsonl\n'
-        '  rolecall export requests config.py --model gpt --limit 100 -o requests.jsonl.gz',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser)
     parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
     parser.add_argument(
@@ -40,7 +35,7 @@ def add_requests(exports: Any) -> None:
     add_source_options(parser)
 
 
-def _requests(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.errors import ConfigError, Problem
     from rolecall.ui.cli.export.writing import write_with_progress
 

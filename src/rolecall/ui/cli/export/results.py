@@ -1,29 +1,24 @@
-"""`rolecall export results`: every row of a run."""
+r"""Write every row of a run.
+
+Write one record per row of a run: prediction, gold answer, score, outcome, and the row's own fields.
+
+  rolecall export results runs/first | jq -c "select(.outcome != \"ok\")"
+  rolecall export results runs/first --prompts --format parquet -o rows.parquet
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import print_note
 
 if TYPE_CHECKING:
     from rolecall.runs.result_files import Format
 
 
-def add_results(exports: Any) -> None:
-    """Declare `rolecall export results`."""
-    parser = declare_command(
-        exports,
-        'results',
-        _results,
-        'write every row of a run',
-        "Write one record per row of a run: prediction, gold answer, score, outcome, and the row's own fields.",
-        '  rolecall export results runs/first | jq -c "select(.outcome != \\"ok\\")"\n'
-        '  rolecall export results runs/first --prompts --format parquet -o rows.parquet',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument(
         '--format', choices=('jsonl', 'csv', 'parquet'), help='default: by the ending of FILE, or jsonl'
@@ -35,7 +30,7 @@ def add_results(exports: Any) -> None:
     parser.add_argument('-o', '--output', metavar='FILE', default='-', help='default: -, which is stdout')
 
 
-def _results(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.result_files import export_results
 
     to = sys.stdout if arguments.output == '-' else arguments.output

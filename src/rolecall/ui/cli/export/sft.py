@@ -1,4 +1,12 @@
-"""`rolecall export sft`: rows as fine-tuning data."""
+r"""Write rows as fine-tuning data.
+
+Write rows as fine-tuning data. Each line starts with exactly the request that inference sends, followed by the
+answer.
+
+  rolecall export sft rows.jsonl --prompter app.py:answerer --answer-column answer --model smollm2
+  rolecall export sft config.py --dataset gsm8k --model qwen --form tokens -o sft.jsonl.gz
+  rolecall export sft qa.jsonl --template 'Q: {question}\nA: {answer}' --answer answer --meta-template chatml --form text
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -6,13 +14,12 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rolecall.ui.cli.options import (
     add_column_options,
     add_selection_options,
     add_source_options,
-    declare_command,
     open_experiment,
     positive_number,
 )
@@ -31,20 +38,7 @@ _TEXT_FORMS = ('text', 'tokens', 'alpaca')
 _LLAMA_FACTORY = ('sharegpt', 'alpaca')
 
 
-def add_sft(exports: Any) -> None:
-    """Declare `rolecall export sft`."""
-    parser = declare_command(
-        exports,
-        'sft',
-        _sft,
-        'write rows as fine-tuning data',
-        'Write rows as fine-tuning data. Each line starts with exactly the request that inference sends, followed by '
-        'the answer.',
-        '  rolecall export sft rows.jsonl --prompter app.py:answerer --answer-column answer --model smollm2\n'
-        '  rolecall export sft config.py --dataset gsm8k --model qwen --form tokens -o sft.jsonl.gz\n'
-        "  rolecall export sft qa.jsonl --template 'Q: {question}\\nA: {answer}' --answer answer "
-        '--meta-template chatml --form text',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'source', metavar='CONFIG', help='a config file, or a file of rows with --prompter or --template'
     )
@@ -77,7 +71,7 @@ def add_sft(exports: Any) -> None:
     add_source_options(parser)
 
 
-def _sft(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.apps.sft.training_file import SftReport, entries
     from rolecall.ui.cli.export.writing import write_with_progress
 

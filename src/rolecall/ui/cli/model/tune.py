@@ -1,28 +1,22 @@
-"""`rolecall model tune`: fine-tune a local model on the prompts that inference sends."""
+"""Fine-tune a local model on rows with answers.
+
+Fine-tune a local model: every prompt is worded as inference words it, and the answers are trained on. The same
+command after an interruption resumes at the last checkpoint.
+
+  rolecall model tune hf:models/smollm2 rows.jsonl --prompter app.py:bot --answer-column answer --lora 16 -o tuned
+  rolecall run benchmark.jsonl --model tuned
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from rolecall.ui.cli.options import add_column_options, declare_command, declare_options, positive_number, read_options
+from rolecall.ui.cli.options import add_column_options, declare_options, positive_number, read_options
 
 
-def add_tune(commands: Any) -> None:
-    """Declare `rolecall model tune`."""
+def declare(parser: argparse.ArgumentParser) -> None:
     from rolecall.apps.tuning.tune_settings import TuneSettings
 
-    parser = declare_command(
-        commands,
-        'tune',
-        _tune,
-        'fine-tune a local model on rows with answers',
-        'Fine-tune a local model: every prompt is worded as inference words it, and the answers are trained on. '
-        'The same command after an interruption resumes at the last checkpoint.',
-        '  rolecall model tune hf:models/smollm2 rows.jsonl --prompter app.py:bot --answer-column answer --lora 16 '
-        '-o tuned\n'
-        '  rolecall run benchmark.jsonl --model tuned',
-    )
     parser.add_argument('model', metavar='MODEL', help='hf:FOLDER, hf:ORG/NAME, a model folder, or CONFIG.py:ABBR')
     parser.add_argument('rows', metavar='ROWS', help='a file of rows with answers (.jsonl, .json, .csv, .parquet, …)')
     parser.add_argument(
@@ -43,7 +37,7 @@ def add_tune(commands: Any) -> None:
     declare_options(TuneSettings, parser.add_argument_group('training'))
 
 
-def _tune(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from rolecall.apps.sft.prompter_examples import Columns

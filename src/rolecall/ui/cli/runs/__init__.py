@@ -1,1 +1,1 @@
-"""`rolecall runs`: run directories listed, merged, completed, and read from other harnesses."""
+"""Work with run directories, or import logs of other harnesses."""

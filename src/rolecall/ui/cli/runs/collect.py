@@ -1,34 +1,29 @@
-"""`rolecall runs collect`: fetches the answers of a run that was submitted as batches, and scores it."""
+"""Fetch the answers of a run that was submitted as batches.
+
+Fetch what batches have answered into the run, and score it. Repeat it at will, also on another machine: a copy of the
+run directory and the key in the environment are enough. Exit code 3: batches have not ended.
+
+  rolecall run config.py --out runs/first --batch
+  rolecall runs collect runs/first                      what has been answered so far
+  rolecall runs collect runs/first --wait               until every batch has ended
+  rolecall runs collect runs/first --wait --submit      and later turns and judges in batches of their own
+  rolecall runs collect runs/first --cancel             stop; answers so far are kept
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import fail, print_lines
 
 if TYPE_CHECKING:
     from rolecall.runs import CollectSummary
 
 
-def add_collect(commands: Any) -> None:
-    """Declare `rolecall runs collect`."""
-    parser = declare_command(
-        commands,
-        'collect',
-        _collect,
-        'fetch the answers of a run that was submitted as batches',
-        'Fetch what batches have answered into the run, and score it. Repeat it at will, also on another machine: '
-        'a copy of the run directory and the key in the environment are enough. Exit code 3: batches have not ended.',
-        '  rolecall run config.py --out runs/first --batch\n'
-        '  rolecall runs collect runs/first                      what has been answered so far\n'
-        '  rolecall runs collect runs/first --wait               until every batch has ended\n'
-        '  rolecall runs collect runs/first --wait --submit      and later turns and judges in batches of their own\n'
-        '  rolecall runs collect runs/first --cancel             stop; answers so far are kept',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--wait', action='store_true', help='ask again until every batch has ended')
     parser.add_argument('--every', metavar='SECONDS', type=_seconds, help='with --wait: how often to ask (5 to 60 s)')
@@ -51,7 +46,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _collect(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs import collect_run
     from rolecall.ui.cli.report import show_report
     from rolecall.ui.views.run_progress import progress_for

@@ -1,39 +1,33 @@
 # ruff: noqa: N999  # a file is the command you type
 # a file is the command you type
-"""`rolecall runs import`: a log of another harness as a run directory."""
+"""Open a log of another harness as a run.
+
+Turn a log of another harness into a run directory that report, compare, export and web open: prompts, replies,
+answers, scores and settings as the log has them. What it lacks is "not recorded".
+
+  rolecall runs import lm-eval results/my-model --out runs/theirs
+  rolecall runs import inspect logs/2026-01-01_gsm8k.eval
+  rolecall runs import opencompass outputs/default/20260101_120000
+  rolecall compare runs/theirs runs/ours
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import print_lines
 
 _SHOWN = 5
 HARNESSES = ('lm-eval', 'inspect', 'opencompass', 'aisbench')
 
 
-def add_import(commands: Any) -> None:
-    """Declare `rolecall runs import`."""
-    parser = declare_command(
-        commands,
-        'import',
-        _import,
-        'open a log of another harness as a run',
-        'Turn a log of another harness into a run directory that report, compare, export and web open: prompts, '
-        'replies, answers, scores and settings as the log has them. What it lacks is "not recorded".',
-        '  rolecall runs import lm-eval results/my-model --out runs/theirs\n'
-        '  rolecall runs import inspect logs/2026-01-01_gsm8k.eval\n'
-        '  rolecall runs import opencompass outputs/default/20260101_120000\n'
-        '  rolecall compare runs/theirs runs/ours',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('harness', metavar='HARNESS', choices=HARNESSES, help=', '.join(HARNESSES))
     parser.add_argument('source', metavar='LOG', help='its folder of results, or its log file')
     parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_LOG)')
 
 
-def _import(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.runs.logs.readers import read_log

@@ -1,32 +1,27 @@
-"""`rolecall runs label`: labels from people joined with a run, and its scores corrected by them."""
+"""Add people's labels to a run, and correct its scores by them.
+
+Join ratings and verdicts of people with the rows of a run, by row number or by content, and compare them with the
+run's verdicts: agreement, kappa, precision and recall, and the score corrected for their errors. Without FILE, the
+labels that the run has. Exit code 1 if a line of FILE fits no row.
+
+  rolecall runs label runs/qa --todo 30 > todo.csv
+  rolecall runs label runs/qa ratings.csv
+  rolecall runs label runs/qa votes.jsonl --label ann bob --on question,reply
+  rolecall runs label runs/qa stars.csv --correct-from 4 --model gpt-4.1
+  rolecall runs label runs/new --calibration runs/old
+  rolecall web runs/qa                                   label rows in the page
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command, positive_number
+from rolecall.ui.cli.options import positive_number
 from rolecall.ui.cli.output import print_json, print_lines
 
 
-def add_label(commands: Any) -> None:
-    """Declare `rolecall runs label`."""
-    parser = declare_command(
-        commands,
-        'label',
-        _label,
-        "add people's labels to a run, and correct its scores by them",
-        'Join ratings and verdicts of people with the rows of a run, by row number or by content, and compare them '
-        "with the run's verdicts: agreement, kappa, precision and recall, and the score corrected for their errors. "
-        'Without FILE, the labels that the run has. Exit code 1 if a line of FILE fits no row.',
-        '  rolecall runs label runs/qa --todo 30 > todo.csv\n'
-        '  rolecall runs label runs/qa ratings.csv\n'
-        '  rolecall runs label runs/qa votes.jsonl --label ann bob --on question,reply\n'
-        '  rolecall runs label runs/qa stars.csv --correct-from 4 --model gpt-4.1\n'
-        '  rolecall runs label runs/new --calibration runs/old\n'
-        '  rolecall web runs/qa                                   label rows in the page',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('file', metavar='FILE', nargs='?', help='CSV, JSONL, JSON or Parquet, or a run with labels')
     parser.add_argument(
@@ -46,7 +41,7 @@ def add_label(commands: Any) -> None:
     parser.add_argument('--json', action='store_true', help='the calibrations as JSON, one a line')
 
 
-def _label(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from dataclasses import fields
 
     from rolecall.insight.calibration import calibrate, carry_calibration

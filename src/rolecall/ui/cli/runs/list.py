@@ -1,11 +1,19 @@
-"""`rolecall runs list`: the run directories below a folder, with their scores."""
+"""List run directories with their scores.
+
+List the run directories below a folder, newest first, each with its name, tags and scores. With WORDS, only those
+whose path, name, note, tags, datasets or models contain all of them.
+
+  rolecall runs list
+  rolecall runs list runs gpt gsm8k              of these words
+  rolecall runs list --tag paper
+  rolecall runs list experiments --json | jq .scores
+"""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import fail, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -14,27 +22,14 @@ if TYPE_CHECKING:
     from rolecall.runs.parts import PartDigests
 
 
-def add_list(commands: Any) -> None:
-    """Declare `rolecall runs list`."""
-    parser = declare_command(
-        commands,
-        'list',
-        _list_runs,
-        'list run directories with their scores',
-        'List the run directories below a folder, newest first, each with its name, tags and scores. With WORDS, only '
-        'those whose path, name, note, tags, datasets or models contain all of them.',
-        '  rolecall runs list\n'
-        '  rolecall runs list runs gpt gsm8k              of these words\n'
-        '  rolecall runs list --tag paper\n'
-        '  rolecall runs list experiments --json | jq .scores',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('folder', metavar='DIR', nargs='?', default='runs', help='where to look (default: runs)')
     parser.add_argument('words', metavar='WORDS', nargs='*', help='only runs with all of these words')
     parser.add_argument('--tag', metavar='TAG', help='only runs with this tag')
     parser.add_argument('--json', action='store_true', help='one JSON object per run')
 
 
-def _list_runs(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.runs.store.directory import FILE

@@ -1,32 +1,26 @@
-"""`rolecall runs merge`: puts the run directories of several processes together."""
+"""Put the runs of several processes together.
+
+Merge run directories into one, each request and each row once. Exit code 1 if runs contradict each other.
+
+  rolecall run config.py --out runs/big --workers 0/2     on one machine
+  rolecall run config.py --out runs/big --workers 1/2     on another
+  rolecall runs merge runs/big runs/big/rank-*
+  rolecall run config.py --out runs/big                     asks for what is missing, and scores
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import print_lines
 
 
-def add_merge(commands: Any) -> None:
-    """Declare `rolecall runs merge`."""
-    parser = declare_command(
-        commands,
-        'merge',
-        _merge,
-        'put the runs of several processes together',
-        'Merge run directories into one, each request and each row once. Exit code 1 if runs contradict each other.',
-        '  rolecall run config.py --out runs/big --workers 0/2     on one machine\n'
-        '  rolecall run config.py --out runs/big --workers 1/2     on another\n'
-        '  rolecall runs merge runs/big runs/big/rank-*\n'
-        '  rolecall run config.py --out runs/big                     asks for what is missing, and scores',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('out', metavar='OUT', help='the run directory to write, new or an earlier merge')
     parser.add_argument('runs', metavar='RUN', nargs='+', help='run directories to take')
 
 
-def _merge(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.merge import merge_runs
 
     merged = merge_runs(arguments.out, arguments.runs)

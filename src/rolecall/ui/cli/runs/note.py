@@ -1,26 +1,19 @@
-"""`rolecall runs note`: a name, a note and tags for a run."""
+"""Name, annotate and tag a run.
+
+Give a run a name, a note and tags, which `runs list` and the page show and search. Without an option, print them.
+
+  rolecall runs note runs/gsm8k-2 --name "shorter prompt" --tag paper
+  rolecall runs note runs/gsm8k-2 --text "two shots less; see the meeting" --untag draft
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command
 from rolecall.ui.cli.output import print_lines
 
 
-def add_note(commands: Any) -> None:
-    """Declare `rolecall runs note`."""
-    parser = declare_command(
-        commands,
-        'note',
-        _note_run,
-        'name, annotate and tag a run',
-        'Give a run a name, a note and tags, which `runs list` and the page show and search. Without an option, print '
-        'them.',
-        '  rolecall runs note runs/gsm8k-2 --name "shorter prompt" --tag paper\n'
-        '  rolecall runs note runs/gsm8k-2 --text "two shots less; see the meeting" --untag draft',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--name', help='what the run is called in lists')
     parser.add_argument('--text', metavar='NOTE', help='what to know about the run')
@@ -28,7 +21,7 @@ def add_note(commands: Any) -> None:
     parser.add_argument('--untag', metavar='TAG', action='append', default=[], help='remove a tag; may be repeated')
 
 
-def _note_run(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.labels import RunNotes
     from rolecall.runs.store.run_reader import RunReader
 

@@ -1,28 +1,23 @@
-"""`rolecall runs reproduce`: is a run worded today as it was, does its model reply as it did, and what has changed?"""
+"""Word a run again, ask a few rows again, and name what has changed.
+
+Word every request of a run again and compare it with what was sent: identical, or the first character that differs
+with its origin. Ask a few rows again where the model can be reached. Name what has changed: packages, data,
+tokenizer, weights. Exit code 1 if a request differs, 3 if that cannot be told.
+
+  rolecall runs reproduce runs/first
+  rolecall runs reproduce runs/first --config config.py --ask 20
+  rolecall runs reproduce shared.rolecall --ask 0
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command, whole_number
+from rolecall.ui.cli.options import whole_number
 from rolecall.ui.cli.output import print_json, print_lines
 
 
-def add_reproduce(commands: Any) -> None:
-    """Declare `rolecall runs reproduce`."""
-    parser = declare_command(
-        commands,
-        'reproduce',
-        _reproduce,
-        'word a run again, ask a few rows again, and name what has changed',
-        'Word every request of a run again and compare it with what was sent: identical, or the first character that '
-        'differs with its origin. Ask a few rows again where the model can be reached. Name what has changed: '
-        'packages, data, tokenizer, weights. Exit code 1 if a request differs, 3 if that cannot be told.',
-        '  rolecall runs reproduce runs/first\n'
-        '  rolecall runs reproduce runs/first --config config.py --ask 20\n'
-        '  rolecall runs reproduce shared.rolecall --ask 0',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory, or a bundle')
     parser.add_argument(
         '--config', metavar='CONFIG', help="the run's config, where its model or metric is code of its own"
@@ -36,7 +31,7 @@ def add_reproduce(commands: Any) -> None:
     parser.add_argument('--json', action='store_true', help='print one JSON object')
 
 
-def _reproduce(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.insight.reproduction import reproduce
     from rolecall.ui.views.run_progress import progress_for
 

@@ -1,30 +1,25 @@
-"""`rolecall runs reread`: how much of a score is reading."""
+"""Read the replies of a run with all readers, and count reading errors in.
+
+Read the stored replies with all readers. About thirty decisions of a person in the page, or of a judge, show how
+often each reader errs: scores get an interval that includes reading error, and orders of models say whether they
+survive it. Decisions are kept with the run.
+
+  rolecall runs reread runs/gsm8k
+  rolecall web runs/gsm8k                                 decide rows in the page
+  rolecall runs reread runs/gsm8k --judge openai/gpt-4.1
+  rolecall export results runs/gsm8k --labels -o decisions.csv
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
-from rolecall.ui.cli.options import declare_command, positive_number
+from rolecall.ui.cli.options import positive_number
 from rolecall.ui.cli.output import fail, print_json, print_lines
 
 
-def add_reread(commands: Any) -> None:
-    """Declare `rolecall runs reread`."""
-    parser = declare_command(
-        commands,
-        'reread',
-        _reread,
-        'read the replies of a run with all readers, and count reading errors in',
-        'Read the stored replies with all readers. About thirty decisions of a person in the page, or of a judge, show '
-        'how often each reader errs: scores get an interval that includes reading error, and orders of models say '
-        'whether they survive it. Decisions are kept with the run.',
-        '  rolecall runs reread runs/gsm8k\n'
-        '  rolecall web runs/gsm8k                                 decide rows in the page\n'
-        '  rolecall runs reread runs/gsm8k --judge openai/gpt-4.1\n'
-        '  rolecall export results runs/gsm8k --labels -o decisions.csv',
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     drawn = 'rows to read of each dataset and model, drawn at random (default: 2000)'
     parser.add_argument('--rows', metavar='N', type=positive_number, default=2000, help=drawn)
@@ -32,7 +27,7 @@ def add_reread(commands: Any) -> None:
     parser.add_argument('--json', action='store_true', help='one JSON object per dataset and model')
 
 
-def _reread(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rich.progress import track
 
     from rolecall.insight.reading_errors import DECISIONS, Rereading

@@ -1,12 +1,20 @@
-"""`rolecall runs scan`: what is wrong with the replies of a run, by rules or by a question to a model."""
+"""Find refusals, loops, cut replies and the like in a run.
+
+Scan the replies of a run by rules, or have a model answer a yes/no question about them. Counts have 95 % intervals by
+model and dataset; reports and the page show them, too.
+
+  rolecall runs scan runs/first
+  rolecall runs scan runs/first --rule refusal loop --json
+  rolecall runs scan runs/first --ask 'Does the reply give medical advice?' --judge openai/gpt-4.1 --dry-run
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rolecall.ui.cli.options import declare_command, positive_number
+from rolecall.ui.cli.options import positive_number
 from rolecall.ui.cli.output import fail, print_json, print_lines, print_note, terminal
 
 if TYPE_CHECKING:
@@ -16,19 +24,7 @@ if TYPE_CHECKING:
     from rolecall.runs.store.run_reader import RunReader
 
 
-def add_scan(commands: Any) -> None:
-    """Declare `rolecall runs scan`."""
-    parser = declare_command(
-        commands,
-        'scan',
-        _scan,
-        'find refusals, loops, cut replies and the like in a run',
-        'Scan the replies of a run by rules, or have a model answer a yes/no question about them. Counts have 95 % '
-        'intervals by model and dataset; reports and the page show them, too.',
-        '  rolecall runs scan runs/first\n'
-        '  rolecall runs scan runs/first --rule refusal loop --json\n'
-        "  rolecall runs scan runs/first --ask 'Does the reply give medical advice?' --judge openai/gpt-4.1 --dry-run",
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('directory', metavar='RUN', help='a run directory')
     parser.add_argument('--rule', metavar='NAME', nargs='+', help='only these rules, by their first word')
     parser.add_argument('--ask', metavar='QUESTION', help='a yes/no question about each reply, for --judge to answer')
@@ -44,7 +40,7 @@ def add_scan(commands: Any) -> None:
     parser.add_argument('--json', action='store_true', help='one JSON object per rule, dataset and model')
 
 
-def _scan(arguments: argparse.Namespace) -> int:
+def execute(arguments: argparse.Namespace) -> int:
     from rolecall.insight.kept_counts import keep_counts
     from rolecall.runs.store.run_reader import RunReader
 
