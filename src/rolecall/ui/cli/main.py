@@ -14,7 +14,7 @@ from rolecall._version import __version__
 from rolecall.errors import RolecallError, close_match
 from rolecall.ui.cli.languages import LANGUAGES, choose_language, translate_parser
 from rolecall.ui.cli.output import fail
-from rolecall.ui.cli.streams import discard_stdout, prepare_streams
+from rolecall.ui.cli.streams import discard, prepare_streams
 from rolecall.ui.views.chinese import set_language
 
 _COMMANDS: dict[str, tuple[str, ...]] = {
@@ -114,12 +114,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(file=sys.stderr)
         return 130
     except BrokenPipeError:
-        discard_stdout()
+        discard(sys.stdout)
         return 141
     except OSError as error:
         if error.errno not in _OUTPUT_ERRORS:
             raise
-        discard_stdout()
+        discard(sys.stdout)
         return fail(f'cannot write the output: {error.strerror}.')
     return code
 

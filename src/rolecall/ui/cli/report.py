@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rolecall.ui.cli.output import fail, print_json, print_lines, print_note, terminal, write_page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from rolecall.insight.run_source import StoredRun
@@ -44,34 +45,36 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.serving.bench_files import is_bench
-    from rolecall.runs.store.run_reader import RunReader
-    from rolecall.ui.report import StoredRun, report_csv, report_markdown
 
     if arguments.open and (arguments.markdown or arguments.csv or arguments.json):
         return fail('--open shows the page: leave out --markdown, --csv and --json.')
+    page = arguments.html or (os.path.join(arguments.directory, 'report.html') if arguments.open else '')
     if is_bench(arguments.directory):
-        return _report_bench(arguments)
-    if arguments.junit:
-        from rolecall.ui.report.junit import write_run
-
-        with RunReader(arguments.directory) as archive:
-            write_run(archive, arguments.junit)
-    if (arguments.by or arguments.json) and not (arguments.html or arguments.open):
-        return _report_slices(arguments)
-    if arguments.html or arguments.open:
-        target = arguments.html or os.path.join(arguments.directory, 'report.html')
-        code = _write_page(arguments.directory, target, arguments.config, arguments.prices, arguments.by)
-        return _open_page(target) if arguments.open else code
-    if not (arguments.markdown or arguments.csv):
-        show_report(arguments.directory, everything=arguments.all, prices=arguments.prices)
-        return 0
-    with RunReader(arguments.directory) as archive:
-        archive.refuse_if_nothing_is_whole()
-        run = StoredRun(archive)
-        prices = run.prices(_read_overrides(arguments.prices))
-        print((report_markdown if arguments.markdown else report_csv)(run, prices=prices), end='')
-        note_damage(run)
+        _report_bench(arguments.directory, page)
+    else:
+        _report_run(arguments, page)
+    if arguments.open:
+        _open_page(page)
     return 0
+
+
+def _report_run(arguments: argparse.Namespace, page: str) -> None:
+    from rolecall.ui.report import report_csv, report_markdown, report_terminal
+
+    with open_stored(arguments.directory) as run:
+        prices = run.prices(_read_overrides(arguments.prices))
+        if arguments.junit:
+            from rolecall.ui.report.junit import write_run
+
+            write_run(run.archive, arguments.junit)
+        if page:
+            _write_page(run, page, arguments, prices)
+        elif arguments.by or arguments.json:
+            _print_slices(run, arguments)
+        elif arguments.markdown or arguments.csv:
+            print((report_markdown if arguments.markdown else report_csv)(run, prices=prices), end='')
+        else:
+            report_terminal(run, terminal(), everything=arguments.all, prices=prices)
 
 
 def add_slices_option(parser: argparse.ArgumentParser, example: str) -> None:
@@ -85,38 +88,44 @@ def add_slices_option(parser: argparse.ArgumentParser, example: str) -> None:
     )
 
 
-def _report_slices(arguments: argparse.Namespace) -> int:
-    from rolecall.runs.store.run_reader import RunReader
+def _print_slices(run: StoredRun, arguments: argparse.Namespace) -> None:
     from rolecall.ui.report.slice_tables import RunSlices
     from rolecall.ui.report.terminal_report import print_table
     from rolecall.ui.report.text_reports import tables_markdown
 
-    with RunReader(arguments.directory) as archive:
-        archive.refuse_if_nothing_is_whole()
-        slices = RunSlices.of(archive, arguments.by)
-        if arguments.json:
-            print_json({'scores': [card.to_record() for card in archive.scorecards()], **slices.as_json()})
-        elif arguments.markdown or arguments.csv:
-            print(tables_markdown(slices.tables()) if arguments.markdown else slices.as_csv(), end='')
-        else:
-            for table in slices.tables():
-                print_table(table, terminal())
-    return 0
+    slices = RunSlices.of(run.archive, arguments.by)
+    if arguments.json:
+        print_json({'scores': [card.to_record() for card in run.archive.scorecards()], **slices.as_json()})
+    elif arguments.markdown or arguments.csv:
+        print(tables_markdown(slices.tables()) if arguments.markdown else slices.as_csv(), end='')
+    else:
+        for table in slices.tables():
+            print_table(table, terminal())
 
 
-def _report_bench(arguments: argparse.Namespace) -> int:
+def _report_bench(directory: str, page: str) -> None:
     from rolecall.runs.serving.bench_files import StoredBench
+    from rolecall.ui.report.bench_page import bench_html
     from rolecall.ui.report.bench_text import bench_terminal
 
-    stored = StoredBench.load(arguments.directory)
-    if not (arguments.html or arguments.open):
+    stored = StoredBench.load(directory)
+    if page:
+        write_page(page, bench_html(stored))
+    else:
         bench_terminal(stored, terminal())
-        return 0
-    from rolecall.ui.report.bench_page import bench_html
 
-    target = arguments.html or os.path.join(arguments.directory, 'report.html')
-    write_page(target, bench_html(stored))
-    return _open_page(target) if arguments.open else 0
+
+@contextmanager
+def open_stored(directory: str | Path) -> Iterator[StoredRun]:
+    """A run with something to report; at the end, which parts of it could not be read goes to stderr."""
+    from rolecall.runs.store.run_reader import RunReader
+    from rolecall.ui.report import StoredRun
+
+    with RunReader(directory) as archive:
+        archive.refuse_if_nothing_is_whole()
+        run = StoredRun(archive)
+        yield run
+        note_damage(run)
 
 
 def note_damage(run: StoredRun) -> None:
@@ -131,46 +140,35 @@ def _read_overrides(path: str | None) -> dict[str, Price]:
     return read_prices(path) if path else {}
 
 
-def show_report(directory: str | Path, *, everything: bool = False, prices: str | None = None) -> None:
+def show_scores(directory: str | Path, prices: str | None) -> None:
     """Print the scores of a run to the terminal."""
-    from rolecall.runs.store.run_reader import RunReader
-    from rolecall.ui.report import StoredRun, report_terminal
+    from rolecall.ui.report import report_terminal
 
-    with RunReader(directory) as archive:
-        archive.refuse_if_nothing_is_whole()
-        run = StoredRun(archive)
-        report_terminal(run, terminal(), everything=everything, prices=run.prices(_read_overrides(prices)))
-        note_damage(run)
+    with open_stored(directory) as run:
+        report_terminal(run, terminal(), prices=run.prices(_read_overrides(prices)))
 
 
-def _open_page(target: str) -> int:
+def _open_page(target: str) -> None:
     import webbrowser
     from pathlib import Path
 
     if not webbrowser.open(Path(target).absolute().as_uri()):
         print_note(f'no browser could be started; open {target} yourself.')
-    return 0
 
 
-def _write_page(directory: str, target: str, config: str | None, prices: str | None, by: Sequence[str]) -> int:
+def _write_page(run: StoredRun, target: str, arguments: argparse.Namespace, prices: Mapping[str, Price | None]) -> None:
     from rolecall.runs.atomic import write_atomically
-    from rolecall.runs.store.run_reader import RunReader
-    from rolecall.ui.report import ConfigPreviews, StoredRun
+    from rolecall.ui.report import ConfigPreviews
     from rolecall.ui.report.page import build_page
     from rolecall.ui.report.slice_tables import RunSlices
 
-    with RunReader(directory) as archive, write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
-        archive.refuse_if_nothing_is_whole()
-        run = StoredRun(archive)
-        previews = ConfigPreviews(config) if config else ConfigPreviews.of_stored(archive.config())
-        slices = RunSlices.of(archive, by)
-        report_page = build_page(
-            run, previews=previews, prices=run.prices(_read_overrides(prices)), slices=list(slices.tables())
-        )
+    config = arguments.config
+    with write_atomically(target) as part, open(part, 'w', encoding='utf-8') as page:
+        previews = ConfigPreviews(config) if config else ConfigPreviews.of_stored(run.archive.config())
+        slices = list(RunSlices.of(run.archive, arguments.by).tables())
+        report_page = build_page(run, previews=previews, prices=prices, slices=slices)
         page.writelines(report_page.parts)
-    note_damage(run)
     if previews is not None and config:
         for (dataset, model), problem in previews.problems.items():
             print_note(f'{dataset} × {model}: shown without origins: {problem}')
     print_lines(filter(None, (report_page.headline, f'Wrote {target}')), to=sys.stderr)
-    return 0

@@ -33,7 +33,7 @@ from rolecall.ui.cli.options import (
     read_options,
 )
 from rolecall.ui.cli.output import print_lines, print_note, terminal
-from rolecall.ui.cli.report import show_report
+from rolecall.ui.cli.report import show_scores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +127,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if options.share is not None:
         then = f'When all ranks are done: rolecall runs merge {shared_out} {shared_out}/rank-*'
     else:
-        show_report(out, prices=arguments.prices)
+        show_scores(out, arguments.prices)
         alone = arguments.config.endswith('.py') and not experiment.overrides
         config = f' --config {arguments.config}' if alone else ''
         then = f'Every row: rolecall report {out} --html report.html{config}'

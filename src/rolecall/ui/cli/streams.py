@@ -33,9 +33,9 @@ def prepare_streams() -> None:
         sys.stderr = _Messages(sys.stderr)
 
 
-def discard_stdout() -> None:
-    """Discard buffered output, so that the interpreter exits quietly."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def discard(stream: IO[str]) -> None:
+    """Redirect a broken stream, with its buffered output, to the null device, so that the interpreter exits quietly."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class _Messages:
@@ -63,7 +63,7 @@ class _Messages:
             try:
                 self._stream.flush()
             except OSError:
-                _discard(self._stream)
+                discard(self._stream)
 
 
 class _Writer:
@@ -100,11 +100,6 @@ class _Writer:
     def _finish(self) -> None:
         self.put(None)
         self._thread.join(_LAST_SECONDS)
-
-
-def _discard(stream: IO[str]) -> None:
-    """Redirect a broken stream, with its buffered output, to the null device."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _may_block(stream: IO[str]) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from rolecall.insight.run_source import StoredRun
 from rolecall.runs.store.results import Result
 from rolecall.strings import count_noun, join_words, printable
 from rolecall.ui.report.counts import verdict_of
+from rolecall.ui.report.terminal_report import new_table
 
 _FLIPS = 10
 _CHANGES = 4
@@ -87,7 +87,7 @@ def _row_noun(diff: Difference) -> str:
 def _wide_table(differences: Sequence[Difference]) -> Table:
     heads = ('left', 'right', 'difference', 'p', 'rows', 'flipped')
     served = ('answered by',) if any(diff.served for diff in differences) else ()
-    table = _new_table(('dataset', 'model', 'metric'), heads, served)
+    table = new_table('', heads, ('dataset', 'model', 'metric'), served, no_wrap=True)
     for diff in differences:
         left, right, difference, interval, *counts = _cells(diff)
         names = (diff.dataset, diff.model, diff.metric)
@@ -99,7 +99,7 @@ def _wide_table(differences: Sequence[Difference]) -> Table:
 
 def _narrow_table(differences: Sequence[Difference]) -> Table:
     """The same in five columns of two lines each, for 80 columns."""
-    table = _new_table(('dataset × model',), ('left\nright', 'difference', 'p', 'rows\nflipped'))
+    table = new_table('', ('left\nright', 'difference', 'p', 'rows\nflipped'), ('dataset × model',), no_wrap=True)
     for diff in differences:
         left, right, difference, interval, chance, rows, flipped = _cells(diff)
         name = Text.assemble(
@@ -109,17 +109,6 @@ def _narrow_table(differences: Sequence[Difference]) -> Table:
         )
         both = Text('\n').join([difference, Text(interval, 'dim')])
         table.add_row(name, f'{left}\n{right}', both, chance, f'{rows}\n{flipped}')
-    return table
-
-
-def _new_table(texts: Sequence[str], numbers: Sequence[str], more: Sequence[str] = ()) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in texts:
-        table.add_column(name, overflow='fold')
-    for name in numbers:
-        table.add_column(name, justify='right', no_wrap=True)
-    for name in more:
-        table.add_column(name, overflow='fold')
     return table
 
 

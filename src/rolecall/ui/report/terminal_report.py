@@ -195,12 +195,17 @@ def _print_lines(title: str, lines: Sequence[str], to: Console) -> None:
         to.print(Text(f' and {count_noun(rest, "other line")}; --markdown shows them all', 'dim'))
 
 
-def _new_table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) -> Table:
+def new_table(
+    title: str, numbers: Sequence[str], texts: Sequence[str] = (), more: Sequence[str] = (), *, no_wrap: bool = False
+) -> Table:
+    """A table with columns of texts, of numbers, and of texts again."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify='left', title_style='bold')
     for name in texts:
         table.add_column(name, overflow='fold')
     for name in numbers:
-        table.add_column(name, justify='right')
+        table.add_column(name, justify='right', no_wrap=no_wrap)
+    for name in more:
+        table.add_column(name, overflow='fold')
     return table
 
 
@@ -209,7 +214,7 @@ def print_table(table: ReportTable, to: Console) -> None:
     start = int(table.heads[0] == 'dataset' and len({row[0] for row in table.rows}) == 1)
     if table.rows:
         to.print(Text(printable(table.title), 'bold'))
-        drawn = _new_table('', table.heads[table.numbers_from :], table.heads[start : table.numbers_from])
+        drawn = new_table('', table.heads[table.numbers_from :], table.heads[start : table.numbers_from])
         drawn.collapse_padding = True
         for row in table.rows:
             drawn.add_row(*(Text(printable(cell)) for cell in row[start:]))
@@ -220,7 +225,7 @@ def print_table(table: ReportTable, to: Console) -> None:
 
 def _print_usage(usage: UsageTable, to: Console, *, everything: bool) -> None:
     fold = not everything and len({line.dataset for line, _ in usage.rows}) > FOLD_FROM
-    table = _new_table('Tokens', usage.heads, ('model, dataset',))
+    table = new_table('Tokens', usage.heads, ('model, dataset',))
     table.collapse_padding = True
     before = None
     for line, cells in usage.rows:
@@ -238,9 +243,7 @@ def _print_usage(usage: UsageTable, to: Console, *, everything: bool) -> None:
 def _print_reasons(reasons: Sequence[Why], to: Console) -> None:
     if not reasons:
         return
-    table = _new_table('Why rows are missing', ('rows',))
-    for name in ('outcome', 'reason', 'where'):
-        table.add_column(name, overflow='fold')
+    table = new_table('Why rows are missing', ('rows',), more=('outcome', 'reason', 'where'))
     for why in reasons[:_REASONS]:
         short = printable(' '.join(why.reason.split())[:_REASON_WIDTH])
         table.add_row(f'{why.rows:,}', OUTCOMES.get(why.outcome, why.outcome), Text(short), Text(printable(why.place)))

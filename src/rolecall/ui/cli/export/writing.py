@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,8 +10,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from rolecall.errors import RolecallError
 from rolecall.experiment.previews.jsonl import json_line
+from rolecall.runs.atomic import write_atomically
 from rolecall.strings import count_noun, printable
 
 
@@ -33,7 +32,7 @@ def write_with_progress(entries: Iterable[Mapping[str, Any]], output: str, noun:
 def _write_lines(
     entries: Iterable[Mapping[str, Any]], to: Path | IO[str], *, on_entry: Callable[[int], None] | None
 ) -> int:
-    with _replace_when_complete(to) if isinstance(to, Path) else nullcontext(to) as stream:
+    with _open(to) if isinstance(to, Path) else nullcontext(to) as stream:
         count = 0
         for count, entry in enumerate(entries, 1):
             stream.write(json_line(entry) + '\n')
@@ -43,18 +42,14 @@ def _write_lines(
 
 
 @contextmanager
-def _replace_when_complete(path: Path) -> Iterator[IO[str]]:
-    """A temporary file that takes the path's place at the end; compressed if the name ends in .gz."""
-    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+def _open(path: Path) -> Iterator[IO[str]]:
+    """A file to write, compressed if its name ends in .gz."""
     opens = gzip.open if path.suffix == '.gz' else open
-    try:
-        with opens(temporary, 'wt', encoding='utf-8', errors='backslashreplace', newline='\n') as stream:
-            yield stream
-        temporary.replace(path)
-    except OSError as error:
-        raise RolecallError(f'{path}: cannot be written: {error.strerror or error}.') from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        write_atomically(path) as part,
+        opens(part, 'wt', encoding='utf-8', errors='backslashreplace', newline='\n') as stream,
+    ):
+        yield stream
 
 
 def _make_watch(noun: str) -> Callable[[int], None]:

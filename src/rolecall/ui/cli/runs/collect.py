@@ -48,7 +48,7 @@ def _seconds(text: str) -> float:
 
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs import collect_run
-    from rolecall.ui.cli.report import show_report
+    from rolecall.ui.cli.report import show_scores
     from rolecall.ui.views.run_progress import progress_for
 
     if arguments.cancel and arguments.submit:
@@ -63,7 +63,7 @@ def execute(arguments: argparse.Namespace) -> int:
         progress=progress_for(quiet=arguments.quiet),
     )
     if summary.run is not None and summary.run.outcomes:
-        show_report(arguments.directory, prices=arguments.prices)
+        show_scores(arguments.directory, arguments.prices)
     print_lines(_next_steps(summary, arguments.directory), to=sys.stderr)
     return summary.exit_code
 
