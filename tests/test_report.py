@@ -29,13 +29,12 @@ from rolecall.ui.report import (
     report_markdown,
     report_terminal,
 )
-from rolecall.ui.report.counts import RunCounts, count_results, every_card
+from rolecall.ui.report.counts import RunCounts, count_results, every_card, usage_lines
 from rolecall.ui.report.packing import pack
 from rolecall.ui.report.palette import DARK, ENDINGS, LIGHT, contrast, css_of_style
 from rolecall.ui.report.plots import fold_endings, round_ticks
 from rolecall.ui.report.ranking_summary import rank_run, word_headline
 from rolecall.ui.report.score_text import grid_of, left_out
-from rolecall.ui.report.usage import usage_lines
 from rolecall.ui.views.looks import LOOKS
 from rolecall.ui.views.terminal import make_console
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from rolecall.apps.chat.module_errors import ModuleError
 
 T = TypeVar('T')
+S = TypeVar('S', bound='Startable')
 _STARTING = threading.Lock()
 _CLOSING_SECONDS = 2.0
 
@@ -142,6 +143,28 @@ async def _attempt_async(work: Callable[[], Any]) -> tuple[Any, BaseException | 
         await asyncio.wait([task])
         raise
     return (None, asyncio.CancelledError('it cancelled itself')) if task.cancelled() else task.result()
+
+
+class Startable:
+    """What is started and stopped, also by `with` and `async with`."""
+
+    def start(self: S) -> S:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self: S) -> S:
+        return self.start()
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    async def __aenter__(self: S) -> S:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.to_thread(self.stop)
 
 
 def finish(work: Coroutine[Any, Any, None]) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
-from rolecall.apps.chat.adapters import TextAdapter
+from rolecall.apps.chat.adapters import TextAdapter, ThinkingPolicy, name_author
 from rolecall.apps.chat.answerer import Connection, close_model
 from rolecall.apps.chat.background import result_of
 from rolecall.apps.chat.call_options import CallSettings, LocalSampling
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError, NotStartedError
-from rolecall.apps.chat.thinking import ThinkingPolicy, name_author
 from rolecall.checking import OptionReader, explain_arguments
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import DataError, close_match

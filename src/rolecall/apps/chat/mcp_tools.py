@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
-from rolecall.apps.chat.background import submit
+from rolecall.apps.chat.background import Startable, submit
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.tools import Tool
 from rolecall.checking import explain_arguments
@@ -26,7 +25,7 @@ _MOST_PAGES = 100
 
 
 @explain_arguments(ModuleError, '__init__')
-class McpTools:
+class McpTools(Startable):
     """The tools of an MCP server.
 
     with McpTools('python weather_server.py') as server:
@@ -100,20 +99,6 @@ class McpTools:
         except BaseException as error:  # it has been reported by start, or the server is gone
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
-
-    def __enter__(self: S) -> S:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.stop()
-
-    async def __aenter__(self: S) -> S:
-        return await asyncio.to_thread(self.start)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.stop)
 
     def __repr__(self) -> str:
         return f'McpTools({self._url or self._words[0]!r})'

@@ -12,12 +12,12 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.apps.chat.adapters import ModuleCall
 from rolecall.apps.chat.answerer import ON_ERROR, Answerer, Connection, FailoverCondition, FailoverPolicy
-from rolecall.apps.chat.background import result_of, submit
+from rolecall.apps.chat.background import Startable, result_of, submit
 from rolecall.apps.chat.call_options import BatchOptions, CallSettings, History, Tools, read_call_options
 from rolecall.apps.chat.calls import ModuleCalls, Question
 from rolecall.apps.chat.chat_reply import ChatReply
@@ -37,7 +37,7 @@ M = TypeVar('M', bound='ChatModule')
 
 
 @explain_arguments(ModuleError)
-class ChatModule(ModuleCalls):
+class ChatModule(ModuleCalls, Startable):
     """The base of `OnlineChatModule` and `TrainableModule`."""
 
     _served = True
@@ -174,20 +174,6 @@ class ChatModule(ModuleCalls):
             raise ModuleError(f'on_event must be a function of an Event, or None, got {on_event!r:.60}.')
         warn_if_dropped('watch')
         return self._with(_on_event=on_event)
-
-    def __enter__(self: M) -> M:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.stop()
-
-    async def __aenter__(self: M) -> M:
-        return await asyncio.to_thread(self.start)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.stop)
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         self._find_answerers(options)

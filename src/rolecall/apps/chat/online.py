@@ -6,13 +6,12 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
-from rolecall.apps.chat.adapters import AnthropicAdapter, OpenAIAdapter
+from rolecall.apps.chat.adapters import RESEND, AnthropicAdapter, OpenAIAdapter, Resend, ThinkingPolicy, name_author
 from rolecall.apps.chat.answerer import Connection, close_model
 from rolecall.apps.chat.background import result_of
 from rolecall.apps.chat.call_options import CallSettings, SamplingOptions, adapt_to_vendor
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError
-from rolecall.apps.chat.thinking import RESEND, Resend, ThinkingPolicy, name_author
 from rolecall.checking import OptionReader, explain_arguments, is_whole
 from rolecall.errors import did_you_mean
 from rolecall.models.anthropic import model as anthropic

@@ -31,6 +31,18 @@ def add_config_options(
     add_selection_options(parser, further)
 
 
+def add_run_options(parser: argparse.ArgumentParser, everyday: Collection[str]) -> argparse._ArgumentGroup:
+    """The config and the options of a run; those that are not for every day in a group, which is returned."""
+    from rolecall.runs.run_options import RunOptions
+
+    further = parser.add_argument_group('how the run is made')
+    add_config_options(parser, further)
+    declare_options(RunOptions, parser, further, everyday)
+    parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+    further.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
+    return further
+
+
 def add_selection_options(parser: argparse.ArgumentParser, further: argparse._ArgumentGroup | None = None) -> None:
     """The options that select datasets, name models, and supply rows; the rarer ones under `further`."""
     parser.add_argument(

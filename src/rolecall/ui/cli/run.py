@@ -25,9 +25,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
-    add_config_options,
+    add_run_options,
     add_source_options,
-    declare_options,
     declare_replaced,
     open_experiment,
     read_options,
@@ -58,13 +57,9 @@ _SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=)
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    from rolecall.runs.run_options import RunOptions
 
     parser.usage = 'rolecall run CONFIG [--model NAME] [--limit N] [--out DIR] [option …]'
-    further = parser.add_argument_group('how the run is made')
-    add_config_options(parser, further)
-    declare_options(RunOptions, parser, further, _EVERYDAY)
-    parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
+    further = add_run_options(parser, _EVERYDAY)
     further.add_argument(
         '--probe',
         metavar='RUN',
@@ -72,7 +67,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
         const='',
         help='probe the judges instead of running the datasets: what sways them? With gold answers, or those of RUN',
     )
-    further.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
     further.add_argument('--save-config', metavar='FILE', help='write what is run as a config: .py, .yaml or .json')
     further.add_argument(
         '--workers',

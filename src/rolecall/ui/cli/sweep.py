@@ -18,9 +18,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
-    add_config_options,
+    add_run_options,
     add_source_options,
-    declare_options,
     open_experiment,
     read_options,
     whole_number,
@@ -35,7 +34,6 @@ _EVERYDAY = ('out', 'limit', 'sample', 'dry_run', 'max_cost', 'max_total_tokens'
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    from rolecall.runs.run_options import RunOptions
 
     parser.usage = 'rolecall sweep CONFIG --axis AXIS … [--model NAME] [--limit N] [option …]'
     parser.add_argument(
@@ -62,11 +60,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--save-robust', metavar='FILE', help='write the variant with the smallest largest loss')
     parser.add_argument('--html', metavar='FILE', help='write a page with plots: scores by variant, share by axis')
     parser.add_argument('--json', action='store_true', help='print one JSON object')
-    parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
-    further = parser.add_argument_group('how the run is made')
-    further.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='lint rules to leave out')
-    add_config_options(parser, further)
-    declare_options(RunOptions, parser, further, _EVERYDAY)
+    add_run_options(parser, _EVERYDAY)
     add_source_options(parser, asks_models=True)
 
 

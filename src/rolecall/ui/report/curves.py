@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from rolecall.models.prices import Price
 from rolecall.scoring.statistics import quantile
-from rolecall.ui.report.counts import RunCounts
+from rolecall.ui.report.counts import RunCounts, usage_lines
 from rolecall.ui.report.plots import Drawn, Scale, merge_datasets, round_ticks
 from rolecall.ui.report.ranking_summary import RankingSummary
-from rolecall.ui.report.usage import usage_lines
 
 _TALL = 180.0
 _TOP = 12.0

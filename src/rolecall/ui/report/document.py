@@ -13,7 +13,15 @@ from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 from rolecall.ui.report.calibration_text import describe_corrections
-from rolecall.ui.report.counts import RunCounts, Why, count_results, every_card, unjudged_reasons
+from rolecall.ui.report.counts import (
+    RunCounts,
+    UsageTable,
+    Why,
+    count_results,
+    every_card,
+    unjudged_reasons,
+    usage_table,
+)
 from rolecall.ui.report.ranking_summary import RankingSummary, rank_run, word_headline
 from rolecall.ui.report.score_text import (
     Grid,
@@ -23,7 +31,6 @@ from rolecall.ui.report.score_text import (
     digits_of,
     grid_of,
 )
-from rolecall.ui.report.usage import UsageTable, usage_table
 
 _TIME_HEADS = ('model', 'machine', 'requests', 'computing', 'waiting', 'rendering', 'writing')
 _COMPARED = (

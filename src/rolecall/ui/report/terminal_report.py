@@ -15,7 +15,7 @@ from rolecall.insight.run_source import StoredRun
 from rolecall.models.prices import Price
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable
-from rolecall.ui.report.counts import Why
+from rolecall.ui.report.counts import UsageTable, Why
 from rolecall.ui.report.document import ReportDocument, ReportTable
 from rolecall.ui.report.score_text import (
     FOLD_FROM,
@@ -29,7 +29,6 @@ from rolecall.ui.report.score_text import (
     left_out,
     score,
 )
-from rolecall.ui.report.usage import UsageTable
 
 _CELL = 26
 _FIRST = 24

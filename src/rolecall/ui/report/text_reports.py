@@ -14,9 +14,9 @@ from rolecall.models.prices import Price
 from rolecall.runs.result_files import quote_formula
 from rolecall.scoring.scorecard import ReplyCount, Scorecard
 from rolecall.strings import printable
+from rolecall.ui.report.counts import UsageLine, usage_lines
 from rolecall.ui.report.document import ReportDocument, ReportTable
 from rolecall.ui.report.score_text import OUTCOMES, denominator, further_numbers, interval, left_out, score
-from rolecall.ui.report.usage import UsageLine, usage_lines
 
 _SPECIAL = re.compile(r'([\\`*_{}\[\]<>|#~])')
 _REASONS = 20

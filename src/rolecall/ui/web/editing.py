@@ -27,7 +27,7 @@ from rolecall.registry import Registry, part_name
 from rolecall.sources.retrievers.build import RETRIEVERS
 from rolecall.strings import count_noun
 from rolecall.ui.web.documents import ConfigDocument, diff_as_json
-from rolecall.ui.web.entry_values import ValuePath, format_source, parse_source, roles_of, texts_of, write_path
+from rolecall.ui.web.entry_values import ValuePath, format_source, parse_source, texts_of, write_path
 from rolecall.ui.web.prompts_json import preview_as_json
 
 _PARTS = {
@@ -199,9 +199,11 @@ def _choice(name: str, value: Any) -> dict[str, Any]:
 def _template_fields(name: str, root: ValuePath, value: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(value, Mapping):
         return
-    roles = dict(roles_of(value))
     for path, role, text in texts_of(value):
-        speech = path[:-1]
+        speech: Any = value
+        for step in path[:-1]:
+            speech = speech[step]
+        has_role = path[-1] == 'prompt' and isinstance(speech, Mapping) and isinstance(speech.get('role'), str)
         yield {
             'path': [*root, *path],
             'label': _label(path).removeprefix('template.') or name,
@@ -209,7 +211,7 @@ def _template_fields(name: str, root: ValuePath, value: Any) -> Iterator[dict[st
             'group': name,
             'kind': 'text',
             'value': text,
-            'rolePath': [*root, *speech, 'role'] if (*speech, 'role') in roles and path[-1] == 'prompt' else None,
+            'rolePath': [*root, *path[:-1], 'role'] if has_role else None,
         }
 
 

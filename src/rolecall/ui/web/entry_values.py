@@ -39,23 +39,6 @@ def texts_of(value: Any, path: ValuePath = (), role: str = '') -> Iterator[tuple
             yield from texts_of(inner, (*path, number), role)
 
 
-def roles_of(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, str]]:
-    """Every role that is named, with its path.
-
-    >>> list(roles_of({'round': [{'role': 'HUMAN', 'prompt': '{q}'}]}))
-    [(('round', 0, 'role'), 'HUMAN')]
-    """
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if key == 'role' and isinstance(inner, str):
-                yield (*path, key), inner
-            else:
-                yield from roles_of(inner, (*path, key))
-    elif isinstance(value, list | tuple):
-        for number, inner in enumerate(value):
-            yield from roles_of(inner, (*path, number))
-
-
 def write_path(path: Sequence[str | int]) -> str:
     """A path as it follows a name in a config.
 

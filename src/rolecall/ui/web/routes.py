@@ -22,9 +22,8 @@ from rolecall.ui.web.documents import ConfigDocument, Split, diff_as_json
 from rolecall.ui.web.editing import Edit, edited_prompts, edited_source, save_edited
 from rolecall.ui.web.prompts_json import LEGEND
 from rolecall.ui.web.run_documents import RowFilter, RunDocument
-from rolecall.ui.web.starting import control_run, plan_as_json
 from rolecall.ui.web.trying import keep_trial
-from rolecall.ui.web.workspace import Workspace
+from rolecall.ui.web.workspace import Workspace, control_run, plan_as_json
 
 _INTEGER = re.compile(r'-?[0-9]{1,15}')
 _LARGEST = 10**15
