@@ -27,7 +27,10 @@ CHOICE = {
     'field_spec': {'input': 'question', 'target': 'answer', 'choices': 'options', 'metadata': ['topic']},
     'solvers': [
         {'name': 'system_message', 'args': {'template': 'You know {topic} {how}.', 'how': 'well'}},
-        {'name': 'multiple_choice'},
+        {
+            'name': 'multiple_choice',
+            'args': {'template': '{question}\n{choices}\nEnd with ANSWER: and one of {letters}.'},
+        },
     ],
     'scorers': [{'name': 'choice'}],
 }
@@ -74,7 +77,7 @@ def test_the_prompt_is_that_of_its_solvers_and_keeps_origins(
     assert main(['view', str(tmp_path / 'geo')]) == 0
     shown = capsys.readouterr().out
     assert 'field topic' in shown
-    assert "following format: 'ANSWER: $LETTER' (without quotes) where LETTER is one of" in shown
+    assert 'End with ANSWER: and one of ' in shown
     assert all(part in shown for part in ('│You know', 'Capital of France?', 'A) Rome', 'B) Paris'))
 
 
@@ -172,6 +175,21 @@ def test_what_cannot_be_read_is_refused_by_name(tmp_path: Path, changes: dict[st
     folder = write(tmp_path / 'geo', change(CHOICE, **changes))
     with pytest.raises(ConfigError, match=message):
         load_hub_tasks(folder / 'eval.yaml')
+
+
+@pytest.mark.parametrize('solvers', [[step('chain_of_thought'), step('generate')], [step('multiple_choice')]])
+def test_a_solver_without_a_template_is_refused_and_the_one_that_the_error_names_works(
+    tmp_path: Path, solvers: list[dict[str, Any]]
+) -> None:
+    folder = write(tmp_path / 'geo', change(CHOICE, solvers=solvers))
+    with pytest.raises(ConfigError, match="Inspect's own wording is not part of rolecall") as refused:
+        load_hub_tasks(folder / 'eval.yaml')
+    written = yaml.safe_load(str(refused.value).partition('e.g. ')[2])
+    write(tmp_path / 'geo', change(CHOICE, solvers=[step(solvers[0]['name'], **written), *solvers[1:]]))
+    [dataset] = load_hub_tasks(folder / 'eval.yaml')['datasets']
+    [speech] = dataset['infer_cfg']['prompt_template']['template']['round']
+    assert speech['prompt'].startswith('{input}\n')
+    assert speech['prompt'].endswith('with a line ANSWER: and your answer.')
 
 
 def test_a_split_without_rows_is_refused(tmp_path: Path) -> None:

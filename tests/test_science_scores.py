@@ -46,6 +46,10 @@ VERDICTS: list[tuple[str, str, Any, float]] = [
     ('ProcessBenchEvaluator', r'\boxed{2} so \boxed{ 1 }', '1', 1),
     ('ProcessBenchEvaluator', 'Step 1.', '1', 0),
     ('ProcessBenchEvaluator', r'\boxed{none}', 'none', 1),
+    ('BBEHEvaluator', r'So the answer is x. The answer is: **\boxed{Ada}**' + '\nOk.', '"Ada"', 1),
+    ('BBEHEvaluator', 'The answer is a , b', 'A,B', 1),
+    ('BBEHEvaluator', 'b', 'a', 0),
+    ('BBEHEvaluator_mcq', 'The final answer is (b)', '(B)', 1),
 ]
 
 

@@ -811,6 +811,11 @@ READ = [
     ('clbench_pred_postprocess', ' a \n', ' a'),
     ('clbench_pred_postprocess', '\n', ''),
     ('flores', ' a b\nc', 'a b'),
+    ('bbeh_freeform_postprocess', r'The final answer is \text{A B}', 'a b'),
+    ('bbeh_mcq_postprocess', 'The answer is: (C)', 'c'),
+    ('arxivrollbench_selection_postprocess', 'Of 4, selection2', 'Selection 2'),
+    ('arxivrollbench_selection_postprocess', ' none ', 'none'),
+    ('arxivrollbench_choice_postprocess', 'So: c.', 'C'),
     ('flores-chinese', '我爱北京\n它', '我 爱 北京'),
 ]
 

@@ -1,4 +1,4 @@
-"""Reasoning: the faulty step of a solution (ProcessBench), and logic grids (ZebraLogic)."""
+"""Reasoning: steps of solutions (ProcessBench), logic grids (ZebraLogic), BIG-Bench Extra Hard, ArxivRollBench."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from rolecall.core.prompts.values import text_of
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, comparison, share_of_tallies
 from rolecall.scoring.texts import contents_between, parse_gold, strip_text
 
+_STATEMENTS = ('The answer is: ', 'The answer is ', 'The final answer is: ', 'The final answer is ')
+_MARKUP = [
+    re.compile(form) for form in (r'\\text(?:tt)?\{([^{}\n]*)\}', r'\\boxed\{([^{}\n]*)\}', r'\*\*([^*\n]*)\*\*')
+]
 _HOUSES = ('house', 'houses', 'home', 'position')
 _LETTER_FORMS = (r'[Tt]he (?:final )?answer is[:\s]+\(?([A-Ja-j])\)?', r'\*\*([A-Ja-j])\*\*')
 _LETTER_LINE = re.compile(r'^[^\S\n]*\(?([A-Ja-j])\)?[^\S\n]*$', re.MULTILINE)
@@ -74,3 +78,62 @@ def _read_table(text: str) -> list[list[str]]:
     shown = [line for line in lines if line.startswith('|') and not re.fullmatch(r'\|[-| :]+\|', line)]
     rows = [line.strip('|').split('|') for line in shown]
     return rows if len(rows) > 1 else []
+
+
+def read_bare_statement(text: str) -> str:
+    r"""What follows the last `The answer is`, without boxes and bold: its first line, in small letters.
+
+    >>> read_bare_statement('So. The final answer is: **\\boxed{Ada}**\nDone.')
+    'ada'
+    """
+    stated = _after_statement(text)
+    for mark in _MARKUP:
+        stated = mark.sub(r'\1', stated)
+    return stated.partition('\n')[0].strip().lower()
+
+
+def read_bare_letter(text: str) -> str:
+    """What follows the last `The answer is`, without brackets: its first line, in small letters.
+
+    >>> read_bare_letter('The answer is (B)')
+    'b'
+    """
+    return _after_statement(text).strip('()').partition('\n')[0].strip().lower()
+
+
+def _after_statement(text: str) -> str:
+    return text.rpartition(next((form for form in _STATEMENTS if form in text), '\0'))[2]
+
+
+@comparison('score')
+def bare_statement(prediction: str, gold: Any) -> bool:
+    """The share of rows whose statement is the gold one, apart from its quotes and brackets, and spaces at commas."""
+    ours, right = read_bare_statement(prediction), text_of(gold).lower()
+    tight = [','.join(part.strip() for part in text.split(',')) for text in (ours, right)]
+    return ours in (right, right.strip('\'"()[]')) or (',' in right and tight[0] == tight[1])
+
+
+@comparison('score')
+def bare_letter(prediction: str, gold: Any) -> bool:
+    """The share of rows whose letter is the gold one, in any case."""
+    return read_bare_letter(prediction) == text_of(gold).lower().strip('()')
+
+
+def read_selection(text: str) -> str:
+    """`Selection 2` for a reply that says so, or that has a number from 1 to 4; else the reply.
+
+    >>> read_selection('I pick selection 2.'), read_selection('3')
+    ('Selection 2', 'Selection 3')
+    """
+    chosen = re.search(r'(?i)\bselection\s*([1-4])\b', text) or re.search(r'\b([1-4])\b', text)
+    return f'Selection {chosen[1]}' if chosen else text.strip()
+
+
+def read_any_letter(text: str) -> str:
+    """The first letter from A to D that stands alone, in any case; else the reply.
+
+    >>> read_any_letter('Answer: b, a sum')
+    'B'
+    """
+    letter = re.search(r'(?i)\b([ABCD])\b', text)
+    return letter[1].upper() if letter else text.strip()

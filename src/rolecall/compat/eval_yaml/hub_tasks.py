@@ -19,7 +19,6 @@ from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
 from rolecall.sources.config.plain_configs import parse_plain
 from rolecall.sources.datasets.folders import open_folder
 from rolecall.sources.datasets.rows import WHOLE, Row, Rows
-from rolecall.sources.datasets.worded import find_wording
 
 _KEYS = ('id', 'config', 'split', 'field_spec', 'shuffle_choices', 'epochs', 'epoch_reducer', 'solvers', 'scorers')
 _SCORERS = ('includes', 'match', 'pattern', 'answer', 'exact', 'f1', 'choice')
@@ -120,7 +119,7 @@ def _read_solvers(
         columns = {column: f'{{{column}}}' for column in metadata} | {key: str(value) for key, value in args.items()}
         match name:
             case 'prompt_template' | 'chain_of_thought':
-                template = template or find_wording('inspect', 'chain_of_thought')
+                template = template or _ask_for_template(name, '{prompt}\\n\\nThink it through, and end', where)
                 texts[-1] = _fill(template, columns | {'prompt': texts[-1]}, where)
             case 'system_message':
                 begin.append({'role': 'SYSTEM', 'prompt': _fill(template, columns, where)})
@@ -128,8 +127,9 @@ def _read_solvers(
                 texts.append(_fill(template, columns, where))
             case 'multiple_choice':
                 several, asked = bool(args.get('multiple_correct')), True
-                kind = 'choices' if several else 'choice'
-                template = template or find_wording('inspect', f'{kind}.cot' if args.get('cot') else kind)
+                template = template or _ask_for_template(
+                    name, '{question}\\n{choices}\\nPick from {letters}, and end', where
+                )
                 parts = {'question': texts[-1], 'choices': '{choices_text}', 'letters': '{letters}'}
                 texts[-1] = _fill(template, parts, where)
             case 'generate':
@@ -145,6 +145,15 @@ def _read_solvers(
         )
     turns: dict[str, Any] = {'round': [{'role': 'HUMAN', 'prompt': text} for text in texts]}
     return ({'begin': begin, **turns} if begin else turns), options, several
+
+
+def _ask_for_template(name: str, words: str, where: str) -> str:
+    """The wording of a solver is Inspect's own text where the file has none, and is not part of rolecall."""
+    what = f"{name} has no template; Inspect's own wording is not part of rolecall."
+    example = f'"{words} with a line ANSWER: and your answer."'
+    raise ConfigError(
+        Problem(f'{where}.args.template', what, f'Write one into a copy of the file, e.g. template: {example}')
+    )
 
 
 def _fill(template: str, values: Mapping[str, str], where: str) -> str:

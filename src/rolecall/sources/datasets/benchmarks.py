@@ -36,6 +36,7 @@ from rolecall.sources.datasets.layouts import (
 from rolecall.sources.datasets.ranges import apply_range, sample
 from rolecall.sources.datasets.rows import WHOLE, JoinedRows, ListRows, MappedRows, Row, Splits
 from rolecall.sources.datasets.worded import (
+    align_bench,
     babilong,
     code_execution,
     code_generation,
@@ -353,6 +354,7 @@ BENCHMARKS: dict[str, Loader] = {
 
 HUB_BENCHMARKS: dict[str, HubLoader] = {
     **{name: _declare(_open_declared_hub, line) for name, line in _DECLARED.items() if line[2].startswith('hub')},
+    'AlignmentBenchDataset': align_bench,
     'BFCLDataset': open_bfcl,
     'LCBCodeExecutionDataset': code_execution,
     'LCBCodeGenerationDataset': code_generation,

@@ -60,6 +60,31 @@ def babilong(path: Path, entry: Entry) -> Splits:
     return open_layout(path, entry, {WHOLE: '{task}/{split_name}.json'}, shape)
 
 
+def align_bench(entry: Entry, base: Path | None) -> Splits:
+    """Files below path: {name}.json; the files of `alignment_bench_config_path` word the judge's prompt of each row."""
+    config = entry.get('alignment_bench_config_path')
+    kinds, dimensions, meanings = _read_dimensions(find(config, base), entry) if config else ({}, {}, {})
+
+    def shape(record: Row) -> Row:
+        row = {name: record[name] for name in ('question', 'capability', 'others')}
+        row |= {'judge': dict(row), 'ref': row['others']['reference']}
+        if config:
+            named = enumerate(dimensions[kinds[row['others']['subcategory']]], start=1)
+            listed = ''.join(f'{number}. {name}: {meanings.get(name)}\n' for number, name in named)
+            asked = {'category': row['capability'], 'question': row['question'], 'reference': row['ref']}
+            row['critiquellm_prefix'] = find_wording('alignbench', 'judge').format(dimensions=listed, **asked)
+        return row
+
+    return open_layout(find(str(entry['path']), base), entry, {WHOLE: '{name}.json'}, shape)
+
+
+def _read_dimensions(folder: Path, entry: Entry) -> list[Any]:
+    """The kind of each subcategory, the dimensions of each kind, and what each dimension means."""
+    places = read_json(folder / f'{entry.get("alignment_bench_config_name")}.json')['Paths']
+    names = ('subcategory_mapping', 'dimension_set_filepath', 'dimension_def_filepath')
+    return [read_json(folder / places[name]) for name in names]
+
+
 def live_math_bench(entry: Entry, base: Path | None) -> Splits:
     """Files below path: {version}/{split}_{language}.jsonl, or a hub dataset with such configurations."""
     version, path = entry.get('version', '202412'), str(entry.get('path') or 'data/livemathbench')
