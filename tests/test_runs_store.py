@@ -29,6 +29,7 @@ from rolecall.runs.store.lookup import Failure
 from rolecall.runs.store.results import Result, SettledMarks
 from rolecall.runs.store.row_codec import decode_result, encode_result
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.store.transactions import Group
 from rolecall.runs.store.writer import Store
 from rolecall.runs.versions import hide_secrets
 
@@ -182,6 +183,39 @@ def test_rows_to_come_wait_while_many_or_large_ones_wait_to_be_written(
 
     asyncio.run(write())
     store.close()
+
+
+def test_every_commit_takes_all_that_came_before_it_so_that_no_answer_waits_for_more_than_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, disk, commits = Store(tmp_path), threading.Semaphore(0), list[list[int]]()
+    write_group = store._transactions.write_group
+
+    def write_slowly(group: Group) -> list[str]:
+        commits.append([int(entry[0].hex(), 16) for entry in group.requests])
+        disk.acquire()
+        return write_group(group)
+
+    monkeypatch.setattr(store._transactions, 'write_group', write_slowly)
+
+    async def write() -> None:
+        arrived: list[int] = []
+        for number in range(1, 40):
+            store.add_reply(f'{number:032x}', 'request', Reply('x'), then=lambda: None)
+            arrived.append(number)
+            if number % 7 == 0:
+                disk.release()
+                under_way = len(commits)
+                while len(commits) == under_way:
+                    await asyncio.sleep(0.001)
+                assert [row for commit in commits for row in commit] == arrived
+            await asyncio.sleep(0)
+        disk.release(9)
+        await store.wait_until_saved()
+
+    asyncio.run(write())
+    store.close()
+    assert 6 <= len(commits) <= 8
 
 
 def test_what_is_recorded_at_once_waits_for_the_group_that_is_being_written(tmp_path: Path) -> None:

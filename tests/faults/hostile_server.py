@@ -106,7 +106,12 @@ class HostileServer:
     times: int | None = None
     url: str = ''
     met: Counter[int] = field(default_factory=Counter)
-    answered: Counter[int] = field(default_factory=Counter)
+    answers: list[int] = field(default_factory=list)
+    """Rows in the order in which they got a reply."""
+
+    @property
+    def answered(self) -> Counter[int]:
+        return Counter(self.answers)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -125,7 +130,7 @@ class HostileServer:
         found = _ROW.findall(body.decode('utf-8', 'replace'))
         row = int(found[-1]) if found else -1
         if not self.is_bad(row) or (self.times is not None and self.met[row] >= self.times):
-            self.answered[row] += 1
+            self.answers.append(row)
             writer.write(http(reply(f'answer {row}')))
             await writer.drain()
             return True

@@ -22,6 +22,8 @@ from machine_faults import clock_jumps, hostile_files, odd_streams, read_only, s
 from playing import ROWS, Verdict, judge, never, rolecall, write_config
 from power_loss import power_lost
 
+from rolecall.runs.store.run_reader import RunReader
+
 __all__ = ['SCENARIOS', 'Verdict', 'play', 'soak']
 
 
@@ -66,26 +68,50 @@ def refused_at_first(folder: Path) -> Verdict:
     return judge(out, ROWS, ran, is_bad=never)
 
 
-def killed(folder: Path, *, times: int = 3) -> Verdict:
-    """`kill -9` at random moments, then started again: nothing is lost, nothing answered is asked twice."""
-    out, chance = folder / 'run', random.Random(0)
+def killed(folder: Path, *, times: int = 4, places: int = 4) -> Verdict:
+    """`kill -9` at random moments, then started again: nothing that is in the store is asked again.
+
+    What is not in the store are the newest answers: of those before the last one stored, at most as many are missing as
+    calls were in flight, whose replies had not been read.
+    """
+    out, chance, complaint, stored = folder / 'run', random.Random(0), '', set[int]()
     with serve_hostile('null', is_bad=never) as server:
-        config = write_config(folder, server.url, rows=400, max_workers=4)
+        config = write_config(folder, server.url, rows=400, max_workers=places)
         for _ in range(times):
+            began = len(server.answers)
             running = subprocess.Popen(
                 [sys.executable, '-m', 'rolecall', 'run', str(config), '--out', str(out)],
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
-            time.sleep(0.6 + chance.random())
+            enough = began + chance.randrange(5, 90)
+            while len(server.answers) < enough and running.poll() is None:
+                time.sleep(0.001)
+            time.sleep(chance.random() / 20)
             running.send_signal(signal.SIGKILL)
             running.wait()
-        last = rolecall('run', str(config), '--out', str(out))
-        again = sum(server.answered.values()) - 400
-    verdict = judge(out, 400, last, is_bad=never)
-    in_flight = times * 8
-    if again > in_flight:
-        return Verdict(400, verdict.kept, verdict.failed, verdict.lost, f'{again} answered requests were sent again')
-    return verdict
+            again = stored.intersection(server.answers[began:])
+            stored, answers = _stored_rows(out), server.answers[began:]
+            last = max((place for place, row in enumerate(answers) if row in stored), default=-1)
+            holes = sum(row not in stored for row in answers[: last + 1])
+            if again or holes > places:
+                complaint = (
+                    f'{len(again)} stored rows were asked again, {holes} answers before the last one are missing'
+                )
+        began = len(server.answers)
+        ran = rolecall('run', str(config), '--out', str(out))
+        if again := stored.intersection(server.answers[began:]):
+            complaint = f'{len(again)} stored rows were asked again'
+    if not stored:
+        complaint = 'nothing was stored before the last kill'
+    verdict = judge(out, 400, ran, is_bad=never)
+    return Verdict(400, verdict.kept, verdict.failed, verdict.lost, complaint or verdict.complaint)
+
+
+def _stored_rows(out: Path) -> set[int]:
+    """The rows whose replies a run has kept."""
+    with RunReader(out) as reader:
+        requests = [reader.request(key) for key in reader.fingerprints()]
+    return {int(messages[-1]['content'].rpartition(' ')[2]) for messages in requests}
 
 
 def two_at_once(folder: Path) -> Verdict:
