@@ -46,7 +46,7 @@ _ENVIRONMENT = make_environment(undefined=StrictUndefined, keep_trailing_newline
 _ENVIRONMENT.filters |= {_ORIGIN: _mark, 'regex_replace': _regex_replace, 'tojson': FILTERS['tojson']}
 
 
-class RowTemplate:
+class JinjaTemplate:
     """One template.
 
     >>> template = row_template('Q: {{question}}\\nA:', 'task.yaml:3')
@@ -101,9 +101,9 @@ class RowTemplate:
 
 
 @lru_cache(maxsize=4096)
-def row_template(source: str, place: str = '') -> RowTemplate:
+def row_template(source: str, place: str = '') -> JinjaTemplate:
     """The template of a source, compiled once."""
-    return RowTemplate(source, place)
+    return JinjaTemplate(source, place)
 
 
 def _mark_expressions(tree: nodes.Template) -> None:
