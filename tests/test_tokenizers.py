@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 import json
 import struct
@@ -662,15 +661,9 @@ def test_several_models_in_a_folder_are_not_chosen_between(tmp_path: Path) -> No
 def test_a_package_that_is_not_installed_is_named_with_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **options: Any) -> Any:
-        if name in ('tokenizers', 'tiktoken'):
-            raise ImportError(name)
-        return real(name, *args, **options)
-
     folder = saved(tmp_path, byte_level_inner())
-    monkeypatch.setattr(builtins, '__import__', without)
+    for package in ('tokenizers', 'tiktoken'):
+        monkeypatch.setitem(sys.modules, package, None)
     for source in (folder, 'tiktoken:gpt-4o'):
         with pytest.raises(MissingExtraError, match=r'rolecall\[tokenize\]'):
             load_tokenizer(source)

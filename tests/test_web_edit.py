@@ -78,9 +78,11 @@ def test_a_part_can_be_edited_as_source_and_then_in_the_form(client, capsys):
     status, found = edit(client, source)
     assert status == 200, found
     assert '3+3=?!' in found['prompts'][0]['request']
-    [asked, _] = [field for field in fields_of(found, group='prompt_template') if field['rolePath']]
+    [asked, answer] = [field for field in fields_of(found, group='prompt_template') if field['rolePath']]
     assert asked['rolePath'][-3:] == ['round', 0, 'role']
-    _, found = edit(client, source, [asked['rolePath'], 'SYSTEM'], [asked['path'], 'Say {q}'])
+    rules = [[asked['rolePath'], 'SYSTEM'], [asked['path'], 'Say {q}']]
+    assert 'the dataset has no HUMAN speech' in edit(client, source, *rules)[1]['error']
+    _, found = edit(client, source, *rules, [answer['rolePath'], 'HUMAN'], [answer['path'], 'Now.'])
     assert '<|im_start|>system\nSay 3+3=?' in found['prompts'][0]['request']
     both = [source, [asked['path'], 'Say {q}']]
     _, found = edit(client, *both)
