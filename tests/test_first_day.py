@@ -156,6 +156,15 @@ def test_a_missing_key_package_or_folder_is_found_before_anything_is_stored(
     assert not Path('runs').exists()
 
 
+def test_the_embedded_model_without_its_packages_is_refused_before_anything_is_stored(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, 'xllamacpp', None)
+    refusal = message(capsys, 'run', 'rows.jsonl', '--answer', 'answer', '--out', 'out')
+    assert "xllamacpp is needed to run or tokenize for a .gguf file: pip install 'rolecall[llama]'" in refusal
+    assert not Path('out').exists()
+
+
 def test_a_finished_run_is_scored_again_without_the_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {'answer': 'answer', 'out': 'out', 'quiet': True}
     with serve('2') as server:
@@ -184,6 +193,12 @@ def test_answers_in_a_passage_are_noted_and_the_run_goes_on(folder: Path, capsys
         "info: answer-visible  squad\n  the answers stand in column 'context', a passage to find them in. (2 of 2 rows"
         in capsys.readouterr().out
     )
+
+
+def test_answers_at_the_end_of_a_passage_are_noted_too(folder: Path) -> None:
+    rows = [{'context': f'The town of Ely{i} has a mayor called Ann {i}.', 'answer': f'Ann {i}'} for i in range(6)]
+    write_rows('mayors.jsonl', [{**row, 'question': 'Who?'} for row in rows])
+    assert main(['run', 'mayors.jsonl', '--answer', 'answer', '--model', 'mine:two', '--out', 'out', '-q']) == 0
 
 
 def test_a_rule_that_refuses_a_run_is_silenced_as_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,6 +247,12 @@ FORMS: dict[str, Any] = {
     },
     'nested': {'input': {'question': 'Which?', 'options': OPTIONS}, 'target': {'answer': 1}},
     'list': {'question': 'Which?', 'choices': OPTIONS, 'answer': 'the liver'},
+    'columns': {'question': 'Which?', **dict(zip('ABC', OPTIONS, strict=False)), 'answer': 'B'},
+    'named columns': {
+        'question': 'Which?',
+        **dict(zip(('opa', 'opb', 'opc'), OPTIONS, strict=False)),
+        'answer': 'B',
+    },
 }
 ANSWERS = {'ARC': 'answerKey', 'ARC as published': 'answerKey', 'objects': 'label', 'nested': 'target.answer'}
 
@@ -257,6 +278,48 @@ def test_options_in_every_usual_form_are_asked_and_scored(
         with RunReader(out) as run:
             assert [(card.value, card.scored) for card in run.scorecards()] == [(100.0, 4)]
         capsys.readouterr()
+
+
+@pytest.mark.parametrize('in_columns', [False, True])
+def test_rows_may_have_different_numbers_of_options(in_columns: bool, folder: Path) -> None:
+    def make_row(options: list[str], answer: str) -> dict[str, Any]:
+        listed = dict(zip('ABCD', options, strict=False)) if in_columns else {'options': options}
+        return {'question': 'Which?', **listed, 'answer': answer}
+
+    write_rows('exam.jsonl', [make_row(OPTIONS, 'B'), make_row([*OPTIONS, 'the skin'], 'D')])
+    Path('mine.py').write_text("def two(request):\n    return 'D' if 'D. the skin' in request else 'B'\n")
+    ask = ['exam.jsonl', '--answer', 'answer', '--model', 'mine:two', '--choices', 'A,B,C,D']
+    assert main(['lint', *ask]) == 0
+    assert main(['run', *ask, '--out', 'out', '-q']) == 0
+    with RunReader('out') as run:
+        assert [(card.value, card.scored) for card in run.scorecards()] == [(100.0, 2)]
+
+
+def test_options_in_numbered_columns_are_not_guessed_and_the_remedy_works(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows('copa.jsonl', [{'question': 'Why?', 'choice1': 'the rain', 'choice2': 'the sun', 'label': 1}] * 2)
+    ask = ['copa.jsonl', '--answer', 'label', '--model', 'mine:two']
+    refusal = message(capsys, 'run', *ask)
+    assert 'one of the options in columns choice1, choice2, and the prompt shows none of them' in refusal
+    assert main(['run', *ask, '--choices', 'A,B', '--out', 'out', '-q']) == 0
+    capsys.readouterr()
+    assert main(['view', *ask, '--choices', 'A,B', '--json']) == 0
+    assert 'Why?\nA. the rain\nB. the sun\nAnswer with' in json.loads(capsys.readouterr().out)['request']
+
+
+def test_answers_that_are_objects_are_refused_and_the_remedy_works(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows('squad.jsonl', [{'question': 'Who?', 'answers': {'text': ['two', '2'], 'answer_start': [5, 9]}}] * 2)
+    ask = ['squad.jsonl', '--model', 'mine:two', '--answer']
+    assert message(capsys, 'run', *ask, 'answers') == (
+        "rolecall: --answer\n  the column 'answers' holds objects.\n"
+        '  Name a value inside: --answer answers.text, --answer answers.answer_start.\n'
+    )
+    assert main(['run', *ask, 'answers.text', '--out', 'out', '-q']) == 0
+    assert main(['init', '--yes', 'squad.jsonl', '--model', 'mine:two']) == 0
+    assert "answer 'answers.text'" in capsys.readouterr().out
 
 
 def test_a_template_that_hides_the_options_is_refused_and_both_remedies_work(
@@ -375,6 +438,9 @@ def test_all_faults_of_a_config_are_reported_in_one_round(folder: Path, capsys: 
         "seven.yaml:17: datasets[1].reader_cfg.test_range\n  '[0:2' is not a range",
         'three (unfilled-field)\n  the template has the field {qestion}',
     ):
+        assert fault in printed
+    printed = message(capsys, 'lint', 'seven.yaml')
+    for fault in ("unknown model 'smolm2'", "unknown key 'prompt_templat'", "'[0:2' is not a range", 'field {qestion}'):
         assert fault in printed
     mended = SEVEN.replace('- smolm2\n', '')
     for fault, mend in MENDS.items():

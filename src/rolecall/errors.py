@@ -13,7 +13,7 @@ RolecallError
 from __future__ import annotations
 
 import difflib
-import importlib
+import importlib.util
 import sys
 import warnings
 from collections.abc import Iterable
@@ -109,6 +109,13 @@ def import_extra(module: str, *, extra: str, purpose: str) -> Any:
             return importlib.import_module(module)
     except ImportError as missing:
         raise MissingExtraError(module.split('.')[0], extra=extra, purpose=purpose) from missing
+
+
+def require_packages(*packages: str, extra: str, purpose: str) -> None:
+    """Raise if a package of an extra is missing; nothing is imported."""
+    for package in packages:
+        if sys.modules.get(package) is None and importlib.util.find_spec(package) is None:
+            raise MissingExtraError(package, extra=extra, purpose=purpose)
 
 
 def describe_error(error: BaseException) -> str:

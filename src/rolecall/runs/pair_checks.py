@@ -181,16 +181,16 @@ def find_lint_problems(prepared: PreparedRun) -> list[Problem]:
     """What would stop the run of the pairs that can be asked, for a config that has other problems, too."""
     findings = lint_prepared(prepared) if prepared.pairs else ()
     errors = [finding for finding in findings if finding.severity == 'error' and finding.rule not in _CHECKED_BEFORE]
-    return [_as_problem(finding) for finding in errors if stops_run(finding)]
+    return [as_problem(finding) for finding in errors if stops_run(finding)]
 
 
-def _as_problem(finding: Finding) -> Problem:
+def as_problem(finding: Finding) -> Problem:
     return Problem(f'{finding.where} ({finding.rule})', finding.message, finding.remedy)
 
 
 def refuse_run(errors: Sequence[Finding]) -> ConfigError:
     """The error of a run that is not begun."""
-    problems = [_as_problem(finding) for finding in errors]
+    problems = [as_problem(finding) for finding in errors]
     what = f'{count_noun(len(errors), "error")} found before the run; nothing was sent.'
     remedy = 'Correct the config, or run it as it is with --force (force=True).'
     return ConfigError([*problems, Problem('lint', what, remedy)])

@@ -21,13 +21,15 @@ from rolecall.experiment.opening.rows_config import (
 )
 from rolecall.experiment.opening.source_options import RowsOptions
 from rolecall.models.model_names import DEFAULT_MODEL
-from rolecall.sources.datasets.columns import LETTERS, flatten
+from rolecall.sources.datasets.columns import flatten
 from rolecall.strings import printable
 
 _ANSWERS = (
     *('answer', 'label', 'target', 'gold', 'output', 'expected', 'response', 'solution', 'class', 'category'),
     *('answers', 'answerkey', 'answer_key', 'answer_idx', 'correct_answer', 'correct', 'sentiment', 'intent', '答案'),
 )
+_ANSWERS_INSIDE = ('answers.text', 'answer.text', 'answer.value')
+"""SQuAD's and TriviaQA's."""
 _LOOKED_AT = 500
 _MOST_CHOICES = 10
 _REPEATED = 3
@@ -58,6 +60,7 @@ def guess_columns(path: Path, encoding: str | None = None) -> Guess:
     if not columns:
         raise DataError(f'{path}: the file has no rows.')
     answer = next((name for names in _ANSWERS for name in columns if last_part(name) == names), None)
+    answer = answer or next((name for name in columns if name.lower() in _ANSWERS_INSIDE), None)
     others = [name for name in columns if name != answer]
     talk = next((name for name in others if is_conversation(values[name])), None)
     question = talk or find_question(others) or _longest(rows, others) or columns[0]
@@ -71,20 +74,12 @@ def guess_answers(guess: Guess) -> Guess:
         return guess
     answers = [row[guess.answer] for row in guess.rows if row.get(guess.answer) not in (None, '')]
     golds = list(map(str, answers))
-    if choices := _find_lettered_options(guess, golds) or _find_repeated_answers(golds):
+    if choices := find_letters(guess.rows, guess.answer) or _find_repeated_answers(golds):
         return replace(guess, choices=choices, metric='accuracy')
     if golds and all(_is_number(gold) for gold in golds):
         return replace(guess, choices=(), metric='number')
     long = sum(isinstance(gold, str) and len(gold.split()) > _SHORT for gold in answers) * 2 > len(golds)
     return replace(guess, choices=(), metric='rouge' if long else 'contains')
-
-
-def _find_lettered_options(guess: Guess, golds: Sequence[str]) -> tuple[str, ...]:
-    """The letters of options that stand in columns A, B, …, or in a list."""
-    letters = tuple(letter for letter in LETTERS if letter in guess.columns)
-    if len(letters) > 1 and letters == tuple(LETTERS[: len(letters)]) and set(golds) <= set(letters):
-        return letters
-    return find_letters(guess.rows, guess.answer)
 
 
 def _find_repeated_answers(golds: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,17 @@ from rolecall.experiment.opening.rubrics import parse_judge
 from rolecall.experiment.opening.source_options import RowsOptions
 from rolecall.experiment.opening.templates import as_dialogue, unescape
 from rolecall.registry import LocalPath
-from rolecall.sources.datasets.columns import LETTERS, OPTION_LISTS, PASSAGES, flatten, read_options, spread_choices
+from rolecall.sources.datasets.columns import (
+    LETTERS,
+    OPTION_LINES,
+    OPTION_LISTS,
+    PASSAGES,
+    find_option_columns,
+    flatten,
+    options_of,
+    read_options,
+    spread_choices,
+)
 from rolecall.sources.datasets.formats import FileOptions, open_file
 from rolecall.strings import count_noun
 
@@ -88,7 +98,7 @@ def dataset_for_rows(
     if nested:
         first_rows = list(map(flatten, first_rows))
         columns = columns_of(first_rows)
-    option_list = _find_options(columns, options)
+    option_list = _find_options(first_rows, columns, options)
     if option_list is not None:
         first_rows = [spread_choices(row, option_list, options.answer) for row in first_rows]
     columns = columns_of(first_rows)
@@ -113,7 +123,8 @@ def dataset_for_rows(
         used.append(options.question or find_question(name for name in columns if name != options.answer))
     fields = [column for column in columns if column in used and column != options.answer]
     if notes is not None and options.template is None:
-        used_columns = (*fields, options.answer, option_list)
+        listed = (option_list,) if isinstance(option_list, str) else option_list or ()
+        used_columns = (*fields, options.answer, *listed, *(LETTERS if listed else ()))
         left = [
             name
             for name, value in columns.items()
@@ -154,16 +165,22 @@ def find_beside(value: Any) -> Any:
     return LocalPath(value, here) if local else value
 
 
-def _find_options(columns: Mapping[str, Any], options: RowsOptions) -> str | None:
-    """The column that lists each row's options, where the choices are letters that stand for them."""
-    if not options.choices or options.choices != tuple(LETTERS[: len(options.choices)]) or 'A' in columns:
+def _find_options(
+    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any], options: RowsOptions
+) -> str | list[str] | None:
+    """Where each row lists its options, if the choices are letters that stand for them and no columns of their own."""
+    choices = options.choices
+    if not choices or choices != tuple(LETTERS[: len(choices)]):
+        return None
+    if all(row.get(choice) not in (None, '') for row in rows for choice in choices):
         return None
     return find_option_list(columns)
 
 
-def find_option_list(columns: Mapping[str, Any]) -> str | None:
-    """The column that lists the options of each row, in any of the usual forms."""
-    return next((name for name in columns if last_part(name) in OPTION_LISTS and read_options(columns[name])), None)
+def find_option_list(columns: Mapping[str, Any]) -> str | list[str] | None:
+    """The column that lists the options of each row, in any of the usual forms, or the columns that hold one each."""
+    listed = (name for name in columns if last_part(name) in OPTION_LISTS and read_options(columns[name]))
+    return next(listed, None) or list(find_option_columns(columns)) or None
 
 
 def find_letters(rows: Sequence[Mapping[str, Any]], answer: str | None) -> tuple[str, ...]:
@@ -171,15 +188,21 @@ def find_letters(rows: Sequence[Mapping[str, Any]], answer: str | None) -> tuple
 
     >>> find_letters([{'q': 'Which?', 'options': {'A': 'x', 'B': 'y'}, 'answer': 'y'}], 'answer')
     ('A', 'B')
+    >>> find_letters([{'q': 'Which?', 'opa': 'x', 'opb': 'y', 'answer': 'B'}], 'answer')
+    ('A', 'B')
     """
     rows = list(map(flatten, rows))
     option_list = find_option_list(columns_of(rows))
     if option_list is None or answer is None:
         return ()
-    counts = [len(read_options(row.get(option_list)) or ()) for row in rows]
-    golds = [spread_choices(row, option_list, answer).get(answer) for row in rows]
-    letters = tuple(LETTERS[: max(counts)])
-    return letters if min(counts) > 1 and all(gold in (*letters, None, '') for gold in golds) else ()
+    options = [list((options_of(row, option_list) or {}).values()) for row in rows]
+    letters = tuple(LETTERS[: max(map(len, options))])
+    golds = [row.get(answer) for row in rows]
+    counted = (str(gold).isdecimal() and gold not in texts for gold, texts in zip(golds, options, strict=True))
+    if min(map(len, options)) < 2 or (not isinstance(option_list, str) and any(counted)):
+        return ()  # numbers of columns may count from 0 or from 1
+    spread = [spread_choices(row, option_list, answer).get(answer) for row in rows]
+    return letters if all(gold in (*letters, None, '') for gold in spread) else ()
 
 
 def _template(
@@ -237,7 +260,9 @@ def _usual_text(question: str, options: RowsOptions, columns: Mapping[str, Any],
     ]
     contexts = [name for name in others if last_part(name) in PASSAGES]
     parts = [f'{{{name}}}' for name in (*contexts, question)]
-    if options.choices and all(choice in columns for choice in options.choices):
+    if OPTION_LINES in columns:
+        parts.append(f'{{{OPTION_LINES}}}')
+    elif options.choices and all(choice in columns for choice in options.choices):
         parts += [f'{choice}. {{{choice}}}' for choice in options.choices]
     elif option_list := next((name for name in OPTION_LISTS if options.choices and name in columns), None):
         parts.append(f'{{{option_list}}}')
@@ -287,6 +312,10 @@ def _evaluation(
     from rolecall.scoring.readers.golds import kind_of_golds
 
     metric, choices, several = options.metric, options.choices, False
+    if metric is None and golds and all(isinstance(gold, Mapping) for gold in golds):
+        inside = ', '.join(f'--answer {options.answer}.{name}' for name in golds[0])
+        problems.add('--answer', f'the column {options.answer!r} holds objects.', f'Name a value inside: {inside}.')
+        return {}
     if metric is None and options.extract is None and not choices:
         kind = kind_of_golds(golds)
         metric, choices, several = kind.metric, kind.choices, kind.several

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rolecall.checking import OptionReader, is_whole
 from rolecall.config_keys import keys_of
 from rolecall.core.render.spans import Request
-from rolecall.errors import DataError, did_you_mean
+from rolecall.errors import DataError, did_you_mean, require_packages
+from rolecall.models.llama.bindings import ENGINE
 from rolecall.models.local_engine import LocalModel, LocalSettings, PromptEncoder, TokenPrompt, read_local_settings
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage, redact_reply
 from rolecall.models.pull import PACKAGED, cached_path, model_path
@@ -51,6 +52,7 @@ class LlamaSettings(LocalSettings):
     """Precision of the KV cache: llama.cpp's default 'f16', or 'f32'."""
 
     def decoding(self, sampling: Sampling) -> LlamaDecoding:
+        require_packages('numpy', extra='llama', purpose='to run or tokenize for a .gguf file')
         from rolecall.models.llama.decoding import LlamaDecoding
 
         settings = self._gather(sampling)
@@ -124,6 +126,10 @@ class LlamaModel(LocalModel['Streams', LlamaSettings]):
     def computed(self) -> int:
         """Tokens computed since the weights were loaded."""
         return self._engine.computed if self._engine is not None else 0
+
+    def check_ready(self) -> None:
+        """Raise if a package is missing. Nothing is imported or loaded."""
+        require_packages(ENGINE, 'numpy', extra='llama', purpose='to run or tokenize for a .gguf file')
 
     @cached_property
     def identity(self) -> Mapping[str, Any]:

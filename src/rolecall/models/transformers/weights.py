@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import MissingExtraError, import_extra
+from rolecall.errors import MissingExtraError, import_extra, require_packages
 from rolecall.models.protocol import ModelError
 from rolecall.models.tokenizers.huggingface import TransformersTokenizer
 from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer
@@ -66,9 +66,7 @@ class WeightsSource:
 
     def check_ready(self) -> None:
         """Raise if a package or the folder of the weights is missing. Nothing is imported or loaded."""
-        for package in ('torch', 'transformers'):
-            if package not in sys.modules and importlib.util.find_spec(package) is None:
-                raise MissingExtraError(package, extra='hf', purpose='to run a Transformers model')
+        require_packages('torch', 'transformers', extra='hf', purpose='to run a Transformers model')
         path = os.path.expanduser(self.path)
         if not os.path.isdir(path) and (os.path.isabs(path) or path.startswith('.') or path.count('/') > 1):
             raise ModelError(f'{self.path}: the model cannot be loaded: there is no such folder.')

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -29,6 +29,9 @@ OPTION_LISTS = ('choices', 'options', '选项')
 _KEYS = (('label', 'key', 'id', 'letter'), ('text', 'content', 'value', 'option'))
 """What an option's label and its text are called."""
 _LABEL = re.compile(r'(?:opt?|option|choice)?[ _]?(?:[A-Za-z]|\d{1,2})', re.IGNORECASE)
+_OPTION_COLUMN = re.compile(r'((?:.*\.)?(?i:opt?|option|choice)[ _]?)([A-Pa-p]|\d{1,2})|((?:.*\.)?)([A-P])')
+OPTION_LINES = 'option_lines'
+"""The column of `choices_from` with the row's options on a line each."""
 
 
 def drop_columns(row: Row, *columns: str) -> dict[str, Any]:
@@ -84,13 +87,44 @@ def read_options(value: Any) -> dict[str, Any] | None:
     return dict(zip(map(str, labels), value, strict=False))
 
 
-def spread_choices(row: Row, column: str, answer: str | None) -> dict[str, Any]:
-    """The options of a column under their letters, and an answer that is a label, an index or an option as its letter.
+def find_option_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """The columns that hold one option each, in their order: `A`, `B`, …, `option_a`, `choice1`.
+
+    >>> find_option_columns(['question', 'opa', 'opb', 'answer']), find_option_columns(['a', 'b'])
+    (('opa', 'opb'), ())
+    """
+    groups: dict[str, list[tuple[str, int]]] = {}
+    for column in columns:
+        if match := _OPTION_COLUMN.fullmatch(column):
+            stem, label = (match[1], match[2]) if match[2] else (match[3], match[4])
+            groups.setdefault(stem, []).append((column, int(label) if label.isdecimal() else ord(label)))
+    for group in groups.values():
+        names, places = zip(*group, strict=True)
+        if (
+            len(names) > 1
+            and places[0] in (0, 1, ord('A'), ord('a'))
+            and places == tuple(range(places[0], places[0] + len(places)))
+        ):
+            return names
+    return ()
+
+
+def options_of(row: Row, columns: str | Sequence[str]) -> dict[str, Any] | None:
+    """The options of a row by their labels, from the column that lists them or the columns that hold one each."""
+    if isinstance(columns, str):
+        return read_options(row.get(columns))
+    return read_options([row[column] for column in columns if row.get(column) not in (None, '')])
+
+
+def spread_choices(row: Row, columns: str | Sequence[str], answer: str | None) -> dict[str, Any]:
+    """A row with its options under their letters and as lines, and as its answer the letter of the option it names.
+
+    The options stand in one column, or in a column each; the answer is a label, an index or the text of an option.
 
     >>> spread_choices({'q': 'Which?', 'choices': ['x', 'y'], 'answer': 1}, 'choices', 'answer')
-    {'q': 'Which?', 'choices': ['x', 'y'], 'answer': 'B', 'A': 'x', 'B': 'y'}
+    {'q': 'Which?', 'choices': ['x', 'y'], 'answer': 'B', 'A': 'x', 'B': 'y', 'option_lines': 'A. x\\nB. y'}
     """
-    options = read_options(row.get(column))
+    options = options_of(row, columns)
     if options is None:
         return dict(row)
     gold = row.get(answer) if answer is not None else None
@@ -99,6 +133,7 @@ def spread_choices(row: Row, column: str, answer: str | None) -> dict[str, Any]:
         **row,
         **({answer: letter} if answer is not None and answer in row else {}),
         **dict(zip(LETTERS, options.values(), strict=False)),
+        OPTION_LINES: label_lines(list(options.values())).rstrip(),
     }
 
 

@@ -109,10 +109,14 @@ def open_dataset(entry: Entry, *, base: Path | None = None, data: Mapping[str, s
 
 
 def _convert_rows(splits: Splits, entry: Entry, reader: Reader) -> Splits:
-    """The rows with nested values as columns (`flatten`), and options under letters (`choices_from`)."""
+    """The rows with nested values as columns (`flatten`), and options under letters and as lines (`choices_from`)."""
     column, answer = entry.get('choices_from'), reader.output_column
-    if column is not None and not isinstance(column, str):
-        raise ConfigError(Problem('choices_from', f'must be the name of a column, got {column!r:.60}.'))
+    if isinstance(column, list | tuple) and all(isinstance(name, str) for name in column):
+        column = tuple(column)
+    elif column is not None and not isinstance(column, str):
+        raise ConfigError(
+            Problem('choices_from', f'must be the name of a column or a list of them, got {column!r:.60}.')
+        )
     if not isinstance(entry.get('flatten', False), bool):
         raise ConfigError(Problem('flatten', f'must be True or False, got {entry["flatten"]!r:.60}.'))
     if entry.get('flatten'):

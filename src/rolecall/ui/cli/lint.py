@@ -54,10 +54,15 @@ def execute(arguments: argparse.Namespace) -> int:
             rule = arguments.silence[-1]
             return fail(f'lint needs a CONFIG, and {rule!r} was read as a rule: put CONFIG before --silence.')
         return fail('lint needs a CONFIG (see rolecall lint --help).')
+    from rolecall.errors import ConfigError
     from rolecall.experiment.lint.linter import lint_config
+    from rolecall.runs.pair_checks import as_problem
 
-    experiment = open_experiment(arguments, arguments.config)
+    experiment = open_experiment(arguments, arguments.config, collects_problems=True)
     findings = lint_config(experiment, silence=arguments.silence, limit=arguments.limit)
+    if experiment.problems:
+        errors = (as_problem(finding) for finding in findings if finding.severity == 'error')
+        raise ConfigError([*experiment.problems, *errors])
     if arguments.json:
         print_json(*findings)
     else:

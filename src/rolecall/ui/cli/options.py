@@ -185,10 +185,12 @@ def _add_task_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bool = False) -> Experiment:
+def open_experiment(
+    arguments: argparse.Namespace, path: Any, *, asks_models: bool = False, collects_problems: bool | None = None
+) -> Experiment:
     """Open the config, the file of rows, the task file or the benchmark that a command was given.
 
-    A command that asks models gets the embedded one where none is given.
+    A command that asks models gets the embedded one where none is given, and reports entries with problems later.
     """
     from rolecall.experiment.experiment import Experiment
     from rolecall.experiment.opening.overrides import parse_setting
@@ -222,7 +224,7 @@ def open_experiment(arguments: argparse.Namespace, path: Any, *, asks_models: bo
         meta_template=arguments.meta_template,
         api=bool(arguments.api),
         asks_models=asks_models,
-        collects_problems=asks_models,
+        collects_problems=asks_models if collects_problems is None else collects_problems,
     )
     experiment = Experiment.open(path, options).select(dataset=arguments.dataset)
     for note in experiment.notes:

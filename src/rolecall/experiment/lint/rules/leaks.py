@@ -66,15 +66,18 @@ def visible_answers(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
 def _visible_in(span: Span, answer: str) -> Iterator[Violation]:
     name = span.origin.name
     text, gold = plain(span.text), plain(answer)
-    message = f"column '{name}' shows the gold answer in the prompt, although the output column is hidden."
-    if _is_distinctive(gold) and gold in text and not _lists_options(span.text):
+    stated = _is_distinctive(gold) and gold in text and not _lists_options(span.text)
+    if not stated and not _ends_with(text, gold):
+        return
+    if _is_passage(name, text, gold):
         example = excerpt(span.text, answer.strip())
-        if _is_passage(name, text, gold):
-            note = f"the answers stand in column '{name}', a passage to find them in."
-            yield Violation(note, about=f'passage {name}', example=example, severity='info', remedy=_EXTRACTIVE)
-        else:
-            yield Violation(message, about=name, example=example, weight=1)
-    elif _ends_with(text, gold):
+        note = f"the answers stand in column '{name}', a passage to find them in."
+        yield Violation(note, about=f'passage {name}', example=example, severity='info', remedy=_EXTRACTIVE)
+        return
+    message = f"column '{name}' shows the gold answer in the prompt, although the output column is hidden."
+    if stated:
+        yield Violation(message, about=name, example=excerpt(span.text, answer.strip()), weight=1)
+    else:
         yield Violation(message, about=name, example=excerpt(span.text[-80:], answer.strip()), if_all_of=_ENOUGH_ROWS)
 
 

@@ -10,8 +10,9 @@ from rolecall.core.prompts.messages import has_messages
 from rolecall.core.render.spans import Span
 from rolecall.experiment.lint.subject import CheckedRow, Subject, Violation, excerpt
 from rolecall.experiment.lint.text_matching import nearest_name, plain, text_or_none
+from rolecall.experiment.opening.rows_config import find_option_list
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.sources.datasets.columns import LETTERS, OPTION_LISTS, read_options, spread_choices
+from rolecall.sources.datasets.columns import LETTERS, options_of, spread_choices
 from rolecall.strings import count_noun
 
 _LATEX_COMMAND = re.compile(r'\\[A-Za-z]+\*?(\[[^\]]*\])?\{?$')
@@ -63,21 +64,24 @@ def hidden_options(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     answer = subject.output_column
     if answer is None or answer not in row.values or subject.asks == 'whole':
         return
-    for name, value in row.values.items():
-        options = read_options(value) if str(name).lower().rpartition('.')[2] in OPTION_LISTS else None
-        texts = {plain(str(option)) for option in (options or {}).values()} - {letter.lower() for letter in LETTERS}
-        if not options or not texts or spread_choices(row.values, name, answer)[answer] not in list(LETTERS):
-            continue
-        if not any(text in plain(prompt.text) for prompt in row.spoken for text in texts):
-            letters = ','.join(LETTERS[: len(options)])
-            yield Violation(
-                f'the answer is one of the options in column {name!r}, and the prompt shows none of them.',
-                about=str(name),
-                example=excerpt(row.spoken[0].text if row.spoken else ''),
-                remedy=f'Without --template, --choices {letters} writes them into the prompt; in a config, '
-                f'choices_from={name!r} gives the columns {letters}.',
-                if_all_of=1,
-            )
+    columns = find_option_list(row.values)
+    options = options_of(row.values, columns) if columns else None
+    texts = {plain(str(option)) for option in (options or {}).values()} - {letter.lower() for letter in LETTERS}
+    if not columns or not options or not texts:
+        return
+    if spread_choices(row.values, columns, answer)[answer] not in list(LETTERS):
+        return
+    if not any(text in plain(prompt.text) for prompt in row.spoken for text in texts):
+        letters = ','.join(LETTERS[: len(options)])
+        place = f'column {columns!r}' if isinstance(columns, str) else f'columns {", ".join(columns)}'
+        yield Violation(
+            f'the answer is one of the options in {place}, and the prompt shows none of them.',
+            about=str(columns),
+            example=excerpt(row.spoken[0].text if row.spoken else ''),
+            remedy=f'Without --template, --choices {letters} writes them into the prompt; in a config, '
+            f'choices_from={columns!r} gives the columns {letters}.',
+            if_all_of=1,
+        )
 
 
 def check_judge_prompts(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
