@@ -31,7 +31,7 @@ def test_the_shapes_cover_what_weak_models_repeat() -> None:
 @pytest.mark.parametrize(('power', 'noticed'), [(1, False), (2, True)])
 def test_a_quadratic_call_is_noticed(power: int, noticed: bool) -> None:
     def work(reply: str) -> None:
-        for _ in range(40 * len(reply) ** power):
+        for _ in range(100 * len(reply) ** power):
             pass
 
-    assert bool(growth_faults(work, (100, 1600), ['one letter'])) is noticed
+    assert bool(growth_faults(work, (50, 1600), ['one letter'])) is noticed
