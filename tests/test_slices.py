@@ -24,6 +24,7 @@ ROWS = [
         'language': 'de' if number % 2 else 'en',
         'hardness': number,
         'options': ['pos', 'neg'],
+        'source': {'half': number % 2},
     }
     for number in range(120)
 ]
@@ -106,6 +107,17 @@ def test_compare_names_the_slices_that_got_worse(both: tuple[Path, Path], capsys
     by_value = {part['value']: part for part in json.loads(capsys.readouterr().out)['slices']}
     assert by_value['en']['p'] == 1.0
     assert by_value['de']['paired']['difference'] == pytest.approx(-1 / 3)
+
+
+def test_compare_looks_at_classes_and_inside_objects_and_a_gate_does_not_pass_by_slices(
+    both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['compare', *map(str, both), '--by', 'class']) == 0
+    assert capsys.readouterr().out.startswith('rows × m: worse in class=neg, -50.0 on 40 rows, p <0.001\n')
+    [even, odd] = rolecall.open_run(both[1]).slices('source.half')
+    assert (even.name, even.rows, odd.name) == ('source.half=0', 60, 'source.half=1')
+    assert main(['compare', *map(str, both), '--by', 'language', '--gate']) == 2
+    assert 'does not go with --gate' in capsys.readouterr().err
 
 
 def test_a_column_that_is_not_there_or_has_too_many_values_is_refused(both: tuple[Path, Path]) -> None:

@@ -17,6 +17,7 @@ from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.paired_ranking import adjust_p_values
 from rolecall.scoring.statistics import cluster_sums, clustered_wilson, mean_interval
+from rolecall.sources.datasets.columns import flatten
 from rolecall.strings import count_noun
 
 _PARTS = 4
@@ -25,8 +26,8 @@ _MOST_VALUES = 50
 _MOST_CLASSES = 30
 _LONG = 40
 _LETTER = re.compile(r'\s*\(?([A-Z])\)?[.:]?\s*')
-LENGTH, POSITION = 'length', 'answer_position'
-"""Words that `--by` knows beside the columns: the length of the prompt in tokens, and which option is right."""
+LENGTH, POSITION, CLASS = 'length', 'answer_position', 'class'
+"""Words that `--by` knows beside the columns: the prompt's length in tokens, which option is right, the gold answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +134,28 @@ class Slicer:
 
     def values(self, result: Result) -> Iterator[tuple[str, str]]:
         """The columns and what the row has there."""
-        for column, value in self._values_of(result, self._reader.fields(result.dataset, result.row)):
+        for column, value in self._values_of(result, self._fields(result)):
             yield column, self._name_value[column](value)
+
+    def _fields(self, result: Result) -> dict[str, Any]:
+        return flatten(self._reader.fields(result.dataset, result.row))
 
     def _values_of(self, result: Result, fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for column in self.by:
             if column in fields:
                 value = fields[column]
             else:
-                value = result.input_tokens if column == LENGTH else None
-                value = _find_position(result, fields) if column == POSITION else value
+                find = _FINDERS.get(column)
+                value = find(result, fields) if find is not None else None
             if value is not None and value == value:  # NaN is a number that is missing
                 yield column, value
 
     def _divide(self) -> dict[str, Callable[[Any], str]]:
         """How the values of each column are named: as they are, or by the part of the range that a number lies in."""
         values: dict[str, list[Any]] = {column: [] for column in self.by}
-        columns = dict.fromkeys((LENGTH, POSITION))
+        columns: dict[str, Any] = dict.fromkeys(_FINDERS)
         for result in self._reader.results():
-            fields = self._reader.fields(result.dataset, result.row)
+            fields = self._fields(result)
             columns |= dict.fromkeys(fields)
             for column, value in self._values_of(result, fields):
                 values[column].append(value)
@@ -202,6 +206,13 @@ def _find_position(result: Result, fields: Mapping[str, Any]) -> str | None:
             if gold in texts:
                 return str(texts.index(gold) + 1)
     return None
+
+
+_FINDERS: Mapping[str, Callable[[Result, Mapping[str, Any]], Any]] = {
+    LENGTH: lambda result, fields: result.input_tokens,
+    POSITION: _find_position,
+    CLASS: lambda result, fields: None if result.gold is None else _name_class(result.gold),
+}
 
 
 def slice_run(reader: RunReader, by: Sequence[str]) -> list[Slice]:

@@ -106,11 +106,14 @@ def _compare_slices(left: RunReader, right: RunReader, arguments: argparse.Names
 
     if arguments.models is not None:
         raise ConfigError(Problem('--by', 'compares two runs.', 'Leave --models out.'))
+    if arguments.gate:
+        what = 'does not go with --gate, which decides by whole datasets.'
+        raise ConfigError(Problem('--by', what, 'Compare twice: with --gate, and with --by.'))
     changes = compare_slices(left, right, arguments.by)
     if arguments.json:
         print_json({'slices': [asdict(change) for change in changes]})
     else:
-        print_lines(describe_changes(changes))
+        print_lines(describe_changes(changes, left))
     return 0
 
 

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rolecall.insight.slices import Confusion, Slice, SliceChange, find_confusions, slice_run
+from rolecall.insight.slices import CLASS, Confusion, Slice, SliceChange, find_confusions, slice_run
 from rolecall.runs.result_files import quote_formula
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.strings import count_noun
 from rolecall.ui.report.document import ReportTable
 
-CLASS = 'class'
-"""The word of `--by` for classes of answers."""
 _LEVEL = 0.05
 _CSV = ('dataset', 'model', 'column', 'value', 'rows', 'score', 'low', 'high', 'precision', 'recall', 'f1')
 
@@ -33,11 +31,10 @@ class RunSlices:
     def of(cls, reader: RunReader, by: Sequence[str]) -> RunSlices:
         """Read a run by these columns; `class` asks for the classes of its answers."""
         columns = [column for column in by if column != CLASS]
-        cards = reader.scorecards()
         return cls(
             tuple(slice_run(reader, columns) if columns else ()),
             tuple(find_confusions(reader) if CLASS in by else ()),
-            frozenset((card.dataset, card.model) for card in cards if card.is_percent),
+            frozenset((card.dataset, card.model) for card in reader.scorecards() if card.is_percent),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -110,17 +107,20 @@ def _share(share: float | None) -> str:
     return '–' if share is None else f'{100 * share:.1f}'
 
 
-def describe_changes(changes: Sequence[SliceChange]) -> Iterator[str]:
-    """Where the second run is worse or better, in a line each; the rest in one."""
+def describe_changes(changes: Sequence[SliceChange], left: RunReader) -> Iterator[str]:
+    """Where the second run is worse or better than `left`, in a line each; the rest in one."""
+    cards = {(card.dataset, card.model): card for card in reversed(left.scorecards())}
     sure = [change for change in changes if change.p is not None and change.p < _LEVEL]
     for change in sure:
         pair, difference = change.paired, change.paired.difference or 0.0
-        word = 'worse' if difference < 0 else 'better'
+        card = cards.get((pair.dataset, pair.model_a))
+        word = 'worse' if (difference < 0) != (card is not None and card.lower_is_better) else 'better'
+        factor = 1 if card is None or not card.is_percent else 100
         p = '<0.001' if (change.p or 0) < 0.001 else f'= {change.p:.3f}'
         name = pair.model_a if pair.model_a == pair.model_b else f'{pair.model_a} → {pair.model_b}'
         yield (
-            f'{pair.dataset} × {name}: {word} in {change.column}={change.value}, {100 * difference:+.1f} on {pair.n:,} '
-            f'rows, p {p}'
+            f'{pair.dataset} × {name}: {word} in {change.column}={change.value}, {factor * difference:+.1f} on '
+            f'{count_noun(pair.n, "row")}, p {p}'
         )
     others = len(changes) - len(sure)
     yield f'{others:,} of {len(changes):,} slices without a difference beyond chance (p corrected by Holm).'

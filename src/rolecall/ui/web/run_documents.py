@@ -22,7 +22,7 @@ from rolecall.insight.cause_shares import explain
 from rolecall.insight.comparison import Comparison, Difference, compare_runs
 from rolecall.insight.kept_counts import read_counts
 from rolecall.insight.run_source import StoredRun, judge_requests, requests_sent
-from rolecall.insight.slices import LENGTH, POSITION
+from rolecall.insight.slices import CLASS, LENGTH, POSITION
 from rolecall.insight.sweep import read_sweep
 from rolecall.runs.brake import Control
 from rolecall.runs.run import ask_rows_again
@@ -35,7 +35,7 @@ from rolecall.scoring.reading_choice import word_other_verdict
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.report.counts import UNFINISHED, VERDICTS, verdict_of
 from rolecall.ui.report.score_text import OUTCOMES
-from rolecall.ui.report.slice_tables import CLASS, RunSlices
+from rolecall.ui.report.slice_tables import RunSlices
 from rolecall.ui.web.documents import ConfigDocument
 from rolecall.ui.web.label_queue import LabelQueue
 from rolecall.ui.web.prompts_json import cut_text, preview_as_json, sent_as_json
