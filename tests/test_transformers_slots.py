@@ -13,12 +13,13 @@ torch = pytest.importorskip('torch')
 transformers = pytest.importorskip('transformers')
 
 from rolecall.models.local_engine import TokenPrompt, TransformersDecoding  # noqa: E402
-from rolecall.models.transformers import slot_decoding, slots  # noqa: E402
+from rolecall.models.transformers import packed_logprobs, slot_decoding, slots  # noqa: E402
 from rolecall.models.transformers.decoding import BatchGenerator  # noqa: E402
 from rolecall.models.transformers.logprobs import PromptScorer  # noqa: E402
 from rolecall.models.transformers.packed_logprobs import PackedScorer  # noqa: E402
 from rolecall.models.transformers.slot_decoding import SlotGenerator  # noqa: E402
 from rolecall.models.transformers.slots import find_obstacle  # noqa: E402
+from rolecall.models.transformers.torch_engine import TorchEngine  # noqa: E402
 from rolecall.models.transformers.weights import LoadedModel  # noqa: E402
 
 VOCABULARY = 300
@@ -31,6 +32,7 @@ SIZES: dict[str, Any] = dict(
 TOKENIZER: Any = SimpleNamespace(
     eos_id=2, special_tokens={}, decode=lambda ids, **_: ''.join(chr(97 + number % 26) for number in ids)
 )
+ENCODER: Any = SimpleNamespace(encode=lambda prompt: prompt)
 
 
 def load(name: str) -> LoadedModel:
@@ -187,6 +189,40 @@ def test_a_step_that_cannot_be_captured_is_run_without_a_graph(
         ]
     assert caplog.text.count('without CUDA graphs') == 1
     assert torch.rand(2, device=DEVICE).isfinite().all()  # the generator does not take itself for captured
+
+
+@pytest.mark.parametrize('failing', ['generating', 'scoring'])
+def test_a_run_goes_on_the_other_way_where_slots_fail_in_the_middle(
+    failing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded, asked, decoding = load('experts'), prompts(6, 40), DECODINGS['greedy']
+
+    def make_engine(**faster: Any) -> TorchEngine:
+        parts = PromptScorer(loaded, room=1000), BatchGenerator(loaded, rows=4)
+        return TorchEngine(ENCODER, *parts, limit=None, thinks=False, **faster)
+
+    def answer(engine: TorchEngine) -> Any:
+        scores = [logprob for scored in engine.score(asked) for logprob in scored.logprobs[1:]]
+        return [reply.text for reply in engine.generate(asked, decoding)], scores
+
+    place, name = (slots.Slots, 'decode') if failing == 'generating' else (packed_logprobs, 'attend_packed')
+    works, calls = getattr(place, name), iter(range(1000))
+
+    def fail_in_the_middle(*arguments: Any) -> Any:
+        if next(calls) >= 4 * (failing == 'generating'):
+            raise RuntimeError('no kernel for this shape\nand a long list of shapes')
+        return works(*arguments)
+
+    expected = answer(make_engine())
+    monkeypatch.setattr(place, name, fail_in_the_middle)
+    engine = make_engine(slots=SlotGenerator(loaded, rows=4), packed=PackedScorer(loaded))
+    for _ in range(2):
+        texts, scores = answer(engine)
+        assert texts == expected[0]
+        assert scores == pytest.approx(expected[1], abs=1e-4)
+    assert [record.message for record in caplog.records if 'CUDA graphs' in record.message] == [
+        'the model runs without CUDA graphs from here on, which is slower: RuntimeError: no kernel for this shape'
+    ]
 
 
 def test_settings_of_generate_itself_are_left_to_the_other_way() -> None:

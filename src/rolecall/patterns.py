@@ -1,4 +1,4 @@
-"""Regular expressions of others, with a time limit that can interrupt them.
+"""Regular expressions: our own, compiled when they are first used, and those of others, with a time limit.
 
 Python's `re` cannot be stopped from another thread, and a pattern such as `(a+)+$` takes years on forty characters.
 Patterns that a task file or a row brings therefore run in a process of their own, which is ended when time is up;
@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 PATTERN_SECONDS = 2.0
 _SHORT = 2_000
@@ -41,6 +41,26 @@ for line in sys.stdin:
         reply = {'error': f'{type(error).__name__}: {error}'}
     print(json.dumps(reply), flush=True)
 """
+
+
+class _LatePattern:
+    """A pattern that is compiled when one of its methods is first looked up; the method then stays here."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._source = (pattern, flags)
+
+    def __getattr__(self, name: str) -> Any:
+        method = vars(self)[name] = getattr(re.compile(*self._source), name)
+        return method
+
+
+def compile_late(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """As `re.compile`, for modules with many patterns of which a process needs few. Not for functions such as `re.sub`.
+
+    >>> compile_late('a+').findall('aa b a')
+    ['aa', 'a']
+    """
+    return cast('re.Pattern[str]', _LatePattern(pattern, flags))
 
 
 class PatternError(ValueError):

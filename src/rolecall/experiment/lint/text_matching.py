@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError
+from rolecall.patterns import compile_late
 
 _UNSPACED = '\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
-_WORD = re.compile(rf'[{_UNSPACED}]|[^\W{_UNSPACED}]+')
+_WORD = compile_late(rf'[{_UNSPACED}]|[^\W{_UNSPACED}]+')
 
 
 def plain(text: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from unicodedata import normalize
 
+from rolecall.patterns import compile_late
 from rolecall.scoring.metrics.metric import Metric, mark_by
 from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
 from rolecall.scoring.readers.native import number_in, read_text
@@ -16,11 +17,11 @@ from rolecall.scoring.readers.numbers import number_of
 from rolecall.scoring.readers.phrases import list_items, short_phrases
 from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, equals_an_answer, strip_text
 
-_POINT = re.compile(r'(?<=\d)\.(?=\d)')
-_MINUS = re.compile(r'(?<!\S)[-−](?=\d)')
-_SPACES = re.compile(r'\s*')
-_PHRASE_END = re.compile(r'\n|[。！？，]|[.,!?](?=\s|$)')
-_TAKEN_BACK = re.compile(
+_POINT = compile_late(r'(?<=\d)\.(?=\d)')
+_MINUS = compile_late(r'(?<!\S)[-−](?=\d)')
+_SPACES = compile_late(r'\s*')
+_PHRASE_END = compile_late(r'\n|[。！？，]|[.,!?](?=\s|$)')
+_TAKEN_BACK = compile_late(
     r"\s*(?:(?:or|wait|actually|no(?=\W*(?:[,.:;!—–]|\Z))|nope|sorry|correction|on second thought)\b(?!['’])"
     r'|(?<![.!?。]\s)(?-i:[A-Z0-9][^\s,.!?]{0,30}(?: [A-Z0-9][^\s,.!?]{0,30}){0,2},? (?:and|or|&) [A-Z0-9]))',
     re.IGNORECASE,
@@ -28,15 +29,15 @@ _TAKEN_BACK = re.compile(
 """What begins a phrase that takes back the one before (`Paris? No, Rome.`), or continues a list (`, Rome and Bonn`)."""
 _ROOM = 1000
 """Characters of punctuation and articles that a reply may have around its answer."""
-_INITIALS = re.compile(r'\b(?:[^\W\d_]\.\s?){2,9}')
-_THOUSANDS = re.compile(r'(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])')
+_INITIALS = compile_late(r'\b(?:[^\W\d_]\.\s?){2,9}')
+_THOUSANDS = compile_late(r'(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])')
 _AROUND = '.,!?;:"\'`*()[]{}“”‘’…。，！？；：、（）「」《》'
-_ACCENT = re.compile('[\u0300-\u036f]')
+_ACCENT = compile_late('[\u0300-\u036f]')
 _ARTICLES = frozenset(('a', 'an', 'the', 'der', 'die', 'das', 'den', 'le', 'la', 'les', 'el', 'los', 'las', 'il', 'lo'))
-_AMOUNT = re.compile(r'[-−+]?[$€£¥]?[\d.½¼¾]|[^\W\d]+(?:[\s-][^\W\d]+){0,5}\Z')
+_AMOUNT = compile_late(r'[-−+]?[$€£¥]?[\d.½¼¾]|[^\W\d]+(?:[\s-][^\W\d]+){0,5}\Z')
 _NOTHING = object()
 _LONGEST_STRUCTURE = 5000
-_COMMAND = re.compile(r'\\(?:boxed|text|mathrm|textbf|mathbf)\s?\{')
+_COMMAND = compile_late(r'\\(?:boxed|text|mathrm|textbf|mathbf)\s?\{')
 
 
 def accuracy() -> Metric:

@@ -5,25 +5,26 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.numbers import Numbers
 from rolecall.scoring.readers.ranking import read_reply, unescape_field
 from rolecall.scoring.readers.reading import Candidate, Page
 
-_FORMULA = re.compile(
+_FORMULA = compile_late(
     r'\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\\]|\\.)+)\$|\\\((?P<c>(?:(?!\\[()]).)+)\\\)'
     r'|\\\[(?P<d>(?:(?!\\[\[\]]).)+)\\\]|\\begin\{(?:align|equation|gather)\*?\}(?P<e>(?:(?!\\end).)+)\\end\{\w+\*?\}',
     re.DOTALL,
 )
-_PROSE = re.compile(r'(?<![\\a-z{])[a-z]{3,}\s+[a-z]{2,}', re.IGNORECASE)
+_PROSE = compile_late(r'(?<![\\a-z{])[a-z]{3,}\s+[a-z]{2,}', re.IGNORECASE)
 """Two words in a row: dollars around them are money, not a formula."""
-_TEXT = re.compile(r'\\(?:text|mathrm|textbf|mathbf|operatorname)\s?\{[^{}]*\}')
-_APPROXIMATELY = re.compile(
+_TEXT = compile_late(r'\\(?:text|mathrm|textbf|mathbf|operatorname)\s?\{[^{}]*\}')
+_APPROXIMATELY = compile_late(
     r'[\s:*"“]*(?:(?:approximately|about|around|roughly|exactly|simply|therefore|thus|equal to|given by|大?约为?)\s+'
     r'|\s)*',
     re.IGNORECASE,
 )
-_END = re.compile(
+_END = compile_late(
     r'\n|[.。](?=\s|\*|$)|(?:,|\band|\bbut)\s+not\b|\s\(?(?:since|because|as|when|where|if|for all|which|so that)\s'
     r'|,\s(?:which|so|and|where|since|because|as)\s|\s(?:and|so)\s(?:we|this|that|it)\b|"\s*[,}]'
 )
@@ -34,41 +35,41 @@ _ATOM = (
     rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-−+*/^_=(){{}}\[\],.|!°%√π∞∅≈<>≤≥±·×÷²³⁰-⁹₀-₉\']|(?<=\d):(?=\d)'
     rf'|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])|(?<=\d)[a-z]{{2,3}}(?![a-z])|{_FUNCTION}(?![a-z]))'
 )
-_BARE = re.compile(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
-_TOKENS = re.compile(
+_BARE = compile_late(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
+_TOKENS = compile_late(
     rf'(?<![A-Za-z0-9_\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(\'<>≤≥])|{_FUNCTION}(?=[\s(]))'
     rf'(?:{_ATOM}|\ (?=[-+*/=^<>≤≥]\s?[\w(\\√-])'
     rf'|(?<=[-+*/=^,<>≤≥])\ (?=[\w(\\√-])|(?<=sin|cos|tan|log|exp)\ (?=[a-zθ\d](?![a-z]))'
     r'|(?<=ln)\ (?=[a-z\d](?![a-z])))*'
 )
-_MATRIX = re.compile(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
-_SEVERAL = re.compile(
+_MATRIX = compile_late(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
+_SEVERAL = compile_late(
     r'(?<![a-z])(?:are|sind|sont|son)\s+(?P<x>-?[\w./\\{}√]+(?:,\s*-?[\w./\\{}√]+)*,?\s+(?:and|or|und|et|y)\s+-?[\w./\\{}√]+)\W*\Z'
 )
-_APPROXIMATED = re.compile(r'(?<=\S)\s*(?:≈|\\approx)\s*-?[\d.,]+\s*\Z')
-_ASSIGNED = re.compile(
+_APPROXIMATED = compile_late(r'(?<=\S)\s*(?:≈|\\approx)\s*-?[\d.,]+\s*\Z')
+_ASSIGNED = compile_late(
     r'\s*(?P<name>[a-z])[_{}₀-₉\d]*\s*=\s*(?P<first>[^,=]+?)(?:,|;|\s(?:or|and|oder|und|ou|et)\s)\s*(?P=name)[_{}₀-₉\d]*\s*=(?P<second>[^,=]+)'
 )
 """`x_1 = 2, x_2 = 5`"""
-_EQUATION = re.compile(r'[^=<>!]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)\s*')
-_SEVERAL_SIGNS = re.compile(r'[,;<>≤≥]\s*[a-z]\s*=|\\(?:text|quad|begin)|\s(?:or|and)\s')
-_RESTATED = re.compile(r'\s*(?:\\(?:int|sum|lim|prod)|∫|∑)')
-_CURVE = re.compile(r'[^=]*[a-z][^=]*[-+][^=]*=\s*0\s*')
+_EQUATION = compile_late(r'[^=<>!]*=(?:[^=,]*=)*\s*(?P<value>-?[\d.,]+)\s*')
+_SEVERAL_SIGNS = compile_late(r'[,;<>≤≥]\s*[a-z]\s*=|\\(?:text|quad|begin)|\s(?:or|and)\s')
+_RESTATED = compile_late(r'\s*(?:\\(?:int|sum|lim|prod)|∫|∑)')
+_CURVE = compile_late(r'[^=]*[a-z][^=]*[-+][^=]*=\s*0\s*')
 """`2x + 3y - 6 = 0` is an answer, not the number 0."""
-_WORD = re.compile(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
-_CONDITION = re.compile(r'\s(?:when|where|if|since|because|for|at(?=\s\$?[a-z]\s?=))\s(?=[^.\n]{0,200}\.?\Z)')
-_UNIT = re.compile(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
-_SIGN_OFF = re.compile(r'[\s$\\(\[]*\\(?:blacksquare|square|Box|qed)[\s$\\)\].]*\Z')
-_AND = re.compile(r',?\s+(?:and|und|et|y)\s+|\s*和\s*')
-_OR = re.compile(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
-_HAS_VALUE = re.compile(r'[\d$\\π√∞]')
-_DENIED = re.compile(r'\b(?:not|nicht|pas|no)\s\Z|不是\Z')
-_ROOTS = re.compile(
+_WORD = compile_late(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
+_CONDITION = compile_late(r'\s(?:when|where|if|since|because|for|at(?=\s\$?[a-z]\s?=))\s(?=[^.\n]{0,200}\.?\Z)')
+_UNIT = compile_late(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
+_SIGN_OFF = compile_late(r'[\s$\\(\[]*\\(?:blacksquare|square|Box|qed)[\s$\\)\].]*\Z')
+_AND = compile_late(r',?\s+(?:and|und|et|y)\s+|\s*和\s*')
+_OR = compile_late(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
+_HAS_VALUE = compile_late(r'[\d$\\π√∞]')
+_DENIED = compile_late(r'\b(?:not|nicht|pas|no)\s\Z|不是\Z')
+_ROOTS = compile_late(
     r'(?<![A-Za-z])(?P<name>[a-z])[₀-₉]?\s*=\s*-?[\w./√]+(?:(?:\s*[,;]|\s+(?:or|and|oder|und|ou|et|o|y|или|и)|\s*[或和])\s*(?P=name)[₀-₉]?\s*=\s*-?[\w./√]+)+'
 )
-_ROOT_VALUE = re.compile(r'=\s*(-?[\w./√]*[\w√])')
-_TUPLE = re.compile(r'[(\[{]\s*-?[\w./√∞]+(?:\s*[,，;]\s*[-+]?[\w./√∞]+)+\s*[)\]}]')
-_CHOICE = re.compile(r'(?<![a-z])either(?![a-z]).*(?<![a-z])or(?![a-z])|是.*还是')
+_ROOT_VALUE = compile_late(r'=\s*(-?[\w./√]*[\w√])')
+_TUPLE = compile_late(r'[(\[{]\s*-?[\w./√∞]+(?:\s*[,，;]\s*[-+]?[\w./√∞]+)+\s*[)\]}]')
+_CHOICE = compile_late(r'(?<![a-z])either(?![a-z]).*(?<![a-z])or(?![a-z])|是.*还是')
 _NUMBERS = Numbers()
 
 
@@ -277,7 +278,7 @@ def _tidy(expression: str) -> str:
     return bare.replace(',', '') if re.fullmatch(r'\d{1,3}(?:,\d{3})+(?:\.\d+)?', bare) else bare
 
 
-_SENTENCE = re.compile(r'\A\W*[A-Za-z]{2,20}\s[a-z]{2,20}\b(?=.*\d)')
+_SENTENCE = compile_late(r'\A\W*[A-Za-z]{2,20}\s[a-z]{2,20}\b(?=.*\d)')
 
 
 def final_expression(text: str) -> str:

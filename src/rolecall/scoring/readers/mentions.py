@@ -11,23 +11,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES, pattern_of
 from rolecall.scoring.readers.reading import Candidate, Page
 
 AROUND = ' \t\r\n*_#>-.:,;!?。！？"\'“”‘’([{【)]}】$\\<>✅✔☑✓👉—–…%'
-AFTER = re.compile(
+AFTER = compile_late(
     r'\s{0,80}[)\]}】>"\'”’$]*(?:[.,;:!?。，；！？、)\]}】|]|</|\s{0,80}(?:\n|\Z)|\s[-–—(|]|\s{0,80}[一-鿿✓✔✅✗✘❌→—–]|[×√](?=[，,;；。\s]|\Z)|[-–—]\s)'
 )
-OPERATOR = re.compile(
+OPERATOR = compile_late(
     r'\s?(?:<(?![/a-z|])|[=>≤≥+*/^∩∪∧∨⇒⊂⊆≈]|\\(?:cap|cup|times|cdot|to|le|ge)|-\s?[\dA-Z]|\([tx]\))|\s(?:implies|entails)\s'
 )
-_VARIABLE = re.compile(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\∪∩])\s?|[A-Za-z]\(|\w\||\d[ ]{1,9}|\b(?:implies|entails) )\Z')
-_DETERMINER = re.compile(
+_VARIABLE = compile_late(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\∪∩])\s?|[A-Za-z]\(|\w\||\d[ ]{1,9}|\b(?:implies|entails) )\Z')
+_DETERMINER = compile_late(
     r'(?<=[a-z,] no)\s(?!(?:because|since|as|it|he|she|they|this|that|we|you|i|there|the|an?|for|when|if|but'
     r'|and|or|from|to|ya|porque|pues)\b)[a-z]'
 )
 """Behind a `no` that belongs to a noun: `no general rule`."""
-_POLITE = re.compile(r'(?:です|でした|だ|입니다|이다|예요)(?=\W*\Z)')
+_POLITE = compile_late(r'(?:です|でした|だ|입니다|이다|예요)(?=\W*\Z)')
 PAIRS = (
     ('yes', 'no'),
     ('true', 'false'),

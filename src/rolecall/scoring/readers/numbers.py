@@ -13,6 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from unicodedata import normalize
 
+from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.numerals import SCALES, spell_out
 from rolecall.scoring.readers.reading import Candidate, Page
@@ -47,16 +48,16 @@ _SCALE = (
     r'|\s?[百千万亿]{1,2}(?![米克瓦卡])(?:\d+[百千](?![米克瓦卡]))?)?'
 )
 _POWERED = r'(?P<base>(?<![\w.^×*·])\d{1,3})(?:\^\{?(?P<exponent>-?\d{1,3})\}?|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,4}))(?![\w^])'
-_NUMBER = re.compile(
+_NUMBER = compile_late(
     rf'(?=[\d.\\$€£¥₹+–负MmNn¼-¾⅐-⅞-]){_SIGN}(?:{_POWERED}|{_FRACTION}|{_COMMA}|{_DIGITS}{_POWER}){_SCALE}',
     re.MULTILINE,
 )
 _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
-_RATIO = re.compile(r'(?<![\d:.])\d{1,6}(?:\s?:\s?\d{1,6}){1,4}(?![\d:])')
-_DIGIT = re.compile(r'\d|[¼-¾⅐-⅞]')
-_ASIDE = re.compile(r'(?<=[\w%°.*])\s+[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>')
+_RATIO = compile_late(r'(?<![\d:.])\d{1,6}(?:\s?:\s?\d{1,6}){1,4}(?![\d:])')
+_DIGIT = compile_late(r'\d|[¼-¾⅐-⅞]')
+_ASIDE = compile_late(r'(?<=[\w%°.*])\s+[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>')
 """Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
-_REJECTED = re.compile(
+_REJECTED = compile_late(
     r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the'
     r'|/(?=10\b|100\b|5\b)'
     r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step|day|page|part|no\.)'
@@ -66,7 +67,7 @@ _REJECTED = re.compile(
     re.IGNORECASE,
 )
 """A number that is not the answer: `12 of the 20`, `42 on day 3`, `m^2`."""
-_CIRCUMSTANCE = re.compile(
+_CIRCUMSTANCE = compile_late(
     r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since)\b| to (?!find|get|give|obtain|equal|have|reach'
     r'|be\b)[a-z]{2}'
     r'|,? with(?=.* (?:left|remaining|over)\b)'
@@ -75,15 +76,15 @@ _CIRCUMSTANCE = re.compile(
     re.IGNORECASE,
 )
 """What an amount took, or goes with: `180 km in 3 hours`, `20 days to save $1,000`."""
-_RESTATED = re.compile(
+_RESTATED = compile_late(
     r'(?:\b(?:which|so|or|and|then|meaning|means|that|this|giving|leaving|making|rounds?|i\.?e'
     r'|ou seja|o sea|es decir|das heißt|soit)\b|[≈→⇒一-鿿]).*\d',
     re.DOTALL,
 )
 """What may follow `= 33.3` and give the answer in other words: `which rounds to 33`."""
-_EQUALS = re.compile(r'=|≈|,\s+or\b|\b(?:equals?|comes? to|which is|gives?|makes?)\b|等于')
+_EQUALS = compile_late(r'=|≈|,\s+or\b|\b(?:equals?|comes? to|which is|gives?|makes?)\b|等于')
 _ANY = r'[$€£]?\d[\d.,]{0,20}%?'
-_UNSETTLED = re.compile(
+_UNSETTLED = compile_late(
     rf'(?<![/*+×.=]){_ANY} ?(?:or|或者?|还是|oder|ou|o) ?(?:[a-z] ?= ?)?[-–]?{_ANY}|(?<![/*+×.\d-]){_ANY}(?:[–—~～至到]'
     rf'|-(?=[$€£]?\d)){_ANY}(?! ?=)'
     rf'|\b(?:between|are|entre|zwischen) {_ANY} (?:and|y|et|und) {_ANY}|\b(?:less|fewer|more|greater) than {_ANY}'
@@ -93,22 +94,22 @@ _UNSETTLED = re.compile(
     re.IGNORECASE,
 )
 """A place that leaves two numbers open or has two units: no number in it is the answer."""
-_OPERATION = re.compile(
+_OPERATION = compile_late(
     r'\d\)?[^\d.,;=]{0,20}?(?:[+*×÷/]|(?<=\s)[-–x](?=\s)|\b(?:times|plus|minus|divided by'
     r'|multiplied by)\b)[^\d.,;=]{0,20}\(?[$€£]?\d'
 )
-_SIDE_REMARK = re.compile(
+_SIDE_REMARK = compile_late(
     r'\s[(\[]|,\s|，|\s[-–—]\s(?!\(?[$€£\d])|\s(?:because|since|as|per|for|in|if|when|with|rather than|instead of'
     r'|out of|of|from|not)\s',
     re.IGNORECASE,
 )
-_CUT = re.compile(r'[-+*/×÷=(\[{,:<]\s*\Z')
-_UNIT_ONLY = re.compile(r'[^\w\n]*(?:[^\W\d]+[^\w\n]+){0,3}(?:[^\W\d]*)[^\w\n]*')
-_MARKER = re.compile(r'\s*1[.)]\s+(?=\S)')
+_CUT = compile_late(r'[-+*/×÷=(\[{,:<]\s*\Z')
+_UNIT_ONLY = compile_late(r'[^\w\n]*(?:[^\W\d]+[^\w\n]+){0,3}(?:[^\W\d]*)[^\w\n]*')
+_MARKER = compile_late(r'\s*1[.)]\s+(?=\S)')
 _LONGEST, _LOOP = 240, 60
 """Characters of a sentence that are looked at, and of digits that recur, which are no number but a loop."""
-_LOOPING = re.compile(r'-?\d{0,12}\.?\d{0,12}?(\d{1,12}?)\1{3,}\d{0,12}')
-_BOLD = re.compile(r'\*\*(?=[$€£¥]?-?\d)(?!\d{1,2}[.)]\s*\*\*)[^*\n]{1,40}\*\*')
+_LOOPING = compile_late(r'-?\d{0,12}\.?\d{0,12}?(\d{1,12}?)\1{3,}\d{0,12}')
+_BOLD = compile_late(r'\*\*(?=[$€£¥]?-?\d)(?!\d{1,2}[.)]\s*\*\*)[^*\n]{1,40}\*\*')
 
 
 class Numbers:
@@ -363,7 +364,7 @@ def number_of(value: object) -> float | None:
     return float(_value_of(match) or 0)
 
 
-_AS_A_WHOLE = re.compile(
+_AS_A_WHOLE = compile_late(
     r'(?:\s+(?!(?:percent|and|or|mod|sin|cos|tan|cot|log|exp|sqrt|alpha|beta|gamma|delta|theta|lambda|sigma|omega)s?\b)'
     r'(?:[a-z°]{3,20}(?: (?!and\b|or\b|of\b)[a-z]{2,20}){0,2}|(?:[kcm]?m|[km]?g|ft|in|ml)(?:[²³]|\^\{?[23]\}?)?))?'
     r'(?:\s+\([^()]{1,80}\)'

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
+from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.mentions import AFTER, AROUND, OPERATOR, Mentions
 from rolecall.scoring.readers.reading import Candidate, Page
@@ -14,42 +15,42 @@ _FILLER = 60
 """Characters between `is` and the option: `is therefore most likely option (C)`."""
 _LATELY = 400
 """Characters from the end in which `so C` is the conclusion of a reply."""
-_BECAUSE = re.compile(
+_BECAUSE = compile_late(
     r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que'
     r'|for sure|for certain|without a doubt|i think|i guess|i believe|definitely|obviously|probably|clearly'
     r'|it is)(?![a-z])'
     r'|\s[A-Z]|\s?因'
 )
-_SMALL = re.compile(r'[\s("*\[]*(?P<x>[a-z])(?=[\s.,;:)"\'*\]]|\Z)')
-_SMALL_FIRST = re.compile(r'\W*(?P<x>[a-z])[.)]\s')
-_ITEM = re.compile(
+_SMALL = compile_late(r'[\s("*\[]*(?P<x>[a-z])(?=[\s.,;:)"\'*\]]|\Z)')
+_SMALL_FIRST = compile_late(r'\W*(?P<x>[a-z])[.)]\s')
+_ITEM = compile_late(
     r'[ \t*>#+•☐-]*(?:\d{1,2}\.\s)?(?:\[.\]\s|☐\s|☑\s)?(?:(?:Option|Choice)\s)?\(?[A-Za-z][.):|]|\|\s*[A-Za-z]\s*\|'
 )
-_PRONOUN = re.compile(r'\s(?:it|he|she|they|this|that|we|you|i|there)\b', re.IGNORECASE)
-_IF = re.compile(r'(?<![a-z])(?:if|wenn|falls)(?![a-z])|如果')
+_PRONOUN = compile_late(r'\s(?:it|he|she|they|this|that|we|you|i|there)\b', re.IGNORECASE)
+_IF = compile_late(r'(?<![a-z])(?:if|wenn|falls)(?![a-z])|如果')
 _CLAIM = re.compile(r'(?:is|are|was|\'s|’s)\s+(?P<not>not\s+)?(?P<word>correct|right|true|false|incorrect|wrong)\W*\Z')
-_PREPOSITION = re.compile(r'(?<![a-z])(?:of|and|to|from|with|at|in|on|by|for|per|or|than|through|into)\s\Z')
-_LABEL = re.compile(
+_PREPOSITION = compile_late(r'(?<![a-z])(?:of|and|to|from|with|at|in|on|by|for|per|or|than|through|into)\s\Z')
+_LABEL = compile_late(
     rf'{CUES.any_of("option")}|\A\W*\d{{1,2}}[.)]\s|\A\W*(?:so|therefore|thus|hence|also|donc|entonces)\W+|\A(?:所以|因此)'
 )
-_CLAUSE_END = re.compile(r'\s*(?:[.,;:!—–。，！]|\Z|(?:because|since|as|weil|da|car|porque)\b)')
+_CLAUSE_END = compile_late(r'\s*(?:[.,;:!—–。，！]|\Z|(?:because|since|as|weil|da|car|porque)\b)')
 _AROUND_CLAUSE = ' ,.;:!?—–-*"\')。，！'
 _NOES = ('no', '否', 'nein', 'non')
-_UNDECIDED = re.compile(
+_UNDECIDED = compile_late(
     r'(?<![a-z])(?:answer|question|statement|yes|no|know|known|clear|certain|sure|possibl[ey]|simple|might|either|whether|both'
     r'|always|all|every|necessarily|only|enough|specified|given|stated|mentioned)(?![a-z])|可能|是否|どちら'
 )
 """In a sentence whose `not` is no answer."""
-_AFFIRMED = re.compile(
+_AFFIRMED = compile_late(
     r'(?<![a-z])(?:can|may|does|did|will|would|is (?:able|allowed|permitted) to|are (?:able|allowed) to)\s+[a-z]'
 )
 """In a sentence that affirms what was asked, as `not` denies it."""
-_TEXT_END = re.compile(
+_TEXT_END = compile_late(
     r'[\s"\'*)]*(?:[.,;:(!—–。，]|\Z|\s(?:because|since|as|which|who|that|and not|not|weil|car|porque)\b)'
 )
-_CONDITION = re.compile(r'\s(?:if|when|falls|wenn|si)\s')
-_SMALL_LIST = re.compile(r'[\W_]*[a-j](?:(?:[\W_]+|\s+and\s+)[a-j])+[\W_]*')
-_COMPLEMENTS = re.compile(r'(\w+) (?:in|un|im|ir|non|non-|not |dis)\1|true false')
+_CONDITION = compile_late(r'\s(?:if|when|falls|wenn|si)\s')
+_SMALL_LIST = compile_late(r'[\W_]*[a-j](?:(?:[\W_]+|\s+and\s+)[a-j])+[\W_]*')
+_COMPLEMENTS = compile_late(r'(\w+) (?:in|un|im|ir|non|non-|not |dis)\1|true false')
 
 
 @lru_cache(maxsize=16)

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import re
 
+from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.ranking import unescape_field
 from rolecall.scoring.readers.reading import Candidate, Page
 
-_ABBREVIATION = re.compile(
+_ABBREVIATION = compile_late(
     r'(?:\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Gen|Col|Sgt|Capt|Sen|Rev|No|vs|Jr|Sr|U\.S|U\.K)|\b[A-Z])\Z'
 )
-_END = re.compile(
+_END = compile_late(
     r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|who|weil|car|porque)\s'
     r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
 )
-_MARKER = re.compile(r'(?:[-•](?!\s+\d)|[>*✅✔👉]|#{1,6})\s+(?=\w)')
+_MARKER = compile_late(r'(?:[-•](?!\s+\d)|[>*✅✔👉]|#{1,6})\s+(?=\w)')
 _LONGEST, _BRIEF = 300, 6
-_UNIT = re.compile(r'[一-鿿ぁ-ヿ]{1,2}|[^\W一-鿿ぁ-ヿ]+')
-_BRIEF_LINE = re.compile(r'(?![-*•`\d][\s.)`])[^\s:]+(?:\s[^\s:]+){0,5}')
-_CLAUSE = re.compile(r'\s(?:qui|who|that|which|che|que)\s')
-_CHOICE = re.compile(
+_UNIT = compile_late(r'[一-鿿ぁ-ヿ]{1,2}|[^\W一-鿿ぁ-ヿ]+')
+_BRIEF_LINE = compile_late(r'(?![-*•`\d][\s.)`])[^\s:]+(?:\s[^\s:]+){0,5}')
+_CLAUSE = compile_late(r'\s(?:qui|who|that|which|che|que)\s')
+_CHOICE = compile_late(
     r'\W*(?:either|entweder|soit)\s.*\b(?:or|oder|soit)\b|\W*(?:if|wenn|si|falls)\s.*(?:;|\b(?:otherwise|sonst|sinon)\b)'
 )
 """A sentence that leaves two answers open."""
-_POLITE = re.compile(r'(?:です|でした|である|입니다|이다)[.。]?\s*\Z')
-_COPULA = re.compile(
+_POLITE = compile_late(r'(?:です|でした|である|입니다|이다)[.。]?\s*\Z')
+_COPULA = compile_late(
     r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|known as'
     r'|ist|sind|heißt|heißen|war|waren|sondern|est|sont|était|mais|es|son|era|handelt sich(?: also)? um'
     r'|sino|è|é|sono|são)|[\'’]s)\s+|\A(?:in|on|at)\s|\sse llama\s|\ss[\'’]appelle\s|[是为]|位于|叫做?'
@@ -180,7 +181,7 @@ def short_phrases(reply: str) -> set[str]:
     low = sentence.lower()
     answered = [sentence] if text != reply.strip() else []
     phrases = [sentence[match.end() :] for match in _COPULA.finditer(low) if not _NEGATED.match(low, match.end())]
-    denied = re.search(_NEGATED, low) is not None
+    denied = _NEGATED.search(low) is not None
     phrases += [
         match[match.lastindex or 0] for pattern in (_SUBJECT, _ASIDE, _LABELLED) if (match := pattern.match(sentence))
     ]
@@ -188,36 +189,36 @@ def short_phrases(reply: str) -> set[str]:
         phrases += [match[1] for pattern in (_NAME, _PLACE) if (match := pattern.search(sentence))]
     phrases += [match[1] for pattern in (_ENDING, _DATED) if (match := pattern.search(sentence))]
     pieces = {
-        re.split(_END, _POLITE.sub('', phrase))[0].rstrip('.。!？ ').strip('"“”«» ')
+        _END.split(_POLITE.sub('', phrase))[0].rstrip('.。!？ ').strip('"“”«» ')
         for phrase in (*phrases, *answered)
         if phrase.strip()
     }
     return {piece.replace('\u2024', '.') for piece in pieces}
 
 
-_NEGATED = re.compile(r'\b(?:not|nicht|pas|no|never|nor)\b|n[\'’]t\b|不')
-_OPINION = re.compile(
+_NEGATED = compile_late(r'\b(?:not|nicht|pas|no|never|nor)\b|n[\'’]t\b|不')
+_OPINION = compile_late(
     r'\A(?:i(?: think| believe| guess|[\'’]d say)|probably|maybe|perhaps|je pense que|creo que'
     r'|ich denke,?|我认为|我觉得)'
     r'\s*(?:that )?(?:it(?:[\'’]s| is| was)\s+|es |c[\'’]est |es ist |是)?',
     re.IGNORECASE,
 )
-_QUESTION = re.compile(r'\A[^.!?\n]{3,120}[?？]\s*(?=\S)')
-_SUBJECT = re.compile(
+_QUESTION = compile_late(r'\A[^.!?\n]{3,120}[?？]\s*(?=\S)')
+_SUBJECT = compile_late(
     r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were|ist|war|est|es|era)\s+(?:the|an?|d[eia][rse]|eine?|la|le|el|une?)\s|\A([^，。是]{1,8})是'
 )
-_ENDING = re.compile(r'[а-я]\s((?:[А-Я][\w.’-]*\s?){1,4})[.]?\Z')
-_DATED = re.compile(
+_ENDING = compile_late(r'[а-я]\s((?:[А-Я][\w.’-]*\s?){1,4})[.]?\Z')
+_DATED = compile_late(
     r'\A(?:am|im|in|on|at|le|el|en|vom|um)\s(?=\w*\d|the\s|[A-Z])([^.!?\n]{1,60}|\d+\. \w+ \d+)\.?\Z', re.IGNORECASE
 )
-_NAME = re.compile(r'\A((?:[A-Z][\w.\'’-]*\s(?:(?:da|de|van|von|der|del|al|of|the)\s){0,2}){2,4})(?=[a-zà-ÿ])')
-_PLACE = re.compile(
+_NAME = compile_late(r'\A((?:[A-Z][\w.\'’-]*\s(?:(?:da|de|van|von|der|del|al|of|the)\s){0,2}){2,4})(?=[a-zà-ÿ])')
+_PLACE = compile_late(
     r'\s(?:in|on|at|by|during|i\.e\.|while|from|von|de|am|im|par|por|en)\s((?:the\s)?[A-Z0-9][^.!?。]{0,60}?)[.!]?\Z'
 )
-_LABELLED = re.compile(r'\A[^:：\n]{1,30}[:：]\s*(\S[^:：\n]*)\Z')
-_ASIDE = re.compile(r'([^()]{2,80}?)\s\([^()]{1,60}\)\.?\Z')
-_ITEM = re.compile(r'[,;，；、\n]|(?<!\w)(?:and|und|et|y|&)(?!\w)|和|与|以及')
-_BULLET = re.compile(r'^[ \t]{0,20}(?:[-*•]|\d{1,2}[.)])[ \t]{1,20}', re.MULTILINE)
+_LABELLED = compile_late(r'\A[^:：\n]{1,30}[:：]\s*(\S[^:：\n]*)\Z')
+_ASIDE = compile_late(r'([^()]{2,80}?)\s\([^()]{1,60}\)\.?\Z')
+_ITEM = compile_late(r'[,;，；、\n]|(?<!\w)(?:and|und|et|y|&)(?!\w)|和|与|以及')
+_BULLET = compile_late(r'^[ \t]{0,20}(?:[-*•]|\d{1,2}[.)])[ \t]{1,20}', re.MULTILINE)
 
 
 def list_items(text: str) -> list[str]:

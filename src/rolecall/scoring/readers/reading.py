@@ -12,31 +12,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES, WORD
 
 Certainty = Literal['stated', 'concluded', 'inferred']
 
 _NARROW = {0xFF01 + sign: 0x21 + sign for sign in range(94) if chr(0xFF01 + sign) not in '！？；，'}
 _NARROW |= str.maketrans('−\u00a0\u2009\u202f　｡\t', '-    。 ') | str.maketrans('„“”«»「」『』‘’', '"' * 9 + "''")
-_WIDE = re.compile(f'[{re.escape("".join(map(chr, _NARROW)))}]')
-_MARKUP = re.compile(
+_WIDE = compile_late(f'[{re.escape("".join(map(chr, _NARROW)))}]')
+_MARKUP = compile_late(
     r'\*\*(?:(?<![0-9A-Za-z)]\*\*)|(?![0-9A-Za-z(]))|\*(?:(?<!\w\*)(?=\w)|(?<=\w\*)(?!\w))|`{1,3}(?:json)?'
     r'|__(?:(?<!\w__)|(?!\w))|_(?:(?<![\w\]})]_)(?=\w)|(?<=[\w:.]_)(?!\w))|~~[^~\n]{1,80}~~|\\[,;!](?!\d)'
     r'|\\(?:text|textbf|textit|mathrm|mathbf|mathsf|displaystyle|bf|rm)(?![a-z])\s?\{?'
 )
 """What is blanked, each beginning with its own sign, so that the search skips to it."""
-_ACCENTED = re.compile('[äöüßñçàâèéêìíòóôùúãõ]')
+_ACCENTED = compile_late('[äöüßñçàâèéêìíòóôùúãõ]')
 _BLOCK = 600
 """Characters whose words are listed at once."""
-_SENTENCE_END = re.compile(
+_SENTENCE_END = compile_late(
     r'[\n。！？；.!?;](?<!;(?=\s?[-+]?[\w∞√/]{1,8}\s?[\])}]))(?:(?<=[\n。！？；])|(?=["\'”’)\]*}]{0,4}(?:\s|$))'
     r'(?<!\bi\.e.)(?<!\be\.g.)(?<!\b[RrMD][srS].)(?<!\bMrs.)(?<!\bvs.)(?<!\bSt.)(?<!approx.))'
 )
-_SPECIAL = re.compile(r'<\|(?:im_start|im_end|end|eot)|</s>')
-_SUMS = re.compile(r'[-$]?[\d.,]{1,12}(?=\n[^\n]{1,60}=\s?\?)')
+_SPECIAL = compile_late(r'<\|(?:im_start|im_end|end|eot)|</s>')
+_SUMS = compile_late(r'[-$]?[\d.,]{1,12}(?=\n[^\n]{1,60}=\s?\?)')
 """An answer in front of the next sum of a base model."""
 _LONGEST_SENTENCE = 400
-_FULL_STOP = re.compile(r'[^\s*(][^\s*(][.!?]\Z|[。！？]\Z')
+_FULL_STOP = compile_late(r'[^\s*(][^\s*(][.!?]\Z|[。！？]\Z')
 """Behind more than one letter, which could be the name of an option."""
 
 

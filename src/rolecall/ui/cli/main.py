@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import importlib
 import re
 import sys
@@ -54,6 +55,8 @@ _MOVED = {
     'schema': 'config schema',
     'prompter': 'config prompter',
 }
+_BETWEEN_COLLECTIONS = 20_000
+"""Garbage is collected less often: a command makes many objects and few cycles, which saves a tenth of its time."""
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _INVALID_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
@@ -105,6 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if language == 'zh':
         translate_parser(parser)
     arguments = parser.parse_args(words)
+    before = gc.get_threshold()
+    gc.set_threshold(_BETWEEN_COLLECTIONS)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -121,6 +126,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         discard(sys.stdout)
         return fail(f'cannot write the output: {error.strerror}.')
+    finally:
+        gc.set_threshold(*before)
     return code
 
 
