@@ -147,6 +147,9 @@ def problems_of(house: House) -> Iterator[str]:
         yield f'{house.empty_share():.1f} % of variables are called one, found, given, …; at most {MOST_EMPTY} % may.'
     if len(house.folders()) > MOST_FOLDERS:
         yield f'{len(house.folders())} folders at the top of the package; at most {MOST_FOLDERS}.'
+    for file, tree in house.files.items():
+        if file.endswith('__init__.py') and not ast.get_docstring(tree):
+            yield f'{file} does not say what the folder holds.'
     for item in unused_code():
         yield f'unused: {item}.'
     if rooms.PICTURE.read_text('utf-8') != rooms.draw():

@@ -1,1 +1,1 @@
-"""What knows another system by name: lm-evaluation-harness, OpenCompass, AISBench, and benchmarks in their wordings."""
+"""What knows another system by name: OpenCompass, AISBench, lm-evaluation-harness, LazyLLM, promptfoo, benchmarks."""

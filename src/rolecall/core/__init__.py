@@ -1,4 +1,4 @@
-"""What a prompt says: templates, model formats, programs and prompters. Pure: no files, no network, no clock."""
+"""What a prompt says: templates, meta and chat templates, programs, prompters. Pure: no files, no network, no clock."""
 
 from rolecall.lazy_names import attach
 

@@ -1,4 +1,4 @@
-"""What a user gave, opened: tasks × models become pairs with fitted requests, previews and lint findings."""
+"""What a user gave, opened: tasks × models, and judges, become pairs with fitted requests, previews, lint findings."""
 
 from rolecall.lazy_names import attach
 

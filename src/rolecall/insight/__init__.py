@@ -1,1 +1,1 @@
-"""Analysis of finished runs: comparisons, paired tests, gates."""
+"""Questions asked of finished runs: comparisons, explanations, gates, sweeps, labels, scans."""

@@ -1,4 +1,4 @@
-"""Models that answer requests (servers, local engines, functions), and their tokenizers."""
+"""Models that answer requests (servers, local engines, functions), their tokenizers and prices."""
 
 from rolecall.lazy_names import attach
 

@@ -1,4 +1,4 @@
-"""Running a config: every dataset × model is planned, asked, scored and stored."""
+"""Every dataset × model is planned, asked, stored and scored; also logs of other harnesses, and load tests."""
 
 from rolecall.lazy_names import attach
 

@@ -1,4 +1,4 @@
-"""From predictions to numbers: postprocessors, metrics, intervals and comparisons."""
+"""What a reply is worth: readers, metrics, code in a sandbox, and the statistics of scores."""
 
 from rolecall.lazy_names import attach
 

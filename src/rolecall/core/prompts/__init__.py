@@ -1,1 +1,1 @@
-
+"""Wordings: templates, examples and the script of turns that they come to."""

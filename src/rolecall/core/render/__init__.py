@@ -1,1 +1,1 @@
-
+"""Model formats: meta templates, chat templates and messages, with the origin of every character."""

@@ -1,0 +1,1 @@
+"""Readers: the answer that a reply states or concludes, with the characters it stands in."""
