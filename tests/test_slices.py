@@ -20,6 +20,7 @@ from rolecall.ui.report.slice_tables import RunSlices
 ROWS = [
     {
         'q': f'{number}',
+        'id': f'row {number}',
         'label': 'pos' if number % 3 else 'neg',
         'language': 'de' if number % 2 else 'en',
         'hardness': number,
@@ -125,8 +126,8 @@ def test_a_column_that_is_not_there_or_has_too_many_values_is_refused(both: tupl
     with pytest.raises(ConfigError, match="no row has 'langauge'") as refusal:
         opened.slices('langauge')
     assert "Did you mean 'language'?" in str(refusal.value)
-    with pytest.raises(ConfigError, match="'q' has 120 values, too many to compare"):
-        opened.slices('q')
+    with pytest.raises(ConfigError, match="'id' has 120 values, too many to compare"):
+        opened.slices('id')
 
 
 def test_answers_that_are_no_class_are_not_taken_for_a_class_called_other(tmp_path: Path) -> None:
@@ -157,3 +158,14 @@ def test_numbers_that_are_missing_belong_to_no_slice(tmp_path: Path) -> None:
     rolecall.run(rows, template='Q{q}', answer='a', metric='exact', model=str.lower, out=tmp_path, quiet=True)
     slices = [(part.value, part.rows) for part in rolecall.open_run(tmp_path).slices('age')]
     assert slices == [('0 to 9', 9), ('10 to 19', 10), ('20 to 29', 10), ('30 to 39', 10)]
+
+
+def test_numbers_of_a_csv_file_and_lengths_in_characters_are_divided(tmp_path: Path) -> None:
+    lines = [f'{"x" * number},yes,{number if number != 3 else ""}' for number in range(1, 41)]
+    file = tmp_path / 'rows.csv'
+    file.write_text('\n'.join(['q,a,age', *lines]))
+    out = tmp_path / 'run'
+    rolecall.run(file, template='Q{q}', answer='a', metric='exact', model=str.lower, out=out, quiet=True)
+    slices = [(part.name, part.rows) for part in rolecall.open_run(out).slices('age', 'length')]
+    assert slices[:4] == [('age=1 to 10', 9), ('age=11 to 20', 10), ('age=21 to 30', 10), ('age=31 to 40', 10)]
+    assert slices[4:] == [(f'length={low} to {low + 9}', 10) for low in (2, 12, 22, 32)]

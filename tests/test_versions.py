@@ -76,6 +76,17 @@ def test_fewer_rows_do_not_shrink_a_run_and_more_rows_continue_it(capsys: pytest
     assert rows_in('runs/sum-2') == {'right': 5}
 
 
+def test_a_further_model_joins_those_that_were_asked_about_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, 'A {q}=', 'right')
+    run(capsys, 'A {q}=', 'right', '--limit', '5')
+    run(capsys, 'A {q}=', 'wrong')
+    assert (rows_in('runs/sum'), rows_in('runs/sum-2')) == ({'right': 20, 'wrong': 20}, {'right': 5})
+    output = run(capsys, 'A {q}=', 'wrong', '--limit', '3')
+    assert 'sum × right on 5 rows: this run is another version, kept in runs/sum-3' in output
+    run(capsys, 'A {q}=', 'wrong', '--limit', '5')
+    assert rows_in('runs/sum-2') == {'right': 5, 'wrong': 5}
+
+
 def test_python_keeps_versions_too() -> None:
     rows = [{'q': '1+1', 'a': '2'}]
     first = rolecall.run(rows, template='A {q}', answer='a', model=lambda prompt: '2', quiet=True)

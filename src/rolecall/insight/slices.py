@@ -11,11 +11,13 @@ from itertools import groupby
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
+from rolecall.core.render.spans import texts_of
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.insight.pairing import PairedScores, pair_results
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.paired_ranking import adjust_p_values
+from rolecall.scoring.readers.numbers import number_of
 from rolecall.scoring.statistics import cluster_sums, clustered_wilson, mean_interval
 from rolecall.sources.datasets.columns import flatten
 from rolecall.strings import count_noun
@@ -27,7 +29,7 @@ _MOST_CLASSES = 30
 _LONG = 40
 _LETTER = re.compile(r'\s*\(?([A-Z])\)?[.:]?\s*')
 LENGTH, POSITION, CLASS = 'length', 'answer_position', 'class'
-"""Words that `--by` knows beside the columns: the prompt's length in tokens, which option is right, the gold answer."""
+"""Words that `--by` knows beside the columns: the prompt's length, which option is right, the gold answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +132,14 @@ class Slicer:
     def __init__(self, reader: RunReader, by: Sequence[str]) -> None:
         self._reader = reader
         self.by = list(dict.fromkeys(by))
+        self._in_tokens = LENGTH in self.by and any(result.input_tokens is not None for result in reader.results())
         self._name_value = self._divide()
 
     def values(self, result: Result) -> Iterator[tuple[str, str]]:
         """The columns and what the row has there."""
         for column, value in self._values_of(result, self._fields(result)):
-            yield column, self._name_value[column](value)
+            if (name := self._name_value[column](value)) is not None:
+                yield column, name
 
     def _fields(self, result: Result) -> dict[str, Any]:
         return flatten(self._reader.fields(result.dataset, result.row))
@@ -144,41 +148,54 @@ class Slicer:
         for column in self.by:
             if column in fields:
                 value = fields[column]
+            elif column == LENGTH:
+                value = self._length(result)
             else:
                 find = _FINDERS.get(column)
                 value = find(result, fields) if find is not None else None
             if value is not None and value == value:  # NaN is a number that is missing
                 yield column, value
 
-    def _divide(self) -> dict[str, Callable[[Any], str]]:
+    def _length(self, result: Result) -> int | None:
+        """How long the prompt is: in tokens, or in characters if no reply of the run says how many."""
+        if self._in_tokens:
+            return result.input_tokens
+        request = self._reader.request(result.fingerprint)
+        return None if request is None else sum(map(len, texts_of(request).values()))
+
+    def _divide(self) -> dict[str, Callable[[Any], str | None]]:
         """How the values of each column are named: as they are, or by the part of the range that a number lies in."""
         values: dict[str, list[Any]] = {column: [] for column in self.by}
-        columns: dict[str, Any] = dict.fromkeys(_FINDERS)
+        columns: dict[str, Any] = dict.fromkeys((LENGTH, *_FINDERS))
         for result in self._reader.results():
             fields = self._fields(result)
             columns |= dict.fromkeys(fields)
             for column, value in self._values_of(result, fields):
                 values[column].append(value)
         for column in (column for column in self.by if not values[column]):
-            if column == LENGTH:
-                what = 'no reply says how many tokens its prompt has.'
-                raise ConfigError(
-                    Problem('by', what, f'There are: {", ".join(name for name in columns if name != LENGTH)}.')
-                )
             what = f'no row has {column!r}.'
             raise ConfigError(Problem('by', what, did_you_mean(column, columns) or f'There are: {", ".join(columns)}.'))
         return {column: _name_values(column, values[column]) for column in self.by}
 
 
-def _name_values(column: str, values: Sequence[Any]) -> Callable[[Any], str]:
+def _name_values(column: str, values: Sequence[Any]) -> Callable[[Any], str | None]:
     distinct = {text_of(value) for value in values}
-    numbers = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(numbers) == len(values) and len(distinct) > 2 * _PARTS:
-        return _name_parts(sorted(numbers))
+    if len(distinct) > 2 * _PARTS:
+        numbers = [number for value in values if (number := _read_number(value)) is not None]
+        if len(numbers) + values.count('') == len(values):  # an empty cell of a CSV file is a missing number
+            name = _name_parts(sorted(numbers))
+            return lambda value: None if (number := _read_number(value)) is None else name(number)
     if len(distinct) > _MOST_VALUES:
         what = f'{column!r} has {count_noun(len(distinct), "value")}, too many to compare.'
         raise ConfigError(Problem('by', what, 'Name a column with fewer values, or of numbers.'))
     return lambda value: text_of(value)[:_LONG]
+
+
+def _read_number(value: Any) -> float | None:
+    """A number, or a text that is one, as all numbers of a CSV file are."""
+    if isinstance(value, str):
+        return number_of(value)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _name_parts(numbers: Sequence[float]) -> Callable[[Any], str]:
@@ -209,7 +226,6 @@ def _find_position(result: Result, fields: Mapping[str, Any]) -> str | None:
 
 
 _FINDERS: Mapping[str, Callable[[Result, Mapping[str, Any]], Any]] = {
-    LENGTH: lambda result, fields: result.input_tokens,
     POSITION: _find_position,
     CLASS: lambda result, fields: None if result.gold is None else _name_class(result.gold),
 }

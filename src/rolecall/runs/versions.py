@@ -129,8 +129,9 @@ def _digest_planned(experiment: Experiment) -> dict[tuple[str, str], PartDigests
 
 
 def _has_results(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) -> bool:
-    """Whether a directory has results of these models, on as many rows."""
-    return any(_rows_of(pair) == rows for names, pair in pairs.items() if names in planned)
+    """Whether a directory has results of these datasets, on as many rows."""
+    datasets = {dataset for dataset, _ in planned}
+    return any(_rows_of(pair) == rows for (dataset, _), pair in pairs.items() if dataset in datasets)
 
 
 def _find_difference(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) -> str | None:
@@ -142,6 +143,8 @@ def _find_difference(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) ->
         if dataset in wordings and others.find_differing(wordings[dataset], ('wording',)):
             return f'of {dataset} with another prompt'
         if own is None:
+            if dataset in wordings and _rows_of(stored) != rows:
+                return f'of {dataset} × {model} on {describe_rows_of(stored)}'
             continue
         if differing := others.find_differing(own, _SENT):
             return f'of {dataset} × {model} with another {differing[0]}'
