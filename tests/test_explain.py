@@ -16,18 +16,25 @@ from explained_cases import (
     CASES,
     FIRST_NUMBER,
     HOT,
+    LONG,
     ROWS,
+    choosing,
     config,
     dataset,
     dialogue,
     meta,
+    needs_chatml,
+    needs_example,
+    needs_system,
     noisy_sides,
     number_in,
     reasons,
     right,
+    weigh,
 )
-from helpers import system, template
+from helpers import bot, human, system, template
 from rolecall import load_config
+from rolecall.errors import ConfigError, RunError
 from rolecall.insight.cause_shares import explain
 from rolecall.insight.explanation import Explanation
 from rolecall.insight.ladder import build_ladders
@@ -107,6 +114,69 @@ def test_the_ladder_tells_a_cause_from_the_moods_of_a_noisy_model(cause: str, tm
     assert (steps[cause].low or 0) < true < (steps[cause].high or 0)
     assert (steps['sampling'].low or 0) < 0 < (steps['sampling'].high or 0)
     assert sum(step.points for step in explanation.steps) == pytest.approx(explanation.difference, abs=0.1)
+
+
+TEXT = template('{question}\n{answer}')
+SPOKEN = template({'begin': ['</E>'], 'round': [human('{question}'), bot('{answer}')]}, ice_token='</E>')
+MARKED = template('</E>{question}\n{answer}', ice_token='</E>')
+SHOWN = {'retriever': {'type': 'FixKRetriever', 'fix_id_list': [24, 3]}}
+OTHERWISE_WORDED = {
+    'a text': ({'prompt_template': TEXT}, {'prompt_template': MARKED, 'ice_template': TEXT, **SHOWN}),
+    'a dialogue': (
+        {'prompt_template': TEXT},
+        {'prompt_template': SPOKEN, 'ice_template': dataset()['infer_cfg']['prompt_template'], **SHOWN},
+    ),
+    'other words': (
+        {'prompt_template': template('Sums.\n{question}\n{answer}')},
+        {'prompt_template': MARKED, 'ice_template': TEXT, **SHOWN},
+    ),
+}
+
+
+@pytest.mark.parametrize('case', OTHERWISE_WORDED)
+def test_examples_are_told_from_the_template_that_has_a_place_for_them(case: str, tmp_path: Path) -> None:
+    left, other = (dataset(**infer) for infer in OTHERWISE_WORDED[case])
+    hot = {**other, 'infer_cfg': {**other['infer_cfg'], 'inferencer': HOT}}
+    sides = (config(side, needs_example, meta_template=None) for side in (left, hot))
+    assert shares(climb(*sides, tmp_path / 'ladder'))['examples'] == 80.0
+
+
+def test_a_system_text_is_told_from_the_text_that_it_is_added_to(tmp_path: Path) -> None:
+    spoken = dataset(prompt_template=dialogue(system('Think hard.')), inferencer=HOT)
+    sides = (config(side, needs_system, meta_template=None) for side in (dataset(prompt_template=TEXT), spoken))
+    assert shares(climb(*sides, tmp_path / 'ladder')) == {'system text': 80.0, 'sampling': 0.0}
+
+
+def test_markers_around_a_dialogue_are_not_taken_for_a_system_text(tmp_path: Path) -> None:
+    spoken = dataset(prompt_template=dialogue(system('Be kind.')), inferencer=HOT)
+    sides = (config(side, needs_chatml, meta_template='chatml') for side in (dataset(prompt_template=TEXT), spoken))
+    assert shares(climb(*sides, tmp_path / 'ladder')) == {'wording': 80.0, 'sampling': 0.0}
+
+
+def test_settings_that_only_work_together_are_one_step(tmp_path: Path) -> None:
+    weighed = choosing('sum')
+    written = {
+        **weighed,
+        'infer_cfg': {'prompt_template': TEXT, 'inferencer': {'type': 'GenInferencer', 'temperature': 0.7}},
+    }
+    sides = (config(side, lambda prompt: LONG, score=weigh, meta_template=None) for side in (weighed, written))
+    assert {'wording and asking', 'sampling'} <= {*(steps := shares(climb(*sides, tmp_path / 'ladder')))}
+    assert not {'wording', 'asking'} & {*steps}
+
+
+def test_a_setting_that_leaves_no_reply_is_an_error_and_no_noise(tmp_path: Path) -> None:
+    def fragile(prompt: str, sampling: Sampling) -> str:
+        if ('Hi.' in prompt) != bool(sampling.temperature):
+            raise ValueError('down')
+        return right(prompt, 'Hi.' in prompt)
+
+    greeted = dataset(prompt_template=dialogue(system('Hi.')), inferencer=HOT)
+    with ExitStack() as stack:
+        sides = config(dataset(), fragile), config(greeted, fragile)
+        [(ladder, stored)] = build_ladders(*sides, stack, out=tmp_path / 'ladder')
+        ladder.ask()
+        with pytest.raises(RunError, match=r'no row was answered with every setting; .*: down'):
+            ladder.explain(stored)
 
 
 def needs_both(prompt: str) -> str:
@@ -244,6 +314,29 @@ def test_option_order_in_rows_is_told_from_other_rows(tmp_path: Path) -> None:
     sides = config(choices(rows('one', 'two')), pick_first), config(choices(rows('two', 'one')), pick_first)
     [explanation] = explain(*run_sides(tmp_path, *sides))
     assert shares(explanation) == {'option order': -100.0}
+
+
+def test_other_gold_letters_of_turned_options_are_their_order(tmp_path: Path) -> None:
+    def rows(gold: str) -> list[dict[str, Any]]:
+        named = {gold: 'right', 'B' if gold == 'A' else 'A': 'wrong'}
+        return [{'q': f'Question {n}?', **{key: named[key] for key in 'AB'}, 'gold': gold} for n in range(12)]
+
+    def choices(gold: str, **infer: Any) -> dict[str, Any]:
+        return {
+            **dataset(prompt_template=template('{q}\n{A}\n{B}'), **infer),
+            'test': rows(gold),
+            'reader_cfg': {'input_columns': ['q', 'A', 'B'], 'output_column': 'gold'},
+            'eval_cfg': {'evaluator': {'type': 'AccEvaluator'}},
+        }
+
+    def say_first(prompt: str) -> str:
+        return 'A'
+
+    sides = config(choices('A'), say_first), config(choices('B', inferencer=HOT), say_first)
+    [explanation] = explain(*run_sides(tmp_path, *sides))
+    assert shares(explanation) == {'option order': -100.0}
+    with pytest.raises(ConfigError, match='with the same content'):
+        climb(tmp_path / 'a', tmp_path / 'b', tmp_path / 'ladder', configs=sides)
 
 
 def write_log(root: Path, replies: dict[int, str], evaluator: str = 'AccEvaluator', *, marks: bool = True) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RolecallError
+from rolecall.insight.alignment import ContentRow
 from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
 from rolecall.insight.claims import Claim
 from rolecall.insight.explanation import (
@@ -310,16 +311,26 @@ class StepFinder:
             around = self._claims[0].parts.find_differing(self._claims[1].parts, ('engine', 'tokenizer', 'format'))
             sent += [part for part in around if part not in {CAUSES.get(cause) for cause in sent}]
         replying = [cause for cause in sent if cause in ('length', 'stops', 'sampling', 'engine')]
-        permuted = _permutes_options(self._pairs) if not sent else ''
+        changed_rows = [compare_rows(*pair) for pair in self._pairs]
+        differing = [*sent, *(cause for cause in dict.fromkeys(changed_rows) if cause and cause not in sent)]
         unsent = 'noise' if self._knows_settings else 'the model'
         names = {
-            'prompt': sent[0] if len(sent) == 1 else permuted or 'prompt',
+            'prompt': differing[0] if len(differing) == 1 else 'prompt',
             'cut answers': 'length' if 'length' in sent else sent[0] if len(sent) == 1 else 'cut answers',
             'same prompt': sent[0] if len(sent) == 1 else ' or '.join(replying) or unsent,
         }
         kinds = [_compare_replies(*pair) for pair in self._pairs]
-        if 'prompt' in kinds and len(sent) > 1:
-            self.unknown.append(f'{join_words(sent)} differ: --ladder asks the model to tell them apart.')
+        if not any(claim.is_log for claim in self._claims):  # the same reply to other options says something else
+            kinds = [
+                changed or kind if kind == _SAME else kind for kind, changed in zip(kinds, changed_rows, strict=True)
+            ]
+        if 'prompt' in kinds and len(differing) > 1:
+            way = (
+                'the rows cannot be exchanged one by one'
+                if any(changed_rows)
+                else '--ladder asks the model to tell them apart'
+            )
+            self.unknown.append(f'{join_words(differing)} differ: {way}.')
         elif 'prompt' in kinds and not self._knows_settings:
             self.unknown.append('the prompts differ, and the settings of a log cannot be exchanged one by one.')
         return [names.get(kind, kind) for kind in kinds]
@@ -381,19 +392,28 @@ def _weighs_alike(left: Result, right: Result) -> bool:
     return losses[0] == losses[1] if all(losses) else left.prediction == right.prediction
 
 
-def _permutes_options(pairs: Sequence[RowPair]) -> str:
-    """`option order` where rows have the same values in another order, `rows` where they have others."""
-    differing = [(left.fields, right.fields) for left, right in pairs if left.fields != right.fields]
-    if not differing:
+def compare_rows(left: ContentRow, right: ContentRow) -> str:
+    """What differs between two rows beside the answer: `option order` where they have the same values in another order,
+    `rows` where they have others. Columns of other names are another harness's."""
+    fields = left.fields, right.fields
+    golds = text_of(left.result.gold), text_of(right.result.gold)
+    changed = [
+        [own[key] for key in own if own[key] != other.get(key) and (text_of(own[key]), text_of(other.get(key))) != pair]
+        for own, other, pair in ((*fields, golds), (*fields[::-1], golds[::-1]))
+    ]
+    values = [_flatten(own) for own in changed]
+    longer = [[text for text in own if len(text) > 1] for own in values]
+    if fields[0].keys() != fields[1].keys():
+        return 'option order' if longer[0] != longer[1] and Counter(longer[0]) == Counter(longer[1]) else ''
+    if values[0] == values[1]:
         return ''
-    permuted = all(_flat_values(left) == _flat_values(right) for left, right in differing)
+    permuted = any(Counter(first) == Counter(second) != Counter() for first, second in (values, longer))
     return 'option order' if permuted else 'rows'
 
 
-def _flat_values(fields: Mapping[str, Any]) -> Counter[str]:
-    """The texts of a row without order; answers (single letters and numbers) left out."""
-    values = [inner for value in fields.values() for inner in (value if isinstance(value, list | tuple) else [value])]
-    return Counter(text for value in values if len(text := text_of(value)) > 1)
+def _flatten(values: Sequence[Any]) -> list[str]:
+    """The texts of some columns, lists entry by entry."""
+    return [text_of(inner) for value in values for inner in (value if isinstance(value, list | tuple) else [value])]
 
 
 def read_otherwise(claim: Claim, number: float) -> list[tuple[str, float]]:

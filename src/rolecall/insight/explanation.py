@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from rolecall.core.prompts.pieces import label_of
 from rolecall.core.render.families import find_meta_template
+from rolecall.experiment.opening.templates import is_worded_as_dialogue, match_shapes
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.runs.parts import CAUSES, Path, as_data, split_causes
 from rolecall.strings import count_noun, join_words
@@ -21,7 +22,9 @@ Entries = tuple[Mapping[str, Any], Mapping[str, Any]]
 SCORING = ('reader', 'metric', 'aggregation', 'denominator')
 """Causes that stored replies are enough for."""
 _FIELD = re.compile(r'\{\w+\}')
-_BOS = re.compile(r'^(?:<s>|<bos>|<\|startoftext\|>|<\|begin_of_(?:text|sentence)\|>|\[BOS\])')
+_BOS = re.compile(
+    r'^(?:\{\{-?\s*bos_token\s*-?\}\}|<s>|<bos>|<\|startoftext\|>|<\|begin_of_(?:text|sentence)\|>|\[BOS\])'
+)
 _SECTIONS = ('begin', 'round', 'end')
 _MISSING: Any = object()
 
@@ -47,7 +50,7 @@ def find_edits(left: Entries, right: Entries) -> list[Edit]:
     >>> [edit.cause for edit in find_edits((dataset, {'max_out_len': 8}), (other, {'max_out_len': 9}))]
     ['option order', 'length']
     """
-    sides = [split_settings(entries) for entries in _open_families(left, right)]
+    sides = _split_both(*_match_shapes(left, right))
     edits = []
     for cause in CAUSES:
         ours, theirs = (side.get(cause, {}) for side in sides)
@@ -81,14 +84,27 @@ def split_settings(entries: Entries) -> dict[str, dict[Path, Any]]:
     return causes
 
 
-def _open_families(left: Entries, right: Entries) -> list[Entries]:
-    """Both sides with meta templates spelt out."""
-    return [
+def _match_shapes(left: Entries, right: Entries) -> list[Entries]:
+    """Both sides with meta templates spelt out and, without one, templates of one shape: each setting has one place."""
+    sides = [
         (dataset, {**model, 'meta_template': find_meta_template(model['meta_template'])})
         if isinstance(model.get('meta_template'), str)
         else (dataset, model)
         for dataset, model in (left, right)
     ]
+    infers = [infer for dataset, _ in sides if isinstance(infer := dataset.get('infer_cfg'), Mapping)]
+    if len(infers) < len(sides) or any(model.get('meta_template') for _, model in sides):
+        return sides
+    columns = [(dataset.get('reader_cfg') or {}).get('output_column') for dataset, _ in sides]
+    matched = match_shapes(infers[0], infers[1], (columns[0], columns[1]))
+    return [({**dataset, 'infer_cfg': infer}, model) for (dataset, model), infer in zip(sides, matched, strict=True)]
+
+
+def _split_both(left: Entries, right: Entries) -> list[dict[str, dict[Path, Any]]]:
+    """The settings of both sides by cause. Where a meta template's markers stand only around a dialogue, a text and a
+    dialogue differ as a whole."""
+    alike = len({is_worded_as_dialogue(dataset.get('infer_cfg') or {}) for dataset, _ in (left, right)}) == 1
+    return [split_settings(entries) if alike else split_causes(*entries) for entries in (left, right)]
 
 
 def _name_exactly(edit: Edit, left: Mapping[Path, Any], right: Mapping[Path, Any]) -> Edit:
@@ -101,7 +117,7 @@ def _name_exactly(edit: Edit, left: Mapping[Path, Any], right: Mapping[Path, Any
     ):
         return replace(edit, cause='option order')
     if edit.cause == 'format' and all(
-        path[-1] == 'begin' and _BOS.sub('', before) == _BOS.sub('', after)
+        path[-1] in ('begin', 'chat_template') and _BOS.sub('', before) == _BOS.sub('', after)
         for path, (before, after) in zip(edit.paths, pairs, strict=True)
     ):
         return replace(edit, cause='BOS')
@@ -110,8 +126,8 @@ def _name_exactly(edit: Edit, left: Mapping[Path, Any], right: Mapping[Path, Any
 
 def apply_edits(left: Entries, right: Entries, edits: Iterable[Edit]) -> Entries:
     """The left side with the settings of these edits as the right one has them."""
-    sides = _open_families(left, right)
-    settings = [{path: value for own in split_settings(side).values() for path, value in own.items()} for side in sides]
+    sides = _match_shapes(left, right)
+    settings = [{path: value for own in side.values() for path, value in own.items()} for side in _split_both(*sides)]
     dataset, model = sides[0]
     for edit in edits:
         for path in edit.paths:

@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rolecall.errors import ConfigError, Problem
+from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.insight.cause_shares import explain_claims
+from rolecall.insight.cause_shares import compare_rows, explain_claims
 from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
 from rolecall.insight.claims import Claim, is_stand_in
 from rolecall.insight.explanation import (
@@ -49,8 +49,8 @@ _FEWEST = 30
 _MARGIN = 0.1
 """The share of the difference that an interval may reach to either side, and the least in points of 1."""
 _LEAST_MARGIN = 0.02
-_KEPT = (*SCORING, 'rows', 'gold answers', 'stored marks', 'failures')
-"""Steps that stored replies decide; the ladder takes the place of the others."""
+_KEPT = (*SCORING, 'rows', 'gold answers', 'stored marks', 'failures', 'option order')
+"""Steps that stored replies decide, unless an edit is called so."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +79,38 @@ class Ladder:
     ) -> Ladder:
         """A ladder on `rows` of the rows that both sides have answered, or as many as the paired test needs."""
         entries = [_open_side(claim)[2] for claim in (left, right)]
-        edits = tuple(edit for edit in find_edits(entries[0], entries[1]) if edit.is_sent)
+        edits = [edit for edit in find_edits(entries[0], entries[1]) if edit.is_sent]
         unasked = [not claim.has_replies for claim in (left, right)]
         asked = [
             pair
             for pair in pairs
-            if all(open_ or _is_answered(row.result) for row, open_ in zip(pair, unasked, strict=True))
+            if not compare_rows(*pair)
+            and all(open_ or _is_answered(row.result) for row, open_ in zip(pair, unasked, strict=True))
         ]
+        if not asked:
+            what = f'no row of {left.dataset} was answered on both sides with the same content.'
+            raise ConfigError(Problem('--ladder', what))
         size = min(len(asked), rows or _find_size(asked))
         chosen = sorted(random.Random(0).sample(range(len(asked)), size))
         drawn = [asked[at] for at in chosen]
         numbers = tuple(sorted(row.result.row for row, _ in drawn))
-        return cls(left, right, drawn, edits, RunOptions(out=out, rows=numbers, lint=False, force=True))
+        ladder = cls(left, right, drawn, tuple(edits), RunOptions(out=out, rows=numbers, lint=False, force=True))
+        return replace(ladder, edits=ladder._join_edits())
+
+    def _join_edits(self) -> tuple[Edit, ...]:
+        """The edits; those that cannot be asked with alone, or left out alone, are one."""
+        joined = []
+        for edit in self.edits:
+            try:
+                for mix in ([edit], [other for other in self.edits if other is not edit]):
+                    self._mix(mix, '')
+            except ConfigError:
+                joined.append(edit)
+        if not joined:
+            return self.edits
+        names, paths = [edit.cause for edit in joined], tuple(path for edit in joined for path in edit.paths)
+        together = Edit(join_words(names), paths)
+        return tuple(together if edit is joined[0] else edit for edit in self.edits if edit not in joined[1:])
 
     @cached_property
     def rungs(self) -> tuple[Rung, ...]:
@@ -101,12 +121,12 @@ class Ladder:
         ends = {frozenset[str](): self.left, causes: self.right}
         wanted |= {end: name for (end, claim), name in zip(ends.items(), 'AB', strict=True) if not claim.has_replies}
         asked = {mix: name for mix, name in wanted.items() if mix not in ends or not ends[mix].has_replies}
-        return tuple(Rung(name, mix, self._mix(mix, name)) for mix, name in asked.items())
+        edits = {mix: [edit for edit in self.edits if edit.cause in mix] for mix in asked}
+        return tuple(Rung(name, mix, self._mix(edits[mix], name)) for mix, name in asked.items())
 
-    def _mix(self, causes: frozenset[str], name: str) -> Experiment:
-        """The left side's experiment with the settings of these causes from the right one."""
+    def _mix(self, edits: Sequence[Edit], name: str) -> Experiment:
+        """The left side's experiment with these settings from the right one."""
         experiment, pair, entries = _open_side(self.left)
-        edits = [edit for edit in self.edits if edit.cause in causes]
         dataset, model = apply_edits(entries, _open_side(self.right)[2], edits)
         experiment = experiment.edit(
             pair.task, pair.model_entry, dataset_entry=dataset, model_entry={**model, 'abbr': name}
@@ -128,16 +148,23 @@ class Ladder:
         """The explanation with the share of every edit, from what the model replied."""
         mixes = self._read_replies()
         answered = [at for at in range(len(self.pairs)) if all(_is_answered(results[at]) for results in mixes.values())]
+        if not answered:
+            failed = next(result for results in mixes.values() for result in results if not _is_answered(result))
+            raise RunError(f'--ladder: no row was answered with every setting; {failed.model}: {failed.reason}')
         mixes = {mix: [results[at] for at in answered] for mix, results in mixes.items()}
         ladder = replace(self, pairs=[self.pairs[at] for at in answered])
         if not (self.left.has_replies and self.right.has_replies):
             ladder, explanation = ladder._explain_asked(mixes)
         steps = list(_LadderSteps(ladder, mixes).find(explanation))
-        stored = [step for step in explanation.steps if step.cause in _KEPT]
+        stored = [step for step in explanation.steps if ladder.keeps(step)]
         settled = [line for line in explanation.unknown if '--ladder' not in line]
         if len(ladder.pairs) < explanation.rows:
             settled.append(f'the ladder rests on {count_noun(len(ladder.pairs), "row")} of {explanation.rows:,}.')
         return replace(explanation, steps=(*stored, *steps), unknown=tuple(settled))
+
+    def keeps(self, step: CauseShare) -> bool:
+        """Whether stored replies decide a step; the ladder takes the place of the others."""
+        return step.cause in _KEPT and all(edit.cause != step.cause for edit in self.edits)
 
     def _read_replies(self) -> dict[frozenset[str], list[Result]]:
         """The replies of both ends and of every rung, by the causes that they have from the right side."""
@@ -204,7 +231,7 @@ class _LadderSteps:
             ]
             left_over = [rest - share for rest, share in zip(left_over, shares, strict=True)]
             yield self._make_step(edit.cause, shares, self._results[alone])
-        replies = sum(step.points for step in explanation.steps if step.cause not in _KEPT)
+        replies = sum(step.points for step in explanation.steps if not self._ladder.keeps(step))
         unsampled = replies - total if len(self._ladder.pairs) < explanation.rows else 0.0
         rest = self._make_step('noise', left_over, ())
         certain = rest.low is not None and rest.high is not None and not rest.low <= 0 <= rest.high

@@ -46,6 +46,7 @@ CAUSES = {
     'length': 'sampling',
     'stops': 'sampling',
     'sampling': 'sampling',
+    'asking': 'sampling',
     'engine': 'engine',
     'rows': 'rows',
     'reader': 'reader',
@@ -70,6 +71,7 @@ _BY_KEY: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(_STOPS, 'stops'),
         **dict.fromkeys(('decide_by', 'normalizing_str'), 'metric'),
         'batch_size': '',
+        'type': 'asking',
     },
     'eval_cfg': {
         **dict.fromkeys(('pred_postprocessor', 'model_postprocessor', 'pred_role'), 'reader'),
@@ -178,8 +180,9 @@ def digest_entries(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> Part
     infer = infer if isinstance(infer, Mapping) else {}
     options = infer.get('inferencer')
     options = options if isinstance(options, Mapping) else {'type': options}
-    own = {path: value for path, value in causes.get('sampling', {}).items() if path[0] == 'dataset'}
-    drawn = [sampling_of(options, model).as_dict(), {key: value for (*_, key), value in own.items()}]
+    own = {**causes.get('sampling', {}), **causes.get('asking', {})}
+    settings = {path[-1]: value for path, value in own.items() if path[0] == 'dataset'}
+    drawn = [sampling_of(options, model).as_dict(), settings]
     metric = [causes.get(cause) for cause in CAUSES if CAUSES[cause] == 'metric']
     return PartDigests(
         wording=_digest(_words_of(infer.get('prompt_template') or infer.get('ice_template'))),

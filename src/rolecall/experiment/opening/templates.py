@@ -6,6 +6,8 @@ Nothing is changed in place: what is returned shares everything that stayed the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from rolecall.core.prompts.template_reader import is_dialogue
@@ -69,26 +71,90 @@ def add_system(infer: Mapping[str, Any], system: str, output_column: str | None,
     >>> added['prompt_template']['template']['begin']
     [{'role': 'SYSTEM', 'fallback_role': 'HUMAN', 'prompt': 'Be brief.'}]
     """
-    key = 'prompt_template' if infer.get('prompt_template') else 'ice_template'
-    entry = _plain_template(infer.get(key), where, 'a system message cannot be added to')
-    token = str(entry.get('ice_token') or '')
     speech = {'role': 'SYSTEM', 'fallback_role': 'HUMAN', 'prompt': system}
 
-    def add(template: Any) -> Any:
-        dialogue = template if is_dialogue(template) else _dialogue_with_place(str(template), output_column, token)
+    def add(dialogue: Mapping[str, Any]) -> dict[str, Any]:
         begin = dialogue.get('begin') or []
         others = [begin] if isinstance(begin, str) else [item for item in begin if not _is_system(item)]
         return {'begin': [speech, *others], **{name: dialogue[name] for name in ('round', 'end') if name in dialogue}}
 
-    changed = {**infer, key: {**entry, 'template': _map_prompts(entry['template'], add)}}
-    examples = infer.get('ice_template')
-    if key == 'prompt_template' and examples:
-        shots = _plain_template(examples, where, 'a system message cannot be added beside')
-        turned = _map_prompts(
-            shots['template'], lambda item: item if is_dialogue(item) else as_dialogue(str(item), output_column)
-        )
-        changed['ice_template'] = {**shots, 'template': turned}
+    infer = as_dialogues(infer, output_column, where)
+    key = 'prompt_template' if infer.get('prompt_template') else 'ice_template'
+    return {**infer, key: {**infer[key], 'template': _map_prompts(infer[key]['template'], add)}}
+
+
+def as_dialogues(infer: Mapping[str, Any], output_column: str | None, where: str) -> dict[str, Any]:
+    """An `infer_cfg` whose prompt and examples are dialogues.
+
+    >>> turned = as_dialogues({'prompt_template': {'template': 'Q: {q}\\nA: {a}'}}, 'a', 'datasets[0]')
+    >>> turned['prompt_template']['template']
+    {'round': [{'role': 'HUMAN', 'prompt': 'Q: {q}\\nA:'}, {'role': 'BOT', 'prompt': '{a}'}]}
+    """
+    changed = dict(infer)
+    first = 'prompt_template' if infer.get('prompt_template') else 'ice_template'
+    for key in (first, *(['ice_template'] if infer.get('ice_template') else [])):
+        entry = _plain_template(infer.get(key), where, 'a system message cannot be added to')
+        token = str(entry.get('ice_token') or '')
+        turn = partial(_turn, output_column=output_column, token=token if key == first else '')
+        changed[key] = {**entry, 'template': _map_prompts(entry['template'], turn)}
     return changed
+
+
+def _turn(template: Any, *, output_column: str | None, token: str) -> Any:
+    return template if is_dialogue(template) else _dialogue_with_place(str(template), output_column, token)
+
+
+def match_shapes(
+    left: Mapping[str, Any], right: Mapping[str, Any], columns: tuple[str | None, str | None]
+) -> list[dict[str, Any]]:
+    """Two `infer_cfg` as dialogues if either is one, and with a place for examples if either has one.
+
+    >>> asked = {'prompt_template': {'template': {'begin': ['</E>'], 'round': [{'role': 'HUMAN', 'prompt': '{q}'}]},
+    ...                              'ice_token': '</E>'}}
+    >>> match_shapes({'prompt_template': {'template': '{q}'}}, asked, (None, None))[0] == asked
+    True
+    """
+    sides = [dict(left), dict(right)]
+    with suppress(ConfigError):
+        if any(map(is_worded_as_dialogue, sides)):
+            sides = [as_dialogues(side, column, '') for side, column in zip(sides, columns, strict=True)]
+    for at, column in enumerate(columns):
+        own, other = (side.get('prompt_template') for side in (sides[at], sides[1 - at]))
+        if not (isinstance(own, Mapping) and isinstance(other, Mapping)) or own.get('ice_token'):
+            continue
+        token = other.get('ice_token')
+        if token and _without_place(other, str(token)) == _without_place(own, str(token)):
+            examples = {'ice_template': sides[1 - at].get('ice_template'), **sides[at]}
+            sides[at] = {**{key: value for key, value in examples.items() if value}, 'prompt_template': other}
+        elif token:
+            with suppress(ConfigError):
+                sides[at] = add_examples(sides[at], column, '')
+    return sides
+
+
+def is_worded_as_dialogue(infer: Mapping[str, Any]) -> bool:
+    """Whether the prompt of an `infer_cfg`, or that of its first label, is a dialogue."""
+    entry = infer.get('prompt_template') or infer.get('ice_template')
+    template = entry.get('template') if isinstance(entry, Mapping) else None
+    some = (
+        template if is_dialogue(template) or not isinstance(template, Mapping) else next(iter(template.values()), None)
+    )
+    return is_dialogue(some)
+
+
+def _without_place(entry: Mapping[str, Any], token: str) -> Any:
+    """What a template says without the place for examples."""
+
+    def clear(template: Any) -> Any:
+        if isinstance(template, str):
+            return template.replace(token, '')
+        sections = {
+            name: [item for item in ([items] if isinstance(items, str) else items) if item != token]
+            for name, items in template.items()
+        }
+        return {name: items for name, items in sections.items() if items}
+
+    return _map_prompts(entry.get('template') or '', clear)
 
 
 def _is_system(speech: Any) -> bool:
