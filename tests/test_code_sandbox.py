@@ -227,6 +227,12 @@ ESCAPES = {
     'lease a file': 'import fcntl, os; fcntl.fcntl(open(os.__file__), 1024, 0)',
     'take memory outside every limit': 'import os; os.memfd_create("x")',
     'take shared memory': 'import ctypes; assert ctypes.CDLL(None).shmget(0, 4096, 0o1600) >= 0',
+    'hold pages in a pipe': 'import ctypes, os; assert ctypes.CDLL(None).vmsplice(os.pipe()[1], None, 0, 0) == 0',
+    'hold pages of files': 'import os; os.sendfile(os.pipe()[1], os.open(os.__file__, os.O_RDONLY), 0, 1)',
+    'widen a socket': 'import socket as s; s.socketpair()[0].setsockopt(s.SOL_SOCKET, s.SO_SNDBUF, 1 << 22)',
+    'watch a folder': 'import ctypes; assert ctypes.CDLL(None).inotify_init() >= 0',
+    'connect by multipath TCP': 'import socket as s; s.socket(s.AF_INET, s.SOCK_STREAM, 262).connect(("127.0.0.1", {port}))',
+    'connect by sending': 'import socket as s; s.socket().sendto(b"x", s.MSG_FASTOPEN, ("127.0.0.1", {port}))',
     'call the host of a virtual machine': 'import socket; socket.socket(socket.AF_VSOCK)',
     'reach a name': 'import socket; socket.getaddrinfo("localhost", 80); socket.create_connection(("localhost", {port}))',
 }
@@ -257,6 +263,16 @@ def test_no_program_gets_out(
             with pytest.raises(BlockingIOError):
                 listening.accept()
     assert not Path('/tmp/rolecall-escaped').exists()
+
+
+def test_nobody_can_connect_to_a_program() -> None:
+    """Landlock allows to listen without a port of one's choice. In bubblewrap, the network is the program's own."""
+    assert run('import socket; socket.socket().listen()').outcome == 'denied'
+
+
+def test_loops_of_asyncio_need_no_network(sandbox: str) -> None:
+    source = 'import asyncio\nasync def f(): return 1\nassert asyncio.run(f()) == 1'
+    assert run(source, sandbox, seconds=20.0).passed
 
 
 def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch, sandbox: str) -> None:

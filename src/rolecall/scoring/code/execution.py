@@ -205,7 +205,7 @@ class _Session:
             'function': program.function,
             'output_limit': self._limits.output * _MB,
             'limits': self._limits.as_rlimits(tests=len(program.tests)),
-            'filter': build_filter(file_changes=self._process.file_changes).hex(),
+            'filter': build_filter(namespaces=self._process.namespaces).hex(),
         }
         try:
             self.exchange(task, self._limits.start_seconds, starting=True)

@@ -81,8 +81,8 @@ class Confined(Protocol):
     def reports(self) -> IO[bytes]: ...
 
     @property
-    def file_changes(self) -> bool:
-        """Whether chmod and the like are harmless: nothing but the program's folder can be changed."""
+    def namespaces(self) -> bool:
+        """Whether it has mounts and a network of its own, so that chmod and sockets are harmless."""
 
     def find_excess(self, limits: SandboxLimits) -> str:
         """Which of the limits that the sandbox does not keep by itself it has passed; nothing if none."""
@@ -127,7 +127,7 @@ def _environment(folder: str) -> dict[str, str]:
 class _Sandlocked:
     process: Any
     folder: Path
-    file_changes: bool = False
+    namespaces: bool = False
 
     @property
     def commands(self) -> IO[bytes]:
@@ -233,7 +233,7 @@ class SandlockSandbox:
 class _Spawned:
     process: subprocess.Popen[bytes]
     stop: Callable[[], None]
-    file_changes: bool = True
+    namespaces: bool = True
 
     @property
     def commands(self) -> IO[bytes]:
@@ -305,7 +305,7 @@ class _Forked:
     interpreter: _WarmInterpreter
     commands: IO[bytes]
     reports: IO[bytes]
-    file_changes: bool = True
+    namespaces: bool = True
     number: int = 0
     """Of the process, once it has written."""
 

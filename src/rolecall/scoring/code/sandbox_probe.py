@@ -24,6 +24,7 @@ _PROBES = {
     'hold other processes': 'os.pidfd_open(parent)',
     'take memory outside its limit': 'os.memfd_create("x")',
     'connect to this machine': 'socket.create_connection(("127.0.0.1", port), 1)',
+    'connect to it by another protocol': 'socket.socket(2, 1, 262).connect(("127.0.0.1", port))',
 }
 """What a program must not be able to do, and an attempt at it."""
 _PROBE = """

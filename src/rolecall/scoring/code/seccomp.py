@@ -17,6 +17,9 @@ _REFUSED = {
         'ptrace': (101, 117), 'process_vm_readv': (310, 270), 'process_vm_writev': (311, 271), 'kcmp': (312, 272),
         'perf_event_open': (298, 241), 'pidfd_open': 434, 'pidfd_getfd': 438,
     },
+    'look around': {
+        'inotify_init': (253, None), 'inotify_init1': (294, 26), 'statmount': 457, 'listmount': 458,
+    },
     'act on other processes': {
         'pidfd_send_signal': 424, 'process_madvise': 440, 'process_mrelease': 448, 'setpriority': (141, 140),
         'ioprio_set': (251, 30), 'migrate_pages': (256, 238), 'move_pages': (279, 239),
@@ -33,7 +36,8 @@ _REFUSED = {
     },
     'take memory that no limit counts': {
         'memfd_create': (319, 279), 'memfd_secret': 447, 'shmget': (29, 194), 'msgget': (68, 186),
-        'semget': (64, 190), 'mq_open': (240, 180),
+        'semget': (64, 190), 'mq_open': (240, 180), 'vmsplice': (278, 75), 'splice': (275, 76), 'tee': (276, 77),
+        'sendfile': (40, 71),
     },
 }  # fmt: skip
 _FILE_CHANGES = {
@@ -49,8 +53,10 @@ _ITSELF_ONLY = {
     'sched_setaffinity': (203, 122), 'sched_setattr': (314, 274),
 }  # fmt: skip
 """Calls whose first argument is a process: 0, the caller, is the only one allowed."""
-_SOCKET, _SOCKET_FAMILIES = (41, 198), (1, 2, 10)
-"""Unix and Internet sockets only: others, such as VSOCK, are in no network namespace."""
+_SOCKET, _UNIX_SOCKETS, _INTERNET_SOCKETS = (41, 198), (1,), (2, 10)
+"""Others, such as VSOCK, are in no network namespace. Landlock knows two calls of one Internet protocol, TCP."""
+_SET_SOCKET, _BUFFERS = (54, 208), (7, 8, 32, 33, 60)
+"""Options that let a socket hold megabytes, or pages of the process: each descriptor counts as nothing."""
 _IOCTL, _SET_FLAGS = (16, 29), (0x40086602, 0x401C5820)
 _FCNTL, _SET_LEASE = (72, 25), (1024,)
 _FORKS, _CLONE, _CLONE3, _CLONE_THREAD = ((57, None), (58, None)), (56, 220), 435, 0x10000
@@ -62,11 +68,11 @@ _Step = tuple[int, int, int, int]
 
 
 @cache
-def build_filter(*, file_changes: bool) -> bytes:
+def build_filter(*, namespaces: bool) -> bytes:
     """The filter for this machine (classic BPF), empty where its system calls are not in the table.
 
-    The process can start threads, but no processes. `file_changes` allows chmod and the like: for sandboxes in which
-    everything but the program's folder is read-only.
+    The process can start threads, but no processes. `namespaces` allows chmod and the like and Internet sockets: for
+    sandboxes in which everything but the program's folder is read-only, and the network an empty one.
     """
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
@@ -77,7 +83,7 @@ def build_filter(*, file_changes: bool) -> bytes:
         return entry if isinstance(entry, int) else entry[column]
 
     refused = [
-        call for group in (*_REFUSED.values(), *(() if file_changes else (_FILE_CHANGES,))) for call in group.values()
+        call for group in (*_REFUSED.values(), *(() if namespaces else (_FILE_CHANGES,))) for call in group.values()
     ]
     program: list[_Step] = [
         (_LOAD, 0, 0, 4),
@@ -91,7 +97,9 @@ def build_filter(*, file_changes: bool) -> bytes:
         program += _on_call(number(entry), [(_ANSWER, 0, 0, _REFUSE | errno.EAGAIN if entry in _FORKS else _EPERM)])
     for entry in _ITSELF_ONLY.values():
         program += _on_call(number(entry), _on_argument(0, (0,), _ALLOW, _EPERM))
-    program += _on_call(number(_SOCKET), _on_argument(0, _SOCKET_FAMILIES, _ALLOW, _EPERM))
+    families = _UNIX_SOCKETS + (_INTERNET_SOCKETS if namespaces else ())
+    program += _on_call(number(_SOCKET), _on_argument(0, families, _ALLOW, _EPERM))
+    program += _on_call(number(_SET_SOCKET), _on_argument(2, _BUFFERS, _EPERM, _ALLOW))
     program += _on_call(number(_IOCTL), _on_argument(1, _SET_FLAGS, _EPERM, _ALLOW))
     program += _on_call(number(_FCNTL), _on_argument(1, _SET_LEASE, _EPERM, _ALLOW))
     # The C library then uses clone, whose flags can be seen.
