@@ -60,7 +60,7 @@ def _find_unclosed(prompt: Preview, row: CheckedRow) -> Iterator[Violation]:
 
 
 def hidden_options(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
-    """Options to choose from, none of which stands in a prompt."""
+    """Options to choose from, of which a prompt shows neither one nor a part that tells it from the others."""
     answer = subject.output_column
     if answer is None or answer not in row.values or subject.asks == 'whole':
         return
@@ -71,7 +71,9 @@ def hidden_options(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
         return
     if spread_choices(row.values, columns, answer)[answer] not in list(LETTERS):
         return
-    if not any(text in plain(prompt.text) for prompt in row.spoken for text in texts):
+    filled = {plain(str(span.text)) for prompt in row.spoken for span in prompt.own if span.origin.kind == 'field'}
+    parts = (value for value in filled if value and sum(value in text for text in texts) == 1)
+    if not any(text in plain(prompt.text) for prompt in row.spoken for text in texts) and not any(parts):
         letters = ','.join(LETTERS[: len(options)])
         place = f'column {columns!r}' if isinstance(columns, str) else f'columns {", ".join(columns)}'
         yield Violation(
