@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from rolecall.lazy_dataclasses import dataclass
 
 _SCALE = 400 / math.log(10)
 _Z = 1.959964

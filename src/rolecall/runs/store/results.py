@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from rolecall.lazy_dataclasses import asdict, dataclass, field
 from rolecall.models.protocol import NOT_STATED, Outcome, Served
-from rolecall.quick_init import quick_init
 
 
 class SettledMarks(NamedTuple):
@@ -31,7 +30,6 @@ class SettledRows(NamedTuple):
     seconds: Sequence[float | None]
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Result:
     """One row of one dataset × model. Everything is JSON-able."""
