@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rolecall.errors import ConfigError
 from rolecall.models.http.address import read_address
-from rolecall.models.http.body import EventReader
+from rolecall.models.http.body import EVENT_END, EventReader
 from rolecall.models.http.connection import _is_final, run_together
 from rolecall.models.http.failures import retry_after
 from rolecall.models.openai.model import build
@@ -310,11 +310,11 @@ def test_events_do_not_depend_on_how_the_bytes_arrive(texts: list[str], data: st
     found: list[bytes] = []
     for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         found += reader.feed(stream[start:stop])
-    assert [*found, *reader.finish()] == events
+    assert [*found, *reader.feed(EVENT_END)] == events
 
 
 def test_an_event_may_have_several_lines_of_data() -> None:
-    assert list(EventReader().feed(b'event: x\ndata: {\ndata: }\n\n: comment\n\n')) == [b'{\n}']
+    assert EventReader().feed(b'event: x\ndata: {\ndata: }\n\n: comment\n\n') == [b'{\n}']
 
 
 def test_requests_are_spread_evenly_where_the_entry_limits_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import random
@@ -11,11 +12,14 @@ from statistics import fmean, median
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from rolecall.errors import ConfigError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.source_options import SourceOptions
+from rolecall.models.backends import build_model
 from rolecall.models.http.served_model import StreamAllowance, StreamTimes
+from rolecall.models.protocol import Sampling
 from rolecall.runs import RunOptions, run_config
 from rolecall.runs.serving.bench_files import StoredBench, save_result
 from rolecall.runs.serving.bench_options import BenchOptions, Level
@@ -24,7 +28,7 @@ from rolecall.runs.serving.serving_benchmark import BenchResult, LevelRun, descr
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
 from rolecall.ui.report import StoredRun, report_html
-from servers import serve
+from servers import running, serve
 from tables import in_one
 from timed_server import fetch_times, timed_server
 from web_pages import Client, serve_page
@@ -71,6 +75,26 @@ def test_gaps_are_those_between_pieces_with_text(options: dict[str, Any], gaps: 
     between = 1e3 * fmean((times['sent'][-1] - times['sent'][0]) / 8 for times in served)
     assert level.figures['mean_itl_ms'] == pytest.approx(gaps * between, rel=0.2)
     assert level.figures['mean_tpot_ms'] == pytest.approx(8 * between / (9 * tokens - 1), rel=0.2)
+
+
+def test_pieces_that_arrive_together_have_one_time() -> None:
+    events = [{'choices': [{'index': 0, 'delta': {'content': word}}]} for word in ('one', 'two', 'three')]
+    events.append({'choices': [{'index': 0, 'delta': {}, 'finish_reason': 'stop'}]})
+
+    async def answer(request: web.Request) -> web.Response:
+        text = ''.join(f'data: {json.dumps(event)}\n\n' for event in events)
+        return web.Response(text=text, content_type='text/event-stream')
+
+    async def time_reply(url: str) -> StreamTimes:
+        model: Any = build_model({'type': 'OpenAI', 'path': 'timed', 'openai_api_base': url, 'key': ''}, name='timed')
+        await model.time_reply([{'role': 'user', 'content': 'x'}], Sampling(), times := StreamTimes(), stream=True)
+        await model.close()
+        return times
+
+    with running(answer) as url:
+        times = asyncio.run(time_reply(f'{url}/v1'))
+    assert len(times.pieces) == 3
+    assert len(set(times.pieces)) == 1
 
 
 def test_requests_queue_at_the_capacity_of_the_server() -> None:

@@ -33,7 +33,7 @@ from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import RolecallError
 from rolecall.experiment.opening.loading import load_config
 from rolecall.models.anthropic import wire as anthropic
-from rolecall.models.http.body import EventReader, parse_json
+from rolecall.models.http.body import EVENT_END, EventReader, parse_json
 from rolecall.models.http.connection import MALFORMED
 from rolecall.models.http.failures import embedded_error, retry_after, status_error
 from rolecall.models.http.rate_limits import read_rate_limits
@@ -556,7 +556,7 @@ def read_events(given: tuple[bytes, int]) -> None:
     data, size = given
     reader = EventReader()
     found = [event for at in range(0, len(data), size) for event in reader.feed(data[at : at + size])]
-    for event in [*found, *reader.finish()]:
+    for event in [*found, *reader.feed(EVENT_END)]:
         with contextlib.suppress(ValueError):
             parse_json(event)
 

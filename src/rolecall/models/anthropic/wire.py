@@ -168,8 +168,8 @@ class StreamedMessage:
         self._stop_reason: str | None = None
         self.finished = False
 
-    def take(self, event: Any) -> None:
-        """One event; unknown types are ignored."""
+    def take(self, event: Any) -> bool:
+        """Whether one event adds text or thinking; unknown types are ignored."""
         kind = event.get('type')
         if kind == 'message_start':
             self._usage |= event['message'].get('usage') or {}
@@ -188,6 +188,7 @@ class StreamedMessage:
             self._usage |= {name: value for name, value in (event.get('usage') or {}).items() if value is not None}
         elif kind == 'message_stop':
             self.finished = True
+        return bool(read_text_delta(event) or read_thinking_delta(event))
 
     def join(self) -> dict[str, Any]:
         blocks = [

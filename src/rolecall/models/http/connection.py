@@ -18,7 +18,7 @@ from dataclasses import InitVar, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlencode
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
@@ -29,19 +29,20 @@ from rolecall.errors import import_extra
 from rolecall.models.http.address import Address, Keys
 from rolecall.models.http.body import (
     ACCEPTED_ENCODINGS,
+    EVENT_END,
     UNPACKED_ENCODINGS,
     EventReader,
     ReplyTooLargeError,
     UnreadableReplyError,
+    check_size,
     iterate_lines,
     parse_json,
-    read_piece,
     read_start,
     read_whole,
 )
 from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
 from rolecall.models.http.rate_limits import RateLimit, Unit, read_rate_limits
-from rolecall.models.protocol import ModelError, OnText
+from rolecall.models.protocol import ModelError
 from rolecall.redaction import Redactor, environment_secrets, remember_secrets
 
 if TYPE_CHECKING:
@@ -68,33 +69,8 @@ _aiohttp = partial(import_extra, 'aiohttp', extra='api', purpose='to talk to an 
 Result = TypeVar('Result')
 
 
-class Collector(Protocol):
-    """Receives the events of a stream."""
-
-    def take(self, event: Any) -> None:
-        """One event, decoded."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether the answer is complete."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TextListener:
-    """A collector that also passes on the text of each event: `readers` take it out of an event for a listener each."""
-
-    collector: Collector
-    readers: Sequence[tuple[Callable[[Any], str], OnText]]
-
-    @property
-    def finished(self) -> bool:
-        return self.collector.finished
-
-    def take(self, event: Any) -> None:
-        self.collector.take(event)
-        for read_text, on_text in self.readers:
-            if text := read_text(event):
-                on_text(text)
+OnEvent = Callable[[Any, float], object]
+"""Is given each event of a stream, decoded, and when it arrived by `time.perf_counter`."""
 
 
 @dataclass(eq=False)
@@ -176,12 +152,12 @@ class HttpClient:
         self,
         endpoint: str,
         body: Mapping[str, Any],
-        collector: Collector,
+        on_event: OnEvent,
         *,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Send a body and pass the reply's events to `collector`; return the reply if the server did not stream."""
-        return await self._exchange('POST', endpoint, encode_body(body), collector, headers=headers)
+        """Send a body and pass the reply's events to `on_event`; return the reply if the server did not stream."""
+        return await self._exchange('POST', endpoint, encode_body(body), on_event, headers=headers)
 
     async def close(self) -> None:
         """Close the connections of the running event loop."""
@@ -199,16 +175,16 @@ class HttpClient:
         method: str,
         endpoint: str,
         data: bytes | None,
-        collector: Collector | None = None,
+        on_event: OnEvent | None = None,
         *,
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
     ) -> Any:
         sent = io.BytesIO(data) if data is not None and len(data) > _LARGE_BODY else data
         async with self._open(method, endpoint, sent, headers=headers, query=query) as response:
-            if collector is None or response.content_type == 'application/json':
+            if on_event is None or response.content_type == 'application/json':
                 return self._decode(await read_whole(response, limit=self.max_reply_bytes))
-            return await self._collect_events(response, collector)
+            return await self._pass_events(response, on_event)
 
     @asynccontextmanager
     async def _open(
@@ -249,7 +225,7 @@ class HttpClient:
                     raise self._unpack_error(f'Content-Encoding {encoding!r}', transient=False)
                 yield response
         except ReplyTooLargeError as error:
-            raise ReplyTooLargeError(f'{self.about}: {error}.', status=error.status) from error
+            raise ReplyTooLargeError(f'{self.about}: {error}.', status=200) from error
         except asyncio.TimeoutError as error:
             connecting = isinstance(error, package.ConnectionTimeoutError)
             missing = f'connection within {_CONNECT_SECONDS}' if connecting else f'answer within {self.timeout:g}'
@@ -259,19 +235,15 @@ class HttpClient:
                 raise self._unpack_error(why, transient='install' not in why) from error
             raise self._connection_error(package, error) from error
 
-    async def _collect_events(self, response: aiohttp.ClientResponse, collector: Collector) -> None:
-        reader, size = EventReader(), 0
-        while piece := await read_piece(response, size, self.max_reply_bytes):
-            size += len(piece)
-            self._pass_events(reader.feed(piece), collector)
-        self._pass_events(reader.finish(), collector)
-        if not collector.finished:
-            raise self.malformed_error('the stream ended early')
-
-    def _pass_events(self, events: Iterator[bytes], collector: Collector) -> None:
-        for event in events:
-            if event.strip() != b'[DONE]':
-                collector.take(self._decode(event))
+    async def _pass_events(self, response: aiohttp.ClientResponse, on_event: OnEvent) -> None:
+        reader, size, piece = EventReader(), 0, b'-'
+        while piece:
+            piece = await response.content.readany()
+            arrived = time.perf_counter()
+            check_size(size := size + len(piece), self.max_reply_bytes)
+            for event in reader.feed(piece or EVENT_END):
+                if event.strip() != b'[DONE]':
+                    on_event(self._decode(event), arrived)
 
     def _decode(self, raw: bytes) -> Any:
         try:

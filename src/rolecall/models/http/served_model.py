@@ -13,7 +13,7 @@ from rolecall.errors import DataError, MissingExtraError
 from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.http.batches import BatchService
 from rolecall.models.http.body import ReplyFieldError
-from rolecall.models.http.connection import MALFORMED, Collector, HttpClient, TextListener, run_together
+from rolecall.models.http.connection import MALFORMED, HttpClient, run_together
 from rolecall.models.http.failures import HttpStatusError, row_outcome
 from rolecall.models.http.media import MediaReader
 from rolecall.models.http.rate_limits import RateLimit, Unit
@@ -52,24 +52,27 @@ class ServedSettings:
         raise NotImplementedError
 
 
-class _Joining(Collector, Protocol):
+class Collector(Protocol):
+    """Receives the events of a stream."""
+
+    def take(self, event: Any) -> bool:
+        """Whether one event, decoded, adds text or reasoning to the first answer."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer is complete."""
+
     def join(self) -> Any:
         """The answer as it would have come in one piece."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
     """How a server's streams are read: what joins their events, and the text and reasoning that one event adds."""
 
-    collector: Callable[[], _Joining]
+    collector: Callable[[], Collector]
     read_delta: Callable[[Any], str]
     read_thinking_delta: Callable[[Any], str]
-
-    def time_pieces(self, note: Callable[[float], None]) -> tuple[Callable[[Any], str], OnText]:
-        """What notes the time of every event that adds text or reasoning, for a `TextListener`."""
-        read, read_thinking = self.read_delta, self.read_thinking_delta
-        return lambda event: read(event) or read_thinking(event), lambda _piece: note(time.perf_counter())
 
 
 @dataclass(slots=True)
@@ -267,7 +270,7 @@ class ServedModel(ABC, Generic[S]):
         self,
         request: Request,
         sampling: Sampling,
-        readers: Readers | None = None,
+        readers: Readers = (),
         *,
         times: StreamTimes | None = None,
         stream: bool | None = None,
@@ -277,7 +280,7 @@ class ServedModel(ABC, Generic[S]):
             sampling = replace(sampling, extra={**sampling.extra, 'extra_headers': None})
         if stream is None:
             allowed = self.allowance is not None and self.allowance.allows()
-            stream = self._settings.stream or readers is not None or allowed
+            stream = self._settings.stream or bool(readers) or allowed
         body = await self._write_body(request, sampling, stream=stream)
         times = times or StreamTimes()
         started = times.sent = time.perf_counter()
@@ -300,7 +303,7 @@ class ServedModel(ABC, Generic[S]):
     async def _exchange(
         self,
         body: Mapping[str, Any],
-        readers: Readers | None,
+        readers: Readers,
         headers: Mapping[str, str] | None,
         times: StreamTimes,
     ) -> Any:
@@ -308,8 +311,17 @@ class ServedModel(ABC, Generic[S]):
         if not body.get('stream'):
             return await self._client.post(endpoint, body, headers=headers)
         collector = streaming.collector()
-        listening = TextListener(collector, [streaming.time_pieces(times.pieces.append), *(readers or ())])
-        answer = await self._client.stream(endpoint, body, listening, headers=headers)
+
+        def take(event: Any, arrived: float) -> None:
+            if collector.take(event):
+                times.pieces.append(arrived)
+            for read_text, on_text in readers:
+                if text := read_text(event):
+                    on_text(text)
+
+        answer = await self._client.stream(endpoint, body, take, headers=headers)
+        if answer is None and not collector.finished:
+            raise self._client.malformed_error('the stream ended early')
         return collector.join() if answer is None else answer
 
     @abstractmethod

@@ -200,7 +200,9 @@ class StreamedResponse:
 
     >>> response = StreamedResponse()
     >>> response.take({'type': 'response.output_text.delta', 'delta': 'Fo'})
+    True
     >>> response.take({'type': 'response.completed', 'response': {'status': 'completed', 'output': []}})
+    False
     >>> response.finished
     True
     """
@@ -209,8 +211,8 @@ class StreamedResponse:
         self._items: list[Any] = []
         self._response: dict[str, Any] | None = None
 
-    def take(self, event: Any) -> None:
-        """One event; unknown types are ignored."""
+    def take(self, event: Any) -> bool:
+        """Whether one event adds text or reasoning; unknown types are ignored."""
         kind = event.get('type')
         if kind == 'response.output_item.done':
             self._items.append(event['item'])
@@ -219,6 +221,7 @@ class StreamedResponse:
         elif kind in ('response.failed', 'error'):
             error = event['response'].get('error') if kind == 'response.failed' else event
             raise embedded_error('the stream', error or 'the response failed')
+        return bool(read_response_delta(event) or read_reasoning_delta(event))
 
     @property
     def finished(self) -> bool:

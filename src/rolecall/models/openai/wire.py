@@ -237,8 +237,10 @@ class StreamedAnswer:
     """Assembles a streamed reply.
 
     >>> answer = StreamedAnswer()
-    >>> answer.take({'choices': [{'index': 0, 'delta': {'content': 'Fo'}}]})
-    >>> answer.take({'choices': [{'index': 0, 'delta': {'content': 'ur'}, 'finish_reason': 'stop'}]})
+    >>> answer.take({'choices': [{'index': 0, 'delta': {'content': 'Four'}}]})
+    True
+    >>> answer.take({'choices': [{'index': 0, 'delta': {}, 'finish_reason': 'stop'}]})
+    False
     >>> answer.finished, read_reply(answer.join()).text
     (True, 'Four')
     """
@@ -248,7 +250,8 @@ class StreamedAnswer:
         self._usage: Mapping[str, Any] | None = None
         self._served: dict[str, Any] = {}
 
-    def take(self, event: Any) -> None:
+    def take(self, event: Any) -> bool:
+        adds = False
         self._usage = event.get('usage') or self._usage
         if not self._served:
             self._served = {name: event[name] for name in Served._fields if event.get(name)}
@@ -261,6 +264,7 @@ class StreamedAnswer:
             for key, text in delta.items():
                 if key in _TEXT_KEYS and (text or (text == '' and key in _REASONING)):
                     choice['texts'].setdefault(key, []).append(text)
+                    adds = adds or bool(text and not index)
             if len(delta) == 1 and 'content' in delta and not piece.get('logprobs'):
                 continue  # as nearly all are
             for detail in delta.get(_DETAILS) or ():
@@ -272,6 +276,7 @@ class StreamedAnswer:
             scored = piece.get('logprobs')
             if isinstance(scored, Mapping) and isinstance(scored.get('content'), list):
                 choice['logprobs'] += scored['content']
+        return adds
 
     @property
     def finished(self) -> bool:
