@@ -332,3 +332,24 @@ tests:
         done = rolecall.run(str(path), out=tmp_path / 'run', quiet=True)
     assert [result.correct for result in done.results()] == [True, False, True]
     assert len([call for call in server.calls if call.body]) == 2
+
+
+def test_names_with_a_star_stand_for_files_and_problems_are_told_once_with_their_file(tmp_path: Path) -> None:
+    for name, text in [('p1.txt', 'Say {{x}}'), ('p2.txt', 'Name {{x}}'), ('t1.yaml', '[{vars: {x: a}}]')]:
+        (tmp_path / name).write_text(text)
+    (tmp_path / 't2.csv').write_text('x\nb\n')
+    path = tmp_path / 'promptfooconfig.yaml'
+    path.write_text('prompts: [file://p*.txt]\nproviders: [echo]\ntests: file://t*\n')
+    datasets = load_promptfoo(path)['datasets']
+    assert [(dataset['abbr'], [row['x'] for row in dataset['test']]) for dataset in datasets] == [
+        ('Say {{x}}', ['a', 'b']),
+        ('Name {{x}}', ['a', 'b']),
+    ]
+    path.write_text("prompts: [a, b]\nproviders: [echo]\ntests: [{assert: [{type: javascript, value: 'true'}]}]\n")
+    with pytest.raises(ConfigError) as refused:
+        load_promptfoo(path)
+    assert [problem.where for problem in refused.value.problems] == [f'{path}: tests[0].assert']
+    for tests, what in [('huggingface://datasets/a/b', 'nothing is downloaded.'), ('file://n*', 'no file matches.')]:
+        path.write_text(f'prompts: [a]\nproviders: [echo]\ntests: {tests}\n')
+        with pytest.raises(ConfigError, match=what):
+            load_promptfoo(path)

@@ -594,3 +594,42 @@ def test_a_report_takes_origins_from_the_config_that_the_run_has_stored_and_impo
     assert main(['report', 'out', '--html', 'page.html']) == 0
     page = Path('page.html').read_text()
     assert ('field question' in page) is not code_of_the_user
+
+
+def test_rows_are_the_same_whatever_would_have_been_skipped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ['run', 'rows.jsonl', '--answer', 'answer', '--model', 'mine:two', '--out', 'out', '-q']
+    for options in ([], ['--on-error', 'skip'], ['--on-error', 'stop']):
+        assert main([*ask, *options]) == 0
+    assert 'rows have changed' not in capsys.readouterr().err
+    with Path('rows.jsonl').open('a') as rows:
+        rows.write('{"question": \n')
+    assert main([*ask, '--on-error', 'skip']) == 0
+    assert 'rows have changed' in capsys.readouterr().err
+
+
+def test_the_first_rows_of_a_file_compare_as_the_same_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ['run', 'rows.jsonl', '--answer', 'answer', '--model', 'mine:two', '--limit', '2', '-q']
+    assert main([*ask, '--out', 'typed', '--save-config', 'saved.yaml']) == 0
+    assert main(['run', 'saved.yaml', '--out', 'saved', '-q']) == 0
+    capsys.readouterr()
+    assert main(['compare', 'typed', 'saved']) == 0
+    assert 'other rows' not in capsys.readouterr().out
+
+
+def test_a_config_of_another_folder_finds_the_model_beside_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path('inner').mkdir()
+    monkeypatch.chdir(folder / 'inner')
+    assert main(['init', '--yes', '../rows.jsonl', '--model', '../mine.py:two', '-o', 'rows_eval.py']) == 0
+    monkeypatch.chdir(folder)
+    assert main(['run', 'inner/rows_eval.py', '--out', 'out', '-q']) == 0
+    assert 'two scores' in capsys.readouterr().out
+
+
+def test_a_column_that_the_rows_cannot_be_divided_by_is_not_suggested(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(['run', 'rows.jsonl', '--answer', 'answer', '--model', 'mine:two', '--out', 'out', '-q']) == 0
+    refusal = message(capsys, 'report', 'out', '--by', 'answer_position')
+    assert "no row has 'answer_position'.\n  Known: 'length', 'class', 'question', 'answer'." in refusal

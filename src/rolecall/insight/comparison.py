@@ -119,7 +119,10 @@ def compare_runs(left: StoredRun, right: StoredRun) -> Comparison:
         flips = Flips(pair, groups.get(pair.dataset, ()), left, right)
         difference = _difference_of(pair, before, other, flips)
         served = ' → '.join(filter(None, dict.fromkeys((before.served, other.served))))
-        differences.append(replace(difference, differing=tuple(ours.find_differing(theirs)), served=served))
+        differing = ours.find_differing(theirs)
+        if difference.rows and not any(getattr(difference, name) for name in _LEFT_OUT):  # every row is the same
+            differing = [part for part in differing if part != 'rows']
+        differences.append(replace(difference, differing=tuple(differing), served=served))
     order = {pair: place for place, pair in enumerate((card.dataset, card.model) for card in left.scorecards())}
     differences.sort(key=lambda before: order.get((before.dataset, before.left_model), len(order)))
     return Comparison(differences, pairing.unpaired_a, pairing.unpaired_b)

@@ -174,7 +174,7 @@ class Slicer:
                 values[column].append(value)
         for column in (column for column in self.by if not values[column]):
             what = f'no row has {column!r}.'
-            raise ConfigError(Problem('by', what, did_you_mean(column, columns) or f'There are: {", ".join(columns)}.'))
+            raise ConfigError(Problem('by', what, did_you_mean(column, [name for name in columns if name != column])))
         return {column: _name_values(column, values[column]) for column in self.by}
 
 

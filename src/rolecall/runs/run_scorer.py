@@ -247,6 +247,7 @@ def _read_scorecards(store: Store) -> list[Scorecard]:
 
 
 _FEWEST = 2
+_SHOWN = 80
 _FEWEST_ALIKE = 4
 """So many rows must be alike before it is said: fewer may be chance."""
 _TEXT_METRICS = ('accuracy', 'exact_match', 'contains_answer')
@@ -280,7 +281,8 @@ def warn_about_replies(results: Sequence[Result], card: Scorecard) -> list[str]:
         return [f'{name}: every reply is empty. {advice}']
     if all(result.outcome == 'unparsed' for result in answered):
         first = ' '.join(next((text for text in replies if text.strip()), '').split())
-        return [f'{name}: no answer was found in any reply. The first reply is {first!r:.80}: is the extraction right?']
+        shown = repr(first if len(first) < _SHOWN else f'{first[: _SHOWN - 1]}…')
+        return [f'{name}: no answer was found in any reply. The first reply is {shown}: is the extraction right?']
     answers = {text_of(result.prediction) for result in answered}
     golds = {text_of(result.gold) for result in answered}
     if len(answered) >= _FEWEST_ALIKE and len(answers) == 1 and len(golds) > 1:

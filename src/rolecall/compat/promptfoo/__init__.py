@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -90,7 +92,9 @@ class _Reader:
         ]
         if not prompts and not self._problems.items:
             self._problems.add('prompts', 'there are none.')
-        self._problems.raise_all()
+        problems = dict.fromkeys(self._problems.items)  # several prompts have the same tests
+        if problems:
+            raise ConfigError(replace(problem, where=f'{self._path}: {problem.where}') for problem in problems)
         return {'models': models, 'datasets': datasets}
 
     def _inside(self, where: str, read: Callable[[], Any]) -> Any:
@@ -105,6 +109,8 @@ class _Reader:
         """A value, or what is in the file it names."""
         if not isinstance(value, str) or not value.startswith('file://'):
             return value
+        if (files := self._find_files(value)) != [value]:
+            return [self._read_file(file) for file in files]
         path = self._base / value.removeprefix('file://')
         if path.suffix in _CODE:
             raise ConfigError(refuse_program(value))
@@ -114,6 +120,19 @@ class _Reader:
             raise ConfigError(Problem('', f'{value}: files of this kind are not read.'))
         return read_plain(path)
 
+    def _find_files(self, name: str) -> list[str]:
+        """The files that a name with `*` stands for, in order; other names alone."""
+        pattern = name.removeprefix('file://')
+        if '://' in pattern:
+            raise ConfigError(
+                Problem('', f'{name}: nothing is downloaded.', 'Save it beside the config, and name the file.')
+            )
+        if not {*'*?['} & {*pattern}:
+            return [name]
+        if not (files := sorted(self._base.glob(pattern))):
+            raise ConfigError(Problem('', f'{name}: no file matches.'))
+        return [f'file://{os.path.relpath(file, self._base)}' for file in files]
+
     def _list_prompts(self, declared: Any) -> Iterator[tuple[str, Any]]:
         """The prompts, each with its name: a text, or the messages of a chat."""
         for prompt in _list(declared):
@@ -122,11 +141,11 @@ class _Reader:
             if is_file and re.search(r'\.py(?::\w+)?$', prompt):
                 what = f'{prompt}: prompts made by a function are not read.'
                 raise ConfigError(Problem('', what, 'Write the prompt as a text.'))
-            name = prompt if prompt.startswith('file://') else f'file://{prompt}'
-            text = self._read_file(name) if is_file else prompt
-            texts = re.split(r'^---\s*$', text, flags=re.MULTILINE) if is_file and isinstance(text, str) else [text]
-            for each in texts:
-                yield label or _shorten(each if isinstance(each, str) else prompt), _read_chat(each)
+            files = self._find_files(prompt) if is_file else [prompt]
+            for text in (self._read_file(_as_file(file)) if is_file else file for file in files):
+                is_split = is_file and isinstance(text, str)
+                for each in re.split(r'^---\s*$', text, flags=re.MULTILINE) if is_split else [text]:
+                    yield label or _shorten(each if isinstance(each, str) else prompt), _read_chat(each)
 
     def _list_tests(self, values: Mapping[str, Any], default: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """The tests, merged with the default one, with one for each combination of listed variables."""
@@ -143,8 +162,10 @@ class _Reader:
     def _read_tests(self, declared: Any) -> Any:
         if not isinstance(declared, str):
             return declared
-        name = declared if declared.startswith('file://') else f'file://{declared}'
-        content = self._read_file(name)
+        name, *others = self._find_files(declared)
+        if others:
+            return [test for file in (name, *others) for test in _list(self._read_tests(file))]
+        content = self._read_file(_as_file(name))
         if name.endswith('.csv'):
             return [_read_line(line) for line in csv.DictReader(io.StringIO(content, newline=''))]
         if name.endswith('.jsonl'):
@@ -233,6 +254,10 @@ def _find_label(prompt: Any) -> tuple[str, str]:
     if not isinstance(text, str):
         raise ConfigError(Problem('', f'expected a text or a file, got {prompt!r:.60}.'))
     return str(label or ''), text
+
+
+def _as_file(name: str) -> str:
+    return name if name.startswith('file://') else f'file://{name}'
 
 
 def _list(value: Any) -> list[Any]:

@@ -45,7 +45,9 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
         if judges and isinstance(entries, list | tuple):
             entries = [_with_judges(entry, judges) if isinstance(entry, Mapping) else entry for entry in entries]
         tasks += collect(entries, key, problems, build_task)
-    model_entries = collect(config.get('models'), 'models', problems, build_model_entry, resolve=_resolve_name)
+    model_entries = collect(
+        config.get('models'), 'models', problems, build_model_entry, resolve=lambda name: resolve_name(name, config)
+    )
     if not tasks and not problems.items:
         problems.add('datasets', 'the config has no datasets.', 'Add datasets=[dict(…)].')
     for task in tasks:
@@ -157,9 +159,14 @@ def _takes_judge(kind: object) -> bool:
     return False
 
 
-def _resolve_name(name: str) -> Mapping[str, Any]:
+def resolve_name(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry of a model that a config names, in a file in the working directory or beside the config."""
     from rolecall.models.model_names import resolve_model
 
+    file = Path(name.rpartition(':')[0])
+    if isinstance(config, Config) and file.suffix == '.py' and not file.is_file():
+        beside = config.path.parent / name
+        name = str(beside) if beside.with_name(file.name).is_file() else name
     return resolve_model(name, where='')
 
 

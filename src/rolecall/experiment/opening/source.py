@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rolecall.checking import Problems
 from rolecall.core.render.renderers import TextRenderer
 from rolecall.errors import ConfigError, Problem, did_you_mean
+from rolecall.experiment.opening.entries import resolve_name
 from rolecall.experiment.opening.loading import Source, load_config, load_source
 from rolecall.experiment.opening.model_entries import build_model_entry, model_abbr
 from rolecall.experiment.opening.overrides import apply_overrides
@@ -226,13 +227,10 @@ def _own_models(config: Mapping[str, Any], models_file: str | None) -> list[Any]
     """The models of the config; those that it names are entries from here on, unless the name is unknown."""
     models = config.get('models') if models_file is None else load_config(models_file).get('models')
     entries: list[Any] = list(models) if isinstance(models, list | tuple) else []
-    if not any(isinstance(entry, str) for entry in entries):
-        return entries
-    from rolecall.models.model_names import resolve_model
-
     for i, entry in enumerate(entries):
-        with contextlib.suppress(ConfigError):  # reported with all other problems when the entries are built
-            entries[i] = resolve_model(entry, where='') if isinstance(entry, str) else entry
+        if isinstance(entry, str):
+            with contextlib.suppress(ConfigError):  # reported with all other problems when the entries are built
+                entries[i] = resolve_name(entry, config)
     return entries
 
 

@@ -56,7 +56,7 @@ def _parts(rows: Any) -> Iterator[bytes]:
     yield type(rows).__name__.encode()
     match rows:
         case FileRows():
-            yield repr((rows.record_format, rows.on_error)).encode()
+            yield repr((rows.record_format, 'skip' if rows.skipped else 'stop')).encode()
             yield _digest_file(rows.path)
         case ParquetRows():
             yield _digest_file(rows.path)

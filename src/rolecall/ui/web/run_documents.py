@@ -343,7 +343,9 @@ def compare_as_json(left: Path, right: Path, left_model: str | None, right_model
             'only_right': list(comparison.only_right),
             'aligned': None if aligned is None else _aligned_as_json(aligned),
             'notes': [cut_text(note, LONGEST_TEXT) for note in notes],
-            'differences': [_difference_as_json(difference, originals) for difference in comparison.differences],
+            'differences': [
+                _difference_as_json(difference, originals, reader_left) for difference in comparison.differences
+            ],
         }
 
 
@@ -364,11 +366,14 @@ def explain_as_json(left: Path, right: Path) -> dict[str, Any]:
     }
 
 
-def _difference_as_json(difference: Difference, originals: Mapping[RowKey, Result]) -> dict[str, Any]:
-    flips = [
-        [row_cells(originals.get(_key_of(flip.left), flip.left)), row_cells(flip.right)]
-        for flip in difference.flips[:_FLIPS]
-    ]
+def _difference_as_json(
+    difference: Difference, originals: Mapping[RowKey, Result], reader: RunReader
+) -> dict[str, Any]:
+    flips = []
+    for flip in difference.flips[:_FLIPS]:
+        left = originals.get(_key_of(flip.left), flip.left)
+        question = find_question(reader.fields(left.dataset, left.row))
+        flips.append([row_cells(left, question), row_cells(flip.right)])
     return {**{name: getattr(difference, name) for name in _NUMBERS}, 'flipped': len(difference.flips), 'flips': flips}
 
 

@@ -27,7 +27,7 @@ _LONG, _LONG_PHRASE = 20, 12
 _ALIKE, _DISTINCT_WORDS = 0.9, 8
 _QUOTED_QUESTION = 24
 _TIMES_AS_LONG = 3
-_EXTRACTIVE = 'This is how extractive questions are asked; if the model should know the answer, leave the column out.'
+_EXTRACTIVE = 'This is how extractive questions are asked.'
 _OPTION_COLUMN = re.compile(r'^(.*?)([ _-][A-Za-z]|[A-H]|[ _-]?\d+)$')
 _OPTION = re.compile(r'(?<![A-Za-z])\(?([A-H])[).:、．]')
 
