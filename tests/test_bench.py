@@ -19,7 +19,7 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.models.backends import build_model
 from rolecall.models.http.served_model import StreamAllowance, StreamTimes
-from rolecall.models.protocol import Sampling
+from rolecall.models.protocol import Reply, Sampling
 from rolecall.runs import RunOptions, run_config
 from rolecall.runs.serving.bench_files import StoredBench, save_result
 from rolecall.runs.serving.bench_options import BenchOptions, Level
@@ -28,6 +28,7 @@ from rolecall.runs.serving.serving_benchmark import BenchResult, LevelRun, descr
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
 from rolecall.ui.report import StoredRun, report_html
+from rolecall.ui.report.bench_text import bench_notes
 from servers import running, serve
 from tables import in_one
 from timed_server import fetch_times, timed_server
@@ -95,6 +96,19 @@ def test_pieces_that_arrive_together_have_one_time() -> None:
         times = asyncio.run(time_reply(f'{url}/v1'))
     assert len(times.pieces) == 3
     assert len(set(times.pieces)) == 1
+
+
+def test_tokens_that_a_server_does_not_report_are_not_zero(tmp_path: Path) -> None:
+    records = [RequestRecord(number, 0, None, StreamTimes(number, [number + 1, number + 2])) for number in range(3)]
+    for record in records:
+        record.conclude(Reply('yes', 'ok', ''), stall=10)
+        record.times.ended = record.times.pieces[-1]
+    level = LevelRun({'level': 'concurrency 1', **describe_run(LoadRun(records), goodput={})}, records)
+    assert (level.figures['total_output_tokens'], level.figures['input_throughput']) == (6, None)
+    settings = {'dataset': 'd', 'model_id': 'm', 'endpoint': 'e', 'no_stream': False, 'goodput': {}, 'load_average': []}
+    settings |= dict.fromkeys(('input_len', 'output_len', 'prefix_cache'))
+    notes = list(bench_notes(save_result(BenchResult(settings, [level]), tmp_path)))
+    assert any('reports no prompt tokens' in note for note in notes)
 
 
 def test_requests_queue_at_the_capacity_of_the_server() -> None:

@@ -297,6 +297,17 @@ def test_a_constant_difference_is_explained(change: Any, explanation: str, folde
     assert card.outcomes == {'ok': 4}
 
 
+@pytest.mark.parametrize('usage', [None, {'prompt_tokens': '90'}, {'prompt_tokens_details': {'cached_tokens': 90}}])
+def test_a_server_that_reports_no_tokens_is_not_called_as_expected(usage: Any, folder: Path, tmp_path: Path) -> None:
+    def answer(body: Mapping[str, Any]) -> dict[str, Any]:
+        return {**counting(folder)(body), 'usage': usage}
+
+    with serve(answer) as server:
+        card = run(server, folder, [1, 2, 3], tmp_path / 'run')
+    assert card.receipt is not None
+    assert card.receipt.describe().endswith('prompt tokens of 3 rows not reported')
+
+
 def test_another_server_in_the_middle_is_a_jump_and_a_change_of_names(folder: Path, tmp_path: Path) -> None:
     names = {'model': 'toy-v2', 'provider': 'Bolt', 'system_fingerprint': 'fp_2'}
     with serve(counting(folder, more=7, after=4, **names)) as server:
@@ -505,7 +516,7 @@ def test_progress_mentions_prompts_that_the_server_seems_to_cut() -> None:
     progress = PairProgress('qa × toy', 2)
     progress.add(Result('qa', 'toy', 0, 'ok', input_tokens=4096, expected_tokens=5812), sent=True)
     progress.add(Result('qa', 'toy', 1, 'ok', input_tokens=101, expected_tokens=100), sent=True)
-    assert '1 prompt cut by the server?' in progress.line()
+    assert 'fewer tokens than expected in 1 prompt' in progress.line()
 
 
 def test_rows_that_were_cut_are_asked_again_once_the_server_has_a_longer_window(

@@ -53,8 +53,12 @@ def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
     names = (pair.dataset, model.name)
     counts: list[TokenCount] = []
     marked: set[int] = set()
+    unreported = 0
     for row, expected, reported, calls, outcome in store.token_counts(*names):
-        counts.append(TokenCount(row, expected or 0, reported, calls))
+        if reported is None:
+            unreported += 1
+        else:
+            counts.append(TokenCount(row, expected or 0, reported, calls))
         if outcome == 'truncated_by_server':
             marked.add(row)
     comparison, findings = check_requests(model, counts, lambda rows: _read_requests(pair, rows))
@@ -69,6 +73,7 @@ def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
     return Receipt(
         checked=sum(count.expected > 0 for count in counts),
         unknown=sum(not count.expected for count in counts) if model.counter.tokenizer else 0,
+        unreported=unreported if model.counter.tokenizer else 0,
         difference=comparison.base if comparison.kind == 'constant' else None,
         truncated=len(truncated),
         findings=tuple(findings),

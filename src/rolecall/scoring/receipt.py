@@ -173,6 +173,8 @@ class Receipt:
     """Rows whose tokens were compared."""
     unknown: int = 0
     """Rows whose tokens the model's tokenizer does not tell: those of pictures and sound, for one."""
+    unreported: int = 0
+    """Rows whose tokens the server does not report."""
     difference: float | None = None
     """Expected minus reported tokens of most rows, for each request."""
     truncated: int = 0
@@ -197,8 +199,8 @@ class Receipt:
             parts.append(describe_difference(self.difference))
         elif self.checked and not self.findings:
             parts.append('prompt tokens as expected')
-        if self.unknown:
-            parts.append(f'prompt tokens of {count_noun(self.unknown, "row")} not known')
+        for rows, word in ((self.unknown, 'known'), (self.unreported, 'reported')):
+            parts += [f'prompt tokens of {count_noun(rows, "row")} not {word}'] if rows else []
         return '; '.join(parts)
 
 
@@ -243,7 +245,7 @@ def describe_counts(comparison: CountComparison, explanation: str, *, unit: str 
     elif comparison.kind == 'varies':
         levels = [difference for difference, _, _ in comparison.differences]
         messages.append(
-            f'prompt tokens differ from those expected by {-max(levels):+,.0f} to {-min(levels):+,.0f}: the server '
-            'uses another tokenizer or chat template, or cuts every prompt.'
+            f'prompt tokens differ from those expected by {0 - max(levels):+,.0f} to {0 - min(levels):+,.0f}: the '
+            'server uses another tokenizer or chat template, or cuts every prompt.'
         )
     return messages

@@ -267,7 +267,8 @@ def _describe_window(
     outcomes = Counter(record.outcome for record in inside)
     seconds = max(end - begin, 1e-9)
     ended = sum(begin <= record.times.ended <= end for record in records if record.outcome == 'ok') / seconds
-    sent = sum(record.input_tokens or 0 for record in whole) / seconds
+    reported = [record.input_tokens for record in whole if record.input_tokens is not None]
+    sent = sum(reported) / seconds if reported else None
     received = sum(_count_arrived(record, begin, end) for record in records if record.outcome == 'ok') / seconds
     good = sum(_is_good(record, goodput) for record in whole) / max(len(whole), 1) if goodput else None
     figures: dict[str, Any] = {
@@ -275,14 +276,14 @@ def _describe_window(
         'completed': len(whole),
         'failed': len(inside) - len(whole),
         'errors_by_kind': {kind: outcomes[kind] for kind in ('failed', 'cut', 'stalled')},
-        'total_input_tokens': sum(record.input_tokens or 0 for record in whole),
+        'total_input_tokens': sum(reported) if reported else None,
         'total_output_tokens': sum(record.output_tokens or 0 for record in whole),
         'cached_input_tokens': sum(record.cached_tokens or 0 for record in whole),
         'request_throughput': ended,
         'request_goodput': None if good is None else good * ended,
         'input_throughput': sent,
         'output_throughput': received,
-        'total_token_throughput': sent + received,
+        'total_token_throughput': None if sent is None else sent + received,
     }
     times = [request_times(record) for record in whole]
     for name in MEASURES:

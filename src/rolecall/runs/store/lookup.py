@@ -119,13 +119,12 @@ class StoreLookup:
         query = 'SELECT outcome, count(*) FROM rows WHERE dataset = ? AND model = ? GROUP BY outcome ORDER BY min(row)'
         return Counter(dict(self._read.execute(query, (storable(dataset), storable(model)))))
 
-    def token_counts(self, dataset: str, model: str) -> Iterator[tuple[int, int | None, int, int, str]]:
-        """Of each row with an answer whose tokens the server counted: number, tokens expected and reported, requests
-        and outcome."""
+    def token_counts(self, dataset: str, model: str) -> Iterator[tuple[int, int | None, int | None, int, str]]:
+        """Of each row with an answer: number, tokens expected and reported, requests and outcome."""
         query = (
             "SELECT row, expected_tokens, input_tokens, ifnull(json_array_length(result, '$.fingerprints'), 1), outcome"
             " FROM rows WHERE dataset = ? AND model = ? AND outcome IN ('ok', 'unparsed', 'truncated_by_server')"
-            ' AND input_tokens IS NOT NULL AND json_valid(result) ORDER BY row'
+            ' AND json_valid(result) ORDER BY row'
         )
         return self._read.execute(query, (storable(dataset), storable(model)))
 

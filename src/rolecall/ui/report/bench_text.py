@@ -88,6 +88,8 @@ def bench_notes(stored: StoredBench) -> Iterator[str]:
         if level['not_steady']:
             yield f'{name}: {level["not_steady"]}; figures are over the whole level.'
         yield from (f'{name}: {count:,} × {" ".join(reason.split())[:200]}' for reason, count in level['errors'])
+        if level['completed'] and level['input_throughput'] is None:
+            yield f'{name}: the server reports no prompt tokens; without `usage`, pieces of a reply count as tokens.'
         gap = level.get('median_itl_ms') or level.get('median_e2el_ms') or 0.0
         if client['cpu_share'] > _BUSY:
             yield f'{name}: the client took {client["cpu_share"]:.0%} of a core; use more --processes.'

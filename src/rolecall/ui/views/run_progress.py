@@ -100,7 +100,7 @@ class PairProgress:
         tokens = max(self.tokens, activity.tokens - self.tokens_before)
         parts = [f'{rate:,.1f} rows/s'] if self.sent else []
         parts += [f'{count:,} {outcome}' for outcome, count in self.outcomes.items() if outcome != 'ok']
-        parts += [f'{count_noun(self.cut, "prompt")} cut by the server?'] if self.cut else []
+        parts += [f'fewer tokens than expected in {count_noun(self.cut, "prompt")}'] if self.cut else []
         parts += [count_noun(tokens, 'token')] if tokens else []
         if self.total is not None and self.sent and self.done < self.total and not activity.waiting:
             parts.append(f'{_clock((self.total - self.done) / rate)} left')
