@@ -147,7 +147,7 @@ def test_a_patch_replaces_gold_answers_of_the_rows_that_it_was_written_for(
     assert main([*run, '--gold-patch', 'patch.jsonl']) == 2
     assert 'is for others, not for a dataset of this config' in ' '.join(capsys.readouterr().err.split())
     assert main(['score', 'run', '--gold-patch', 'patch.jsonl']) == 2
-    assert 'is for others, not for this run' in capsys.readouterr().err
+    assert 'patches others, which this run does not have' in capsys.readouterr().err
     Path('patch.jsonl').write_text('{"row": 0}\n')
     assert main(['score', 'run', '--gold-patch', 'patch.jsonl']) == 2
     assert 'is not a patch of gold answers' in capsys.readouterr().err
@@ -178,6 +178,10 @@ def test_models_that_a_run_does_not_have_and_a_patch_without_doubts_are_refused(
     capsys.readouterr()
     assert main(['score', 'run', '--doubted', 'nobody']) == 2
     assert "the run has no model 'nobody'. Known: 'say'." in capsys.readouterr().err
+    assert main(['score', 'run', '--doubted', 'say']) == 2
+    assert "where two models agree on another: got 'say'." in capsys.readouterr().err
+    assert main(['score', 'run', '--doubted']) == 0
+    assert 'strong models agree on no answer but the gold answer' in capsys.readouterr().err
     assert main(['score', 'run', '--patch', 'patch.jsonl']) == 2
     assert 'rolecall score RUN --doubted --patch FILE' in capsys.readouterr().err
     assert main(['score', 'run', '--doubted', '--patch', 'patch.jsonl']) == 0

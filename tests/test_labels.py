@@ -14,7 +14,7 @@ from rolecall.insight.calibration import calibrate, carry_calibration
 from rolecall.insight.label_files import LabelColumns, join_labels
 from rolecall.insight.strata import check_orders, queue_rows, stratify
 from rolecall.runs.store.doctor import repair_run
-from rolecall.runs.store.labels import Labels
+from rolecall.runs.store.labels import Decision, Labels
 from rolecall.runs.store.merge import merge_runs
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
@@ -22,6 +22,7 @@ from rolecall.runs.store.writer import Store
 from rolecall.scoring.rater_agreement import cohen_kappa, krippendorff_alpha
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.cli.main import main
+from rolecall.ui.web.label_queue import LabelQueue
 from tables import in_one
 
 REFERENCE = json.loads((Path(__file__).parent / 'data' / 'rater_agreement.json').read_text())
@@ -99,6 +100,19 @@ def test_kappa_and_alpha_equal_those_of_reference_implementations(case):
         assert krippendorff_alpha(numbers) == pytest.approx(case['nominal'])
 
 
+class Votes:
+    """A list as Parquet files and frames have it: an array, which has no truth value."""
+
+    def __init__(self, votes):
+        self.votes = votes
+
+    def tolist(self):
+        return self.votes
+
+    def __bool__(self):
+        raise ValueError('ambiguous')
+
+
 TABLES = [
     ([{'id': 'w0', 'label': 'correct'}], {}, {('', 0): 'correct'}),
     ([{'row': '3', 'verdict': 'No', 'annotator': 'ann'}], {}, {('ann', 3): 'wrong'}),
@@ -111,6 +125,9 @@ TABLES = [
     ([{'q': 'bee', 'votes': '["yes", "no"]'}], {}, {('votes 1', 1): 'correct', ('votes 2', 1): 'wrong'}),
     ([{'q': 'bee', 'label': ''}, {'q': 'an', 'label': 'right'}], {}, {('', 0): 'correct'}),
     ([{'dataset': 'words', 'model': 'm', 'row': 7, 'label': 0.5, 'by': 'ann'}], {}, {('ann', 7): 0.5}),
+    ([{'row': 3.0, 'label': 1.0}, {'row': 2.0, 'label': float('nan')}], {}, {('', 3): 'correct'}),
+    ([{'q': 'bee', 'votes': Votes([1, 0])}], {}, {('votes 1', 1): 'correct', ('votes 2', 1): 'wrong'}),
+    ([{'id': 'w1', 'stars': '5'}], {'label': 'stars', 'on': 'id', 'correct_from': 4}, {('', 1): 'correct'}),
 ]  # fmt: skip
 
 
@@ -330,6 +347,7 @@ def test_a_calibration_is_stale_where_the_judge_has_another_model_prompt_or_read
         '': ('', ''),
         'prompt': ('PROMPT', 'Is this right?'),
         'model': ("abbr='j'", "abbr='k'"),
+        'model ': ("'A' in prompt.", "'B' in prompt."),  # what the function does
         'reader': ('eval_cfg=dict(', "eval_cfg=dict(unparsed='exclude', "),
     }
     for part, (before, after) in changes.items():
@@ -339,11 +357,37 @@ def test_a_calibration_is_stale_where_the_judge_has_another_model_prompt_or_read
         main(['run', str(folder / 'config.py'), '--out', str(folder / 'new'), '--quiet', '--force'])
         with RunReader(folder / 'new') as run:
             [(carried, why)] = carry_calibration(run, judged)
-        assert why == (f'the calibration is stale: {part} changed' if part else '')
+        assert why == (f'the calibration is stale: {part.strip()} changed' if part else '')
         assert (carried.rogan_gladen is None) == bool(part)
     capsys.readouterr()
     assert main(['runs', 'label', str(folder / 'new'), '--calibration', str(judged)]) == 0
     assert 'not corrected: the calibration is stale: reader changed. Label 30 rows' in capsys.readouterr().out
+
+
+def test_labels_of_one_person_about_one_row_count_once(judged):
+    lines = [{'row': 0, 'by': 'ann', 'label': label} for label in ('correct', 'correct', 'wrong')]
+    joined = join_labels(judged, lines)
+    assert (joined.labels, joined.rows, joined.people) == (1, 1, 1)
+    assert joined.problems == ('3: ann labels a row again; the earlier label does not count.',)
+    [(_, decisions)] = Labels(judged).by_row().items()
+    assert [decision.value for decision in decisions.values()] == ['wrong']
+
+
+def test_grades_of_rows_that_are_right_or_wrong_have_no_classes(judged):
+    join_labels(judged, [{'row': row, 'rating': row % 5 + 1} for row in range(8)], LabelColumns(scale=(1, 5)))
+    with RunReader(judged) as run:
+        [calibration] = calibrate(run)
+    assert (calibration.agreement, calibration.classes) == (None, ())
+    assert calibration.kappa is not None
+    assert calibration.corrected.value == pytest.approx(0.4, abs=0.1)
+
+
+def test_carried_calibrations_are_json_too(judged, capsys):
+    join_labels(judged, [{'row': row, 'label': 'wrong'} for row in range(4)])
+    assert main(['runs', 'label', str(judged), '--json', '--calibration', str(judged)]) == 0
+    own, carried = map(json.loads, capsys.readouterr().out.splitlines())
+    assert 'carried_from' not in own
+    assert carried['stale'].endswith('has no labels of both right and wrong rows by this judge')
 
 
 def test_a_calibration_is_not_carried_to_another_model(judged, tmp_path):
@@ -363,7 +407,7 @@ def test_labels_without_a_verdict_beside_them_are_not_called_missing(tmp_path, c
     store.close()
     (tmp_path / 'labels.csv').write_text('row,label\n2,correct\n')
     assert main(['runs', 'label', str(run), str(tmp_path / 'labels.csv')]) == 0
-    assert 'No labelled row has a verdict yet.' in capsys.readouterr().out
+    assert 'No labelled row has a verdict yet.' in capsys.readouterr().err
 
 
 def test_rows_to_label_next_are_those_that_narrow_the_interval_most(tmp_path):
@@ -378,6 +422,15 @@ def test_rows_to_label_next_are_those_that_narrow_the_interval_most(tmp_path):
     assert any(row >= 80 for *_, row in first)
     assert all(10 <= row < 80 for *_, row in later)
     assert [row for *_, row in first] != sorted(row for *_, row in first)  # drawn, not in order
+
+
+def test_the_queue_of_the_page_goes_on_behind_skipped_rows_and_lists_changed_replies_again(tmp_path):
+    run = store_run(tmp_path / 'run', [1] * 30)
+    Labels(run).add_all([(('d', 'm', row), 'ann', Decision('correct', 'of another reply')) for row in range(30)])
+    with RunReader(run) as reader:
+        queue = LabelQueue(reader)
+        counts = [len(queue.next_rows('label', '', skipped)['rows']) for skipped in (0, 5, 20)]
+    assert counts == [20, 25, 30]
 
 
 def test_an_order_of_models_stays_only_if_the_labels_leave_it(tmp_path):

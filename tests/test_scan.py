@@ -80,6 +80,8 @@ def test_a_scanner_reports_its_trouble(scanner: str, reply: ScannedReply) -> Non
         ScannedReply('```json\n{"reasoning": "' + PROSE + '", "answer": "12"}\n```', 'How many? Reply as JSON.'),
         ScannedReply('我认为是十二个。', '请问：篮子里有多少个苹果？请用中文回答，并写出理由。'),
         ScannedReply('我认为答案是选项二，因为它最符合题意要求，其他的都不对。', 'Translate this into Chinese: I think so.'),
+        ScannedReply('The fee was 9 euros.', 'Say it with one word changed: The price was 9 euros.'),
+        ScannedReply('I cannot provide a definitive date, but most banks expect it in the spring of next year.', QUESTION),
         ScannedReply('Seven', 'Which is it: 3, 5, or 7?\nAnswer: ', gold='7'),
         ScannedReply('A', 'Choose the right answer: A, B or C.', gold='A'),
         ScannedReply('C', 'Q: one\nAnswer: B\n\nQ: two\nAnswer:', gold='B'),

@@ -10,9 +10,9 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rolecall._version import __version__
 from rolecall.insight.kept_counts import ATTACKS, HitCount, read_counts
@@ -20,7 +20,7 @@ from rolecall.insight.strata import StratifiedRows, mark_of_result, stratify
 from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.runs.store.labels import Labels, RowKey, mark_of, settle
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.versions import find_entries
+from rolecall.runs.versions import find_entries, pairs_of
 from rolecall.scoring.corrected_scores import (
     Estimate,
     Stratum,
@@ -37,6 +37,7 @@ _RESAMPLES = 400
 _JUDGE_PARTS = {'model': ('judge_cfg', 'judge_models'), 'prompt': ('prompt_template', 'dataset_cfg')}
 _NAMES = {1.0: 'correct', 0.0: 'wrong'}
 _PREFERENCES = {1.0: 'win', 0.5: 'tie', 0.0: 'loss'}
+_Unit = TypeVar('_Unit', bound=Sequence[float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def _describe_raw(run: RunReader, rows: StratifiedRows) -> Calibration:
     card = _find_card(run, rows)
     metric, factor = (card.metric, 100.0 if card.is_percent else 1.0) if card else ('score', 100.0)
     return Calibration(
-        rows.dataset, rows.model, metric, identify_judge(run.config(), rows.dataset), raw_score(run, rows), factor
+        rows.dataset, rows.model, metric, identify_judge(run, rows.dataset), raw_score(run, rows), factor
     )
 
 
@@ -167,34 +168,35 @@ def _measure_graded(
 ) -> Calibration:
     marks = [*(number for pair in pairs for number in pair), *(key.mark for key in rows.rows)]
     scale = (0.0, 1.0) if calibration.factor > 1 else (min(marks), max(marks))
-    alpha = krippendorff_alpha(pairs)
-    low, high = bootstrap(pairs, lambda drawn: krippendorff_alpha(drawn) or 0.0, resamples=_RESAMPLES)
-    return replace(
-        calibration,
-        corrected=correct_graded(rows.mean, rows.units, pairs, scale),
-        kappa=None if alpha is None else Estimate(alpha, min(low, alpha), max(high, alpha), len(pairs)),
-    )
+    alpha = _resample(pairs, krippendorff_alpha)
+    return replace(calibration, corrected=correct_graded(rows.mean, rows.units, pairs, scale), kappa=alpha)
+
+
+def _resample(units: Sequence[_Unit], measure: Callable[[Sequence[_Unit]], float | None]) -> Estimate | None:
+    """A measure of labelled rows, with the interval of its bootstrap."""
+    value = measure(units)
+    low, high = bootstrap(units, lambda drawn: measure(drawn) or 0.0, resamples=_RESAMPLES)
+    return None if value is None else Estimate(value, min(low, value), max(high, value), len(units))
 
 
 def _measure_classes(calibration: Calibration, rows: StratifiedRows, settled: Sequence[RowLabel]) -> Calibration:
-    """Agreement, kappa, precision and recall. Each label stands for as many rows as its stratum has for each."""
+    """Agreement, kappa, precision and recall. Each label stands for as many rows as its stratum has for each.
+
+    Of labels that are grades, and no verdicts, only alpha.
+    """
     sizes = Counter(entry.verdict for entry in settled)
     counts = Counter({key.mark: 0 for key in rows.rows})
     for key, members in rows.rows.items():
         counts[key.mark] += len(members)
     units = [(entry.verdict, entry.label, counts[entry.verdict] / sizes[entry.verdict]) for entry in settled]
-
-    def kappa_of(drawn: Sequence[tuple[float, float, float]]) -> float:
-        return cohen_kappa([unit[:2] for unit in drawn], [unit[2] for unit in drawn]) or 0.0
-
     names = _PREFERENCES if 0.5 in counts or calibration.metric == 'win_rate' else _NAMES
     marks = sorted({*counts, *(entry.label for entry in settled)}, reverse=True)
-    kappa = cohen_kappa([unit[:2] for unit in units], [unit[2] for unit in units])
-    low, high = bootstrap(units, kappa_of, resamples=_RESAMPLES)
+    if not {*marks} <= {*counts, *names}:
+        return replace(calibration, kappa=_resample([entry[:2] for entry in settled], krippendorff_alpha))
     return replace(
         calibration,
         agreement=weighted_share([(verdict == label, weight) for verdict, label, weight in units]),
-        kappa=None if kappa is None else Estimate(kappa, min(low, kappa), max(high, kappa), len(units)),
+        kappa=_resample(units, lambda drawn: cohen_kappa([unit[:2] for unit in drawn], [unit[2] for unit in drawn])),
         classes=tuple(
             ClassQuality(
                 names.get(mark, f'{mark:g}'),
@@ -216,10 +218,16 @@ def weighted_share(entries: Sequence[tuple[bool, float]]) -> Estimate | None:
     return Estimate(value, *wilson(value * size, size), len(entries))
 
 
-def identify_judge(config: Mapping[str, Any], dataset: str) -> dict[str, str]:
+def identify_judge(run: RunReader, dataset: str) -> dict[str, str]:
+    """Digests of what the verdicts of a run depend on."""
+    stored = [pair.get('judges') for (name, _), pair in pairs_of(run).items() if name == dataset]
+    return digest_judge(run.config(), dataset, next(filter(None, reversed(stored)), []))
+
+
+def digest_judge(config: Mapping[str, Any], dataset: str, identities: Sequence[str]) -> dict[str, str]:
     """Digests of what verdicts depend on: the judge's model and prompt, and how replies are read and marked.
 
-    `config` is that of a run, as the run has stored it.
+    `config` is that of a run, as the run has stored it, `identities` are those of the judges' models.
     """
     scoring = (find_entries(config, dataset)[0] or {}).get('eval_cfg') or {}
     evaluator = scoring.get('evaluator') if isinstance(scoring, Mapping) else None
@@ -227,7 +235,7 @@ def identify_judge(config: Mapping[str, Any], dataset: str) -> dict[str, str]:
     judged = 'judge_cfg' in evaluator or 'prompt_template' in evaluator
     values = {part: [evaluator.get(key, config.get(key)) for key in keys] for part, keys in _JUDGE_PARTS.items()}
     models = [model for model in config.get('models') or () if isinstance(model, Mapping)]
-    values['model'] += [model for model in models if model.get('abbr') in values['model']]
+    values['model'] += [*(model for model in models if model.get('abbr') in values['model']), *identities]
     parts = values if judged else {}
     used = {key for keys in _JUDGE_PARTS.values() for key in keys}
     reading = {key: value for key, value in evaluator.items() if key not in used}
@@ -238,7 +246,7 @@ def identify_judge(config: Mapping[str, Any], dataset: str) -> dict[str, str]:
 def _find_attacks(run: RunReader, dataset: str) -> tuple[HitCount, ...]:
     """The attack rate of each of a run's judges, measured beside it: the probes of `runs/x` are in `runs/x-probe`."""
     counts = read_counts(run.directory.with_name(f'{run.directory.name}-probe'), 'probes')
-    judge = identify_judge(run.config(), dataset)
+    judge = identify_judge(run, dataset)
     return tuple(count for count in counts if (count.name, count.dataset, count.judge) == (ATTACKS, dataset, judge))
 
 
@@ -256,7 +264,7 @@ def carry_calibration(run: RunReader, source: str | Path) -> Iterator[tuple[Cali
         labelled, _ = collect_labels(other, Labels(other.directory))
         labelled_rows = stratify(other)
         for pair, rows in stratify(run).items():
-            raw, judge = _describe_raw(run, rows), identify_judge(other.config(), rows.dataset)
+            raw, judge = _describe_raw(run, rows), identify_judge(other, rows.dataset)
             labels = {key[2]: entry.label for key, entry in labelled.items() if key[:2] == pair}
             changed = [part for part in raw.judge if raw.judge[part] != judge.get(part)]
             why = f'the calibration is stale: {", ".join(changed)} changed' if changed else ''

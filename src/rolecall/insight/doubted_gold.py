@@ -56,6 +56,8 @@ def doubt_gold(run: RunReader, strong: Collection[str] = ()) -> list[DoubtedRow]
     models = list(dict.fromkeys(model for _, model in pairs))
     if unknown := next((name for name in strong if name not in models), ''):
         raise RunError(f'the run has no model {unknown!r}. {did_you_mean(unknown, models)}')
+    if len({*strong}) == 1:
+        raise RunError(f'gold answers are doubted where two models agree on another: got {next(iter(strong))!r}.')
     doubted: list[DoubtedRow] = []
     for dataset in dict.fromkeys(dataset for dataset, _ in pairs):
         votes = {
@@ -79,7 +81,8 @@ def find_patched_rows(run: RunReader, file: str | Path) -> list[DoubtedRow]:
     rows = read_gold_patch(file)
     own = [row for row in rows if row.dataset in digests]
     if not own:
-        raise DataError(f'{file}: is for {", ".join(dict.fromkeys(row.dataset for row in rows))}, not for this run.')
+        names = ', '.join(dict.fromkeys(row.dataset for row in rows))
+        raise DataError(f'{file}: patches {names}, which this run does not have.')
     for dataset in dict.fromkeys(row.dataset for row in own):
         numbers = {number for name, model in run.pairs() if name == dataset for number in run.outcomes(name, model)}
         check_patch([row for row in own if row.dataset == dataset], file, digests[dataset], numbers)

@@ -20,7 +20,7 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.judges import JudgeEntry, find_judges
 from rolecall.experiment.opening.tasks import TaskEntry
-from rolecall.insight.calibration import identify_judge
+from rolecall.insight.calibration import digest_judge
 from rolecall.insight.kept_counts import ATTACKS, HitCount, keep_counts
 from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.registry import part_name
@@ -29,7 +29,7 @@ from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.versions import hide_secrets
+from rolecall.runs.versions import hide_secrets, identify_judges
 from rolecall.scoring.evaluators import judge_entry
 from rolecall.sources.config.printing import format_config
 
@@ -192,9 +192,10 @@ def probe_judges(
     """Probe every judge of a config with its first rows and their gold answers, or with the `answers` of a run."""
     config = json.loads(format_config(hide_secrets(experiment.config), style='json'))
     probed = [
-        _ProbedJudge(task, judge, items, answers is None, identify_judge(config, task.abbr))
+        _ProbedJudge(task, judge, items, answers is None, digest_judge(config, task.abbr, identify_judges(judges)))
         for task in experiment.tasks
-        for judge in find_judges(task, experiment.all_models)
+        for judges in [find_judges(task, experiment.all_models)]
+        for judge in judges
         if (items := list(_find_items(experiment, task, answers, options.limit or _ROWS)))
     ]
     if not probed:

@@ -37,11 +37,11 @@ _SHOWN = 3
 class LabelColumns:
     """Where a table holds labels, and how they are read. What is left out is found by the names of columns."""
 
-    label: Sequence[str] = ()
+    label: Sequence[str] | str = ()
     """Columns with labels; several are several people, named after their columns."""
     by: str = ''
     """The column with the person."""
-    on: Sequence[str] = ()
+    on: Sequence[str] | str = ()
     """Columns that say which row is meant."""
     scale: tuple[float, float] | None = None
     """The lowest and the highest rating, which become 0 and 1."""
@@ -94,27 +94,30 @@ def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None
     with RunReader(directory) as run:
         percent = all(card.is_percent for card in run.scorecards())
         joiner = _Joiner(run, records, columns)
-        pending: list[tuple[Result, str, Value]] = []
+        decisions: dict[tuple[RowKey, str], Decision] = {}
+        unnamed = Counter[RowKey]()
         problems = []
-        for number, record in enumerate(records):
+        for number, record in enumerate(records, start=1):
             try:
                 votes = [(by, _read_label(value, columns, percent)) for by, value in joiner.votes(record)]
             except DataError as error:
-                raise DataError(f'record {number + 1}: {error}') from error
+                raise DataError(f'record {number}: {error}') from error
             matches = joiner.find(record)
             if len(matches) != 1:
-                problems.append(f'{number + 1}: {joiner.describe(record, matches)}')
+                problems.append(f'{number}: {joiner.describe(record, matches)}')
                 continue
-            pending += [(matches[0], by, label) for by, label in votes if label is not None]
-        people, decisions = Counter[tuple[RowKey, str]](), []
-        for result, by, label in pending:
-            people[key_of(result), by] += 1
-            count = people[key_of(result), by]  # a second label of a row without a name is another person's
-            name = by or f'{count}' * (count > 1)
-            decisions.append((key_of(result), name, Decision(label, digest_replies(result))))
-        Labels(Path(directory)).add_all(decisions)
-    most = len({by for _, by in people if by}) + max((count for (_, by), count in people.items() if not by), default=0)
-    return Joined(len(pending), len({key for key, _ in people}), most, tuple(problems))
+            key = key_of(matches[0])
+            for by, label in votes:
+                if label is None:
+                    continue
+                unnamed[key] += not by  # a second label of a row without a name is another person's
+                name = by or f'{unnamed[key]}' * (unnamed[key] > 1)
+                decision = Decision(label, digest_replies(matches[0]))
+                if decisions.get((key, name), decision) != decision:
+                    problems.append(f'{number}: {name} labels a row again; the earlier label does not count.')
+                decisions[key, name] = decision
+        Labels(Path(directory)).add_all((key, by, decision) for (key, by), decision in decisions.items())
+    return Joined(len(decisions), len({key for key, _ in decisions}), len({by for _, by in decisions}), tuple(problems))
 
 
 def select_pairs(run: RunReader, dataset: str = '', model: str = '') -> list[tuple[str, str]]:
@@ -151,15 +154,16 @@ class _Joiner:
     def __init__(self, run: RunReader, records: Sequence[Mapping[str, Any]], columns: LabelColumns) -> None:
         self._run = run
         names = dict.fromkeys(name for record in records for name in record)
-        self._labels = list(columns.label) or [name for name in _LABEL_COLUMNS if name in names][:1]
+        self._labels = _list(columns.label) or [name for name in _LABEL_COLUMNS if name in names][:1]
         self._by = columns.by or next((name for name in names if name in _PERSON_COLUMNS), '')
-        missing = [name for name in (*self._labels, *columns.on, *filter(None, [columns.by])) if name not in names]
+        on = _list(columns.on)
+        missing = [name for name in (*self._labels, *on, *filter(None, [columns.by])) if name not in names]
         if missing or not self._labels:
             what = f'no column {missing[0]!r}' if missing else f'no column of labels ({", ".join(_LABEL_COLUMNS)})'
             raise DataError(f'{what}. The table has {", ".join(names)}. Name it: --label, --by, --on.')
         self._pairs = select_pairs(run, columns.dataset, columns.model)
         taken = {*self._labels, self._by, *_PLACE}
-        self._on = list(columns.on) or (['row'] if 'row' in names else self._find_common(names, taken))
+        self._on = on or (['row'] if 'row' in names else self._find_common(names, taken))
         self._index = self._build_index() if self._on != ['row'] else {}
 
     def votes(self, record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -170,6 +174,8 @@ class _Joiner:
             if isinstance(value, str) and value.startswith('['):
                 with suppress(ValueError):
                     value = json.loads(value)
+            if hasattr(value, 'tolist'):  # of numpy
+                value = value.tolist()
             if isinstance(value, list | tuple):
                 yield from ((f'{name} {place}', vote) for place, vote in enumerate(value, 1))
             else:
@@ -227,13 +233,19 @@ def _fits(record: Mapping[str, Any], pair: tuple[str, str]) -> bool:
     return all(record.get(name) in (None, '', value) for name, value in zip(('dataset', 'model'), pair, strict=True))
 
 
+def _list(names: Sequence[str] | str) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
 def _plain(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():  # a column of numbers with a gap in it
+        value = int(value)
     return ' '.join(value.split()) if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
 
 
 def _read_label(value: Any, columns: LabelColumns, percent: bool) -> Value:
     """A label as it is stored; None for an empty cell."""
-    text = '' if value is None or value != value else str(value).strip()
+    text = '' if str(value) in ('None', 'nan', 'NaN', 'NaT', '<NA>') else str(value).strip()
     label = columns.words.get(text) or columns.words.get(text.removesuffix('.0')) or text
     if not label:
         return None

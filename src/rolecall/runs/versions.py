@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib import metadata
@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from rolecall._version import __version__
+from rolecall.core.program import fingerprint
 from rolecall.errors import ConfigError, Problem, RolecallError, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.entries import dataset_keys
+from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import model_abbr
 from rolecall.experiment.opening.tasks import dataset_abbr
 from rolecall.redaction import mask_config
@@ -302,6 +304,12 @@ def _without_rows(value: Any, name: object = None) -> Any:
     return count_noun(len(value), 'row') if is_long else [_without_rows(inner) for inner in value]
 
 
+def identify_judges(judges: Iterable[JudgeEntry]) -> list[str]:
+    """A digest of each judge's model; of a function its source counts, and not the folder of its file."""
+    identities = [dict(judge.model_entry.model.identity) for judge in judges]
+    return [fingerprint('', model=own | {'function': ''} if own.get('source') else own) for own in identities]
+
+
 def describe_run(prepared: PreparedRun) -> dict[str, Any]:
     """With what a run was made: versions, models, each dataset × model with the digests of its parts, overrides."""
     overrides = dict(prepared.experiment.overrides)
@@ -312,6 +320,7 @@ def describe_run(prepared: PreparedRun) -> dict[str, Any]:
             'model': pair.model.name,
             'parts': digest_pair(pair.compiled, pair.model, rows_digests).as_dict(),
             **describe_rows(prepared.options),
+            **({'judges': judges} if (judges := identify_judges(pair.judges)) else {}),
             **({'path': path} if isinstance(path := pair.compiled.task.entry.get('path'), str) else {}),
         }
         for pair in prepared.pairs

@@ -92,6 +92,8 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             options = [word.partition('=')[0] for word in unknown if word.startswith('--')]
             meant = filter(None, (close_match(option, self._option_string_actions) for option in options))
+            if not any(word.startswith('-') for word in unknown):
+                self._refuse(f'unexpected argument: {" ".join(unknown)}', 'Arguments stand before options.')
             self._refuse(f'unknown option: {" ".join(unknown)}', *(f"Did you mean '{close}'?" for close in meant))
         return arguments, unknown
 

@@ -88,6 +88,8 @@ def _show_doubted(arguments: argparse.Namespace) -> int:
         scores = score_patched(run, rows)
     if arguments.json:
         print_json(*rows, *scores)
+    if not rows:
+        print_note(f'{arguments.directory}: strong models agree on no answer but the gold answer.')
     for row in () if arguments.json else rows:
         votes = f' by {count_noun(len(row.votes), "model")}: {", ".join(row.votes)}' if row.votes else ''
         print_lines([f'{row.dataset}, row {row.row}: gold {row.gold!r}, but {row.proposed!r}{votes}'])

@@ -20,7 +20,6 @@ from rolecall.ui.views.run_progress import score_line
 
 if TYPE_CHECKING:
     from rolecall.insight.calibration import Calibration
-    from rolecall.insight.label_files import LabelColumns
     from rolecall.insight.slices import Slice
 
 _ROW_COLUMNS = ('dataset', 'model', 'row', 'outcome', 'reason', 'prediction', 'extracted', 'gold', 'score', 'correct')
@@ -130,13 +129,16 @@ class FinishedRun:
         with RunReader(self.out) as reader:
             return slice_run(reader, by)
 
-    def label(self, labels: Any = None, columns: LabelColumns | None = None) -> list[Calibration]:
-        """Add people's labels (a frame, records, a file or a run) and give the scores corrected by all labels."""
+    def label(self, labels: Any = None, **columns: Any) -> list[Calibration]:
+        """Add people's labels (a frame, records, a file or a run) and give the scores corrected by all labels.
+
+        `columns` are the options of `rolecall runs label`: `run.label(frame, label=['ann', 'bob'], scale=(1, 5))`.
+        """
         from rolecall.insight.calibration import calibrate
-        from rolecall.insight.label_files import join_labels
+        from rolecall.insight.label_files import LabelColumns, join_labels
 
         if labels is not None:
-            joined = join_labels(self.out, labels, columns)
+            joined = join_labels(self.out, labels, LabelColumns(**columns))
             if joined.problems:
                 warnings.warn('\n'.join(joined.lines()), stacklevel=2)
         with RunReader(self.out) as reader:

@@ -25,21 +25,28 @@ class LabelQueue:
         self._answers = Labels(run.directory, 'answer')
         self._state: object = None
         self._pairs: dict[tuple[str, str], StratifiedRows] = {}
+        self._comparing: set[tuple[str, str]] = set()
         self._rereading: Rereading | None = None
 
-    def next_rows(self, task: str, by: str) -> dict[str, Any]:
+    def next_rows(self, task: str, by: str, skipped: int = 0) -> dict[str, Any]:
         """The rows that a person should decide next, how far everybody has come, and the scores so far.
 
         `task`: to label rows; `answer`, to say which answer replies give; `second`, to label rows that others have.
+        `skipped`: how many rows the person has passed over, for which others are listed.
         """
         state = [(pair, self._run.last_row(*pair)) for pair in self._run.pairs()]
         if state != self._state:
             self._state, self._pairs, self._rereading = state, stratify(self._run), None
+            cards = self._run.scorecards()
+            self._comparing = {(card.dataset, card.model) for card in cards if card.metric == 'win_rate'}
         decisions = (self._answers if task == 'answer' else self._labels).by_row()
         people = Counter(person for by_person in decisions.values() for person in by_person)
         values = {key: [each.value for each in by_person.values()] for key, by_person in decisions.items()}
         divided = [key for key, own in values.items() if len(set(own)) > 1 and settle(own) is None]
-        described = self._describe_answers() if task == 'answer' else self._describe_labels(task, by, divided)
+        length = _LENGTH + skipped
+        described = (
+            self._describe_answers(length) if task == 'answer' else self._describe_labels(task, by, divided, length)
+        )
         return described | {
             'done': len(decisions),
             'wanted': DECISIONS,
@@ -47,14 +54,13 @@ class LabelQueue:
             'divided': [list(key) for key in divided],
         }
 
-    def _describe_labels(self, task: str, by: str, divided: list[RowKey]) -> dict[str, Any]:
+    def _describe_labels(self, task: str, by: str, divided: list[RowKey], length: int) -> dict[str, Any]:
         decisions = self._labels.by_row()
         if task == 'second':
-            keys = [key for key in dict.fromkeys([*divided, *decisions]) if by not in decisions[key]][:_LENGTH]
+            keys = [key for key in dict.fromkeys([*divided, *decisions]) if by not in decisions[key]][:length]
         else:
             labelled, _ = collect_labels(self._run, self._labels)
-            labels = {key: labelled[key].label if key in labelled else 0.0 for key in decisions}
-            keys = queue_rows(self._pairs, labels, _LENGTH)
+            keys = queue_rows(self._pairs, {key: entry.label for key, entry in labelled.items()}, length)
         calibrations = calibrate(self._run, self._pairs)
         return {
             'rows': [{**_place(key), 'choices': self._choices(key)} for key in keys],
@@ -64,15 +70,16 @@ class LabelQueue:
     def _choices(self, key: RowKey) -> tuple[str, ...]:
         """The labels that a row can have; none where a number is asked for."""
         rows = self._pairs.get(key[:2])
-        if rows is None or not any(place.mark == 0.5 for place in rows.rows):
-            return () if rows is not None and rows.is_graded else ('correct', 'wrong')
-        return () if rows.is_graded else ('win', 'tie', 'loss')
+        if rows is not None and rows.is_graded:
+            return ()
+        compares = key[:2] in self._comparing or (rows is not None and any(place.mark == 0.5 for place in rows.rows))
+        return ('win', 'tie', 'loss') if compares else ('correct', 'wrong')
 
-    def _describe_answers(self) -> dict[str, Any]:
+    def _describe_answers(self, length: int) -> dict[str, Any]:
         self._rereading = self._rereading or Rereading(self._run, self._run.pairs())
         rows = [
             {**_place(key_of(row.result)), 'choices': [value for value, _ in row.candidates]}
-            for row in self._rereading.queue(_LENGTH)
+            for row in self._rereading.queue(length)
         ]
         lines = [line for error in self._rereading.errors() for line in describe_reading(error)]
         return {'rows': rows, 'lines': [*lines, *map(describe_order, self._rereading.orders())]}

@@ -136,7 +136,7 @@ GET_ROUTES: Mapping[str, Callable[[Workspace, Query], Answer]] = {
     'run_rows': _run_rows,
     'run_row': _run_row,
     'queue': lambda workspace, query: _run(workspace, query).queue.next_rows(
-        query.get('task', ''), query.get('by', '')
+        query.get('task', ''), query.get('by', ''), max(0, read_number(query, 'skipped'))
     ),
     'run_slices': lambda workspace, query: _run(workspace, query).slices(query.get('by', '').split('\n')),
     'started': lambda workspace, query: workspace.started(read_number(query, 'number')),

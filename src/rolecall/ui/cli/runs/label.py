@@ -18,7 +18,7 @@ import argparse
 import sys
 
 from rolecall.ui.cli.options import positive_number
-from rolecall.ui.cli.output import print_json, print_lines
+from rolecall.ui.cli.output import print_json, print_lines, print_note
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from dataclasses import fields
+    from dataclasses import asdict, fields
 
     from rolecall.insight.calibration import calibrate, carry_calibration
     from rolecall.insight.label_files import LabelColumns, join_labels, rows_to_label, select_pairs
@@ -61,19 +61,24 @@ def execute(arguments: argparse.Namespace) -> int:
         joined = join_labels(arguments.directory, arguments.file, columns)
         print_lines(joined.lines(), to=sys.stderr if arguments.json else sys.stdout)
     with RunReader(arguments.directory) as run:
+        carried = list(carry_calibration(run, arguments.calibration)) if arguments.calibration else []
         calibrations = [entry for entry in calibrate(run) if (entry.dataset, entry.model) in pairs]
         for calibration in calibrations:
             if arguments.json:
                 print_json(calibration)
             else:
                 print_lines(describe_calibration(calibration))
-        for carried, why in carry_calibration(run, arguments.calibration) if arguments.calibration else ():
-            if (carried.dataset, carried.model) in pairs:
-                print_lines([describe_carried(carried, why, arguments.calibration)])
+        for calibration, why in carried:
+            if (calibration.dataset, calibration.model) not in pairs:
+                continue
+            if arguments.json:
+                print_json({**asdict(calibration), 'carried_from': arguments.calibration, 'stale': why})
+            else:
+                print_lines([describe_carried(calibration, why, arguments.calibration)])
     if not calibrations and not arguments.calibration:
         name = arguments.directory
         add = f'No labels yet. Add some: rolecall runs label {name} FILE, or rolecall web {name}'
-        print('No labelled row has a verdict yet.' if joined is not None and joined.labels else add)
+        print_note('No labelled row has a verdict yet.' if joined is not None and joined.labels else add)
     return 1 if joined is not None and joined.problems else 0
 
 

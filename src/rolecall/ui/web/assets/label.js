@@ -15,18 +15,19 @@ export const LabelQueue = ({ session, address, change, run }) => {
   const [error, setError] = useState('');
   const [turn, setTurn] = useState(0);
   const [isStoring, setStoring] = useState(false);
-  const { found, error: failed, again } = useAsk('queue', { run: address.run || 0, task, by, turn });
+  const { found, error: failed, again } = useAsk('queue', { run: address.run || 0, task, by, turn, skipped: skipped.length });
   const passed = [...skipped, ...past.map(keyOf)];
   const rows = found ? found.rows.filter((row) => !passed.includes(keyOf(row))) : [];
   const row = rows[0];
   const wanted = row && { dataset: row.dataset, model: row.model, row: row.row };
-  const store = (where, value) => send('label', { run: Number(address.run || 0), ...where, by, [task === 'answer' ? 'answer' : 'label']: value }).then(
+  const mine = { ...wanted, by }; // undone in the name of the person who decided it
+  const store = (where, value) => send('label', { run: Number(address.run || 0), ...where, [task === 'answer' ? 'answer' : 'label']: value }).then(
     () => { setError(''); setTurn(turn + 1); dispatchEvent(new Event('labelled')); return true; }, (problem) => { setError(problem.message); return false; });
   const decide = async (value) => {
     if (!wanted || isStoring) return;
     setStoring(true);
-    setPast([...past, wanted]); // the next row takes its place at once, so that a quick key does not decide this row again
-    if (!await store(wanted, value)) setPast(past);
+    setPast([...past, mine]); // the next row takes its place at once, so that a quick key does not decide this row again
+    if (!await store(mine, value)) setPast(past);
     setStoring(false);
   };
   const undo = async () => { const last = past[past.length - 1]; if (last && await store(last, '')) setPast(past.slice(0, -1)); };
