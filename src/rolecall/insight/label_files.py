@@ -169,7 +169,7 @@ class _Joiner:
     def votes(self, record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Who says what in a record. A list is one vote of each person."""
         for name in self._labels:
-            value = record.get(name)
+            value: Any = record.get(name)
             person = str(record.get(self._by) or '') if self._by else name if len(self._labels) > 1 else ''
             if isinstance(value, str) and value.startswith('['):
                 with suppress(ValueError):
