@@ -66,7 +66,7 @@ def test_version(capsys):
 def test_nothing_heavy_is_imported_before_a_command_runs():
     code = 'import sys, rolecall.ui.cli.main; print(*sorted(m for m in sys.modules if m.startswith("rolecall") or m == "rich"))'
     out = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout
-    light = ('rolecall._version', 'rolecall.lazy_names', 'rolecall.ui', 'rolecall.errors', 'rolecall.plain_files')
+    light = ('rolecall._version', 'rolecall.lazy_', 'rolecall.ui', 'rolecall.errors', 'rolecall.plain_files')
     assert [name for name in out.split() if name != 'rolecall' and not name.startswith(light)] == []
     heavy = 'import sys, rolecall.ui.cli.main; print(*{"json", "rich", "jinja2", "asyncio", "sqlite3", "aiohttp", "email"} & set(sys.modules))'
     assert subprocess.run([sys.executable, '-c', heavy], capture_output=True, text=True, check=True).stdout == '\n'

@@ -20,7 +20,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlencode
-from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 from rolecall._version import __version__
@@ -389,6 +388,8 @@ def _basic_auth(user: str, password: str) -> str:
 
 
 def _proxy_for(address: Address) -> str | None:
+    from urllib.request import getproxies, proxy_bypass
+
     if address.is_loopback or proxy_bypass(address.host):
         return None
     return getproxies().get(address.root.partition(':')[0])

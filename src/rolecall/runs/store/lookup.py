@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from mmap import mmap
 from typing import Any
 
 from rolecall.models.protocol import Reply, Scored, Served
@@ -49,7 +50,7 @@ class FingerprintFilter:
     __slots__ = ('_seen',)
 
     def __init__(self) -> None:
-        self._seen = bytearray(16**_DIGITS)
+        self._seen = mmap(-1, 16**_DIGITS)  # of which only pages that are written to take memory
 
     def add(self, fingerprint: str) -> None:
         self._seen[_read_place(fingerprint)] = 1

@@ -56,8 +56,8 @@ _KEPT_STATEMENTS = 16
 """Statements kept compiled: those that write a whole group are large, and seldom the same."""
 
 
-def open_for_writing(file: Path) -> sqlite3.Connection:
-    """A connection to a run's file, which is created or brought up to date."""
+def open_for_writing(file: Path, *, is_new: bool = True) -> sqlite3.Connection:
+    """A connection to a run's file, which is created or brought up to date if it `is_new` to this process."""
     db = sqlite3.connect(
         file, check_same_thread=False, isolation_level=None, timeout=30, cached_statements=_KEPT_STATEMENTS
     )
@@ -68,10 +68,11 @@ def open_for_writing(file: Path) -> sqlite3.Connection:
         db.execute('PRAGMA synchronous=FULL')
         db.execute(f'PRAGMA cache_size=-{_CACHE_KIB}')
         db.execute(f'PRAGMA wal_autocheckpoint={_WAL_PAGES}')
-        db.executescript(_TABLES)
         add_checksum_function(db)
-        _add_columns(db)
-        db.execute(f'PRAGMA user_version={VERSION}')
+        if is_new:
+            db.executescript(_TABLES)
+            _add_columns(db)
+            db.execute(f'PRAGMA user_version={VERSION}')
     except (sqlite3.Error, RunError):
         db.close()
         raise

@@ -83,7 +83,7 @@ class Store(StoreLookup):
         self._file = self.directory / FILE
         try:
             with _translate_errors(self._file):
-                self._transactions, self._read = Transactions(self._file), open_for_writing(self._file)
+                self._transactions, self._read = Transactions(self._file), open_for_writing(self._file, is_new=False)
                 keys = self._read.execute("SELECT type FROM pragma_table_info('requests') WHERE name = 'fingerprint'")
                 self._has_short_keys = keys.fetchone()[0] == 'BLOB'
                 self._new = None if self.anything else FingerprintFilter()

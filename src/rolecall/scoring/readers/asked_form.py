@@ -6,14 +6,16 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from rolecall.patterns import compile_late
+
 _PLACEHOLDER = r'\(?(?:\[[^\[\]\n]{1,40}\]|<[^<>/\n]{1,40}>|\$[A-Z]{2,}|\.\.\.|…|[XY](?![A-Za-z])|_{2,})'
-_WORDED = re.compile(
+_WORDED = compile_late(
     rf'(?:^|["\'`“‘「])[ \t]*(?P<lead>[^\n"\'`“”‘’「」]{{1,40}}?(?:[:：>#]|\bis|[是为]))[ \t]*{_PLACEHOLDER}',
     re.MULTILINE,
 )
-_TAGGED = re.compile(r'<(?P<tag>[A-Za-z_]{2,20})>[^<>\n]{0,60}</(?P=tag)>')
-_FIELDS = re.compile(r'"(?P<key>\w{1,30})"\s*:\s*[^{}\n]{0,80}\}')
-_LAST_WORD = re.compile(r'[\w.$,-]*\Z')
+_TAGGED = compile_late(r'<(?P<tag>[A-Za-z_]{2,20})>[^<>\n]{0,60}</(?P=tag)>')
+_FIELDS = compile_late(r'"(?P<key>\w{1,30})"\s*:\s*[^{}\n]{0,80}\}')
+_LAST_WORD = compile_late(r'[\w.$,-]*\Z')
 
 
 def find_asked_forms(prompt: str, examples: Sequence[str] = ()) -> tuple[str, ...]:

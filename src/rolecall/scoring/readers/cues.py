@@ -11,8 +11,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Protocol
 
-import yaml  # type: ignore[import-untyped]
-
 _LETTER = 'a-zà-ÿа-яđ0-9_'
 WORD = re.compile(f'[{_LETTER}]{{1,40}}')
 _GAP = r'(?:"[^"\n]{0,120}"|\([^()\n]{0,80}\)|[^.!?。！？，\n:=()"]){0,80}?'
@@ -128,11 +126,22 @@ def _pattern(source: str) -> cached_property[re.Pattern[str]]:
 
 
 class Cues:
-    """The cues of each role, compiled when they are first needed."""
+    """The cues of each role, read and compiled when they are first needed."""
 
-    def __init__(self, tables: Mapping[str, Mapping[str, str]]) -> None:
-        self.tables = tables
-        self.idioms = tuple(self.words('idiom'))
+    @cached_property
+    def tables(self) -> Mapping[str, Mapping[str, str]]:
+        """For each language, the words of each role, one in a line."""
+        import yaml  # type: ignore[import-untyped]
+
+        loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # five times as fast where libyaml is at hand
+        tables: Mapping[str, Mapping[str, str]] = yaml.load(
+            Path(__file__).with_name('cues.yaml').read_text('utf-8'), Loader=loader
+        )
+        return tables
+
+    @cached_property
+    def idioms(self) -> tuple[str, ...]:
+        return tuple(self.words('idiom'))
 
     def words(self, role: str) -> list[str]:
         """What all languages have for a role."""
@@ -205,6 +214,10 @@ class Cues:
     note = _pattern(r'(?:[\n.][\s*_#(]{0,12}|\()«note»')
     article = _pattern(r'(?:[\s"\'“‘「《*:，,(\[>#]|(?<![a-z])«article»)*')
     """Words and signs between `is` and an answer that say nothing about it."""
+    lead_in = _pattern(
+        r'«option»|\A\W*\d{1,2}[.)]\s|\A\W*(?:so|therefore|thus|hence|also|donc|entonces)\W+|\A(?:所以|因此)'
+    )
+    """Before an answer, and no part of it: `Option`, `3.`, `So`."""
     called = _pattern(r'(?<![a-z])«option»[\s"\'“(\[*]*\Z')
     copula = _pattern(r'(?:(?<![a-zà-ÿ])«is»|=|≈)\s*(?:«article»\s*)*\Z')
     named = _pattern(r'(?<![a-z])«named»\s\Z')
@@ -256,5 +269,4 @@ class Cues:
         return frozenset(head for head in self.heads if not WORD.match(head))
 
 
-_LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # five times as fast where libyaml is at hand
-CUES = Cues(yaml.load(Path(__file__).with_name('cues.yaml').read_text('utf-8'), Loader=_LOADER))
+CUES = Cues()

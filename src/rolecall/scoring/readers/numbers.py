@@ -15,7 +15,7 @@ from unicodedata import normalize
 
 from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES
-from rolecall.scoring.readers.numerals import SCALES, spell_out
+from rolecall.scoring.readers.numerals import find_scales, spell_out
 from rolecall.scoring.readers.reading import Candidate, Page
 
 _SIGN = (
@@ -344,10 +344,10 @@ def _scaled(plain: str, scale: str) -> str:
     if scale[0] in '百千万亿':
         more = re.search(r'(\d+)([百千])', scale)
         for sign in re.match('[百千万亿]+', scale)[0]:  # type: ignore[index]
-            amount *= SCALES[sign]
-        amount += int(more[1]) * SCALES[more[2]] if more else 0
+            amount *= find_scales()[sign]
+        amount += int(more[1]) * find_scales()[more[2]] if more else 0
     else:
-        amount *= SCALES[scale.lower()]
+        amount *= find_scales()[scale.lower()]
     return f'{amount.normalize():f}'
 
 

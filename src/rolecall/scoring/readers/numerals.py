@@ -10,7 +10,6 @@ from functools import lru_cache
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.reading import Candidate
 
-SCALES = {word: int(number) for line in CUES.words('scale') for word, number in [line.rsplit(' ', 1)]}
 _NOT_A_COUNT = re.compile(r'\b(?:no|any|every|some|each|this|that|which|the|only|other|another|first|last)\s+\Z')
 _PRONOUN = re.compile(r'\s+(?:of|another|can|could|may|must|might|should|would|will|has|is|was|who|that)\b')
 _BARE = '(?:hundert|tausend|mille?|cien(?:to)?)(?![a-z])'
@@ -22,10 +21,18 @@ _CHINESE_NUMBER = re.compile(
 
 
 @lru_cache(maxsize=1)
+def find_scales() -> dict[str, int]:
+    """The words for powers of ten, with their values."""
+    return {word: int(number) for line in CUES.words('scale') for word, number in [line.rsplit(' ', 1)]}
+
+
+@lru_cache(maxsize=1)
 def _numerals() -> tuple[dict[str, Fraction], dict[str, int], re.Pattern[str], re.Pattern[str]]:
     words = {word: Fraction(number) for line in CUES.words('numeral') for word, number in [line.rsplit(' ', 1)]}
     parts = {word: int(number) for line in CUES.words('part') for word, number in [line.rsplit(' ', 1)]}
-    scales = '|'.join(sorted((word for word in SCALES if word.isascii() and len(word) > 2), key=len, reverse=True))
+    scales = '|'.join(
+        sorted((word for word in find_scales() if word.isascii() and len(word) > 2), key=len, reverse=True)
+    )
     word = '|'.join(sorted(words, key=len, reverse=True))
     part = '|'.join(sorted(parts, key=len, reverse=True))
     more = rf'(?:(?:\s+and\s+|\s+y\s+|und|[\s-]+|)(?:{word}|{scales})){{0,12}}'
@@ -86,7 +93,7 @@ def _add_up(amount: list[str], words: dict[str, Fraction]) -> Fraction:
             group = Fraction(1, 2)
         elif word in words:
             group += words[word]
-        elif (scale := SCALES.get(word, 1)) < 1000:  # 1 for `and`
+        elif (scale := find_scales().get(word, 1)) < 1000:  # 1 for `and`
             group = (group or Fraction(1)) * scale if scale > 1 else group
         else:
             total, group = total + (group or 1) * scale, Fraction(0)

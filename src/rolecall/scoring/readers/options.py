@@ -30,9 +30,6 @@ _PRONOUN = compile_late(r'\s(?:it|he|she|they|this|that|we|you|i|there)\b', re.I
 _IF = compile_late(r'(?<![a-z])(?:if|wenn|falls)(?![a-z])|如果')
 _CLAIM = re.compile(r'(?:is|are|was|\'s|’s)\s+(?P<not>not\s+)?(?P<word>correct|right|true|false|incorrect|wrong)\W*\Z')
 _PREPOSITION = compile_late(r'(?<![a-z])(?:of|and|to|from|with|at|in|on|by|for|per|or|than|through|into)\s\Z')
-_LABEL = compile_late(
-    rf'{CUES.any_of("option")}|\A\W*\d{{1,2}}[.)]\s|\A\W*(?:so|therefore|thus|hence|also|donc|entonces)\W+|\A(?:所以|因此)'
-)
 _CLAUSE_END = compile_late(r'\s*(?:[.,;:!—–。，！]|\Z|(?:because|since|as|weil|da|car|porque)\b)')
 _AROUND_CLAUSE = ' ,.;:!?—–-*"\')。，！'
 _NOES = ('no', '否', 'nein', 'non')
@@ -125,7 +122,7 @@ class Options(Mentions):
                 if _whole(role).fullmatch(page.low, start, end):
                     return Candidate(label, *page.strip(start, end))
         mentions = list(self._find(page, start, end, head=True))
-        if not mentions or _LABEL.sub('', page.low[start : mentions[0].start]).strip(AROUND):
+        if not mentions or CUES.lead_in.sub('', page.low[start : mentions[0].start]).strip(AROUND):
             return None
         first, rest = mentions[0], page.text[mentions[-1].end : end]
         if len(mentions) > 1:
@@ -135,7 +132,7 @@ class Options(Mentions):
             is_list = is_list and not rest.strip(AROUND)
             span = first.start, mentions[-1].end
             return Candidate(self._combine(page, *span), *span) if is_list else None
-        if not _LABEL.sub('', rest.lower()).strip(AROUND + '项') and not re.search('[✗✘❌✖]', rest):
+        if not CUES.lead_in.sub('', rest.lower()).strip(AROUND + '项') and not re.search('[✗✘❌✖]', rest):
             return first
         if not self.lettered or self._in_a_list(page, start, end):
             return None
@@ -173,7 +170,7 @@ class Options(Mentions):
         mentions = list(self._find(page, start, max(stop, min(end, start + 4)), head=True))
         if small and small['x'].upper() in self.labels and len(page.text) - small.end() < 80:
             mentions = [Candidate(small['x'].upper(), *small.span('x'))]
-        if not mentions or _LABEL.sub('', page.low[start : mentions[0].start]).strip(AROUND):
+        if not mentions or CUES.lead_in.sub('', page.low[start : mentions[0].start]).strip(AROUND):
             return None
         first = mentions[0]
         if self.lettered and page.text[first.start].islower() and (end - first.end > 80 or '(b)' in page.text[:end]):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import base64
 import json
-import pickletools
 import re
 import zlib
 from collections.abc import Mapping
@@ -237,6 +236,8 @@ def _private_tests(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         packed = zlib.decompress(base64.b64decode(text))
+        import pickletools
+
         texts = (value for code, value, _ in pickletools.genops(packed) if code.name.endswith('UNICODE'))
         return json.loads(str(next(texts)))  # read without being executed, as loading a pickle would
 
