@@ -32,10 +32,11 @@ def make_classes(dataclass: Any) -> list[type]:
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Named:
-        """Fields given by name."""
+        """Fields given by name, one of them that of a built-in function."""
 
         x: int = 0
         y: int = dataclasses.field(default=2, repr=False)
+        type: str = 'plain'
 
     @dataclass(slots=True)
     class Mutable:

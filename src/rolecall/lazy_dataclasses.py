@@ -167,7 +167,7 @@ def _compile_init(cls: Any) -> Any:
             scope['_open'] = type(f'_Open{cls.__name__}', (), {'__slots__': cls.__slots__})
             plain = ["_set(self, '__class__', _open)", *plain, 'self.__class__ = _cls']
             subclass = (f'    {line}' for line in body)  # has other slots
-            body = ['if type(self) is _cls:', *(f'    {line}' for line in plain), 'else:', *subclass]
+            body = ['if self.__class__ is _cls:', *(f'    {line}' for line in plain), 'else:', *subclass]
     if hasattr(cls, '__post_init__'):
         body = [*body, 'self.__post_init__()']
     parameters = ', '.join(positional + (by_name if len(by_name) > 1 else []))
