@@ -64,14 +64,22 @@ def make_classes(dataclass: Any) -> list[type]:
 
         x: int = 1
 
-    classes = [Frozen, Below, Named, Mutable, OwnMethods, Identical]
+    @dataclass(frozen=True, slots=True)
+    class LikeFunctions:
+        """Fields with the names of built-in functions."""
+
+        x: int
+        type: str = 'a'
+        object: int = 2
+
+    classes = [Frozen, Below, Named, Mutable, OwnMethods, Identical, LikeFunctions]
     for cls in classes:
         cls.__qualname__ = cls.__name__
     return classes
 
 
 OURS, THEIRS = (make_classes(module.dataclass) for module in (lazy_dataclasses, dataclasses))
-ARGUMENTS = [(1,), (1,), (), (), (), ()]
+ARGUMENTS = [(1,), (1,), (), (), (), (), (1,)]
 USES = {
     'repr': lambda cls, *values: cls(*values),
     'signature': lambda cls, *values: inspect.signature(cls),
