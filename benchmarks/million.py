@@ -120,7 +120,7 @@ def main() -> None:
         measure(f'run again, all but {LEFT:,} done', folder, *rolecall, 'run', 'config.py', '--out', 'out', '-q')
         measure('report as a page', folder, *rolecall, 'report', 'out', '--html', 'report.html')
         for form in ('jsonl', 'csv'):
-            measure(f'export results, {form}', folder, *rolecall, 'export', 'results', 'out', '-o', f'results.{form}')
+            measure(f'export results, {form}', folder, *rolecall, 'export', 'results', 'out', '-o', f'rows.{form}')
         shutil.copytree(folder / 'out', folder / 'copy', dirs_exist_ok=True)
         measure('compare with a copy', folder, *rolecall, 'compare', 'out', 'copy')
         page = (folder / 'report.html').stat().st_size

@@ -6,9 +6,9 @@ Readers of options, the JSON schema, `--set`, the report of unknown keys and the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.plain_files import read_table
 
 MODEL_PLACES = {

@@ -17,9 +17,8 @@ import importlib.util
 import sys
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
-
-from rolecall.lazy_dataclasses import dataclass, replace
 
 
 class RolecallError(Exception):

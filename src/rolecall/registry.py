@@ -16,6 +16,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeGuard, TypeVar
 
 from rolecall.checking import argument_problems
 from rolecall.errors import ConfigError, Problem, close_match, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.usercode import check_importable, neighbours_of, user_code
 
 if TYPE_CHECKING:

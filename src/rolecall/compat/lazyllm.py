@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from string import Formatter
@@ -18,7 +19,6 @@ from rolecall.core.prompters.builtin import ChatPrompter
 from rolecall.core.prompts.pieces import Field, Origin, Pieces, Text
 from rolecall.core.render.spans import Span
 from rolecall.errors import PrompterError, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.plain_files import read_table
 
 T = TypeVar('T', bound='_FilledTemplate')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -22,7 +23,6 @@ from rolecall.experiment.opening.source import assemble
 from rolecall.experiment.opening.source_options import SourceOptions, Task, list_models
 from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
 from rolecall.experiment.pairs.pair import Pair, Preview, ShotPicker
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.sources.config.files import Config
 from rolecall.sources.datasets import Dataset, open_dataset
 from rolecall.sources.datasets.gold_patch import patch_gold

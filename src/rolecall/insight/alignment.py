@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from rolecall.core.render.spans import Request, texts_of
 from rolecall.insight.run_source import StoredRun
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import find_entries

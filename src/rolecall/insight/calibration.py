@@ -11,13 +11,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from rolecall._version import __version__
 from rolecall.insight.kept_counts import ATTACKS, HitCount, read_counts
 from rolecall.insight.strata import StratifiedRows, mark_of_result, stratify
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.runs.store.labels import Labels, RowKey, mark_of, settle
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import find_entries, pairs_of

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +26,6 @@ from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.alignment import ContentRow, is_imported, rows_by_dataset
 from rolecall.insight.run_source import PairRows, StoredRun, find_code, names_code, requests_sent
 from rolecall.insight.scored_mixes import score_results
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.backends import MODELS
 from rolecall.runs.batches.snapshot import hide_keys, without_rows
 from rolecall.runs.logs.readers import find_harness, read_log

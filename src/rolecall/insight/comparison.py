@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 from rolecall.experiment.previews.differences import Change, align_lines, request_lines
 from rolecall.insight.pairing import PairedScores, pair_results
 from rolecall.insight.run_source import StoredRun, requests_sent
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.runs.parts import PartDigests
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard

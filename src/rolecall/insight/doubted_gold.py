@@ -6,6 +6,7 @@ Only certain readings vote: answers that a reply states or concludes. What is li
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,6 @@ from rolecall.core.prompts.values import text_of
 from rolecall.errors import DataError, RunError, did_you_mean
 from rolecall.insight.reading_errors import build_stored_scorer
 from rolecall.insight.run_source import StoredRun
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.runs.pair_scoring import scorable_of
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from rolecall.core.prompts.pieces import label_of
 from rolecall.core.render.families import find_meta_template
 from rolecall.experiment.opening.templates import is_worded_as_dialogue, match_shapes
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.lazy_dataclasses import asdict, dataclass, field, replace
 from rolecall.runs.parts import CAUSES, Path, as_data, split_causes
 from rolecall.strings import count_noun, join_words
 

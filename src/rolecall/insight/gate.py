@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -21,7 +22,6 @@ from typing import Any, Literal
 from rolecall.insight.comparison import groups_in_cards, name_models, same_metric
 from rolecall.insight.pairing import PairedScores, pair_results
 from rolecall.insight.run_source import StoredRun
-from rolecall.lazy_dataclasses import asdict, dataclass, replace
 from rolecall.runs.serving.bench_files import StoredBench
 from rolecall.runs.serving.serving_benchmark import error_by_batches
 from rolecall.runs.stopping import measured_score

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,6 @@ from rolecall.experiment.opening.judges import JudgeEntry, find_judges
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.insight.calibration import digest_judge
 from rolecall.insight.kept_counts import ATTACKS, HitCount, keep_counts
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.registry import part_name
 from rolecall.runs.listener import RunListener
 from rolecall.runs.run import run_config

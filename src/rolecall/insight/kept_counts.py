@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from rolecall.lazy_dataclasses import asdict, dataclass, field
 from rolecall.models.tokenizers.text import replace_lone_surrogates
 from rolecall.runs.atomic import read_run_json, write_run_json
 from rolecall.scoring.statistics import Interval, wilson

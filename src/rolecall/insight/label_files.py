@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ from rolecall.errors import DataError, did_you_mean
 from rolecall.experiment.opening.loading import list_rows
 from rolecall.insight.calibration import collect_labels
 from rolecall.insight.strata import queue_rows, stratify
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.labels import LABELS, Decision, Labels, RowKey, Value, digest_replies
 from rolecall.runs.store.results import Result

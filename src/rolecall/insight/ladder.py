@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from rolecall.insight.explanation import (
 )
 from rolecall.insight.run_source import PairRows
 from rolecall.insight.scored_mixes import make_share, mean_score, score_results
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.runs.finished_rows import outcome_to_score
 from rolecall.runs.listener import RunListener
 from rolecall.runs.plan import RunPlan

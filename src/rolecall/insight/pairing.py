@@ -6,10 +6,10 @@ import math
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, Protocol
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.scoring.statistics import compare_paired
 
 _CONFIDENCE = 0.95

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.scoring.bradley_terry import rate_models
 from rolecall.scoring.scorecard import HeadToHead, Scorecard
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
 from itertools import zip_longest
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple
 from rolecall.errors import RolecallError
 from rolecall.insight.calibration import raw_score, weighted_share
 from rolecall.insight.strata import Order, StratifiedRows, check_orders, place_of
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.runs.pair_scoring import scorable_of
 from rolecall.runs.parts import is_data
 from rolecall.runs.store.labels import Labels, Value

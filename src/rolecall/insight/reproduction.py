@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,6 @@ from rolecall.errors import MissingExtraError, RolecallError, RunError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.claims import Claim, ClaimSource, is_stand_in
 from rolecall.insight.run_source import says_the_same
-from rolecall.lazy_dataclasses import asdict, dataclass, replace
 from rolecall.models.protocol import ModelError, Reply
 from rolecall.redaction import Redactor, environment_secrets
 from rolecall.runs.listener import RunListener

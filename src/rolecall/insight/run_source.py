@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, zip_longest
 from typing import Any
@@ -19,7 +20,6 @@ from rolecall.experiment.opening.loading import SourceLike
 from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.kept_counts import CountKind, HitCount, describe_unreadable, read_counts
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
 from rolecall.runs.parts import KEYS_OF_CODE, KNOWN_PACKAGES, PartDigests

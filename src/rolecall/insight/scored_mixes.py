@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from math import factorial, isclose
 from typing import Any
 
 from rolecall.insight.explanation import CauseShare
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.runs.pair_scoring import scorable_of
 from rolecall.runs.store.results import Result
 from rolecall.scoring.evaluate import DatasetScorer

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +14,6 @@ from rolecall.core.prompts.values import text_of
 from rolecall.core.render.spans import texts_of
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.insight.pairing import PairedScores, pair_results
-from rolecall.lazy_dataclasses import asdict, dataclass, replace
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.paired_ranking import adjust_p_values

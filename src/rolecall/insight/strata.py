@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from itertools import chain, combinations, islice, pairwise
@@ -15,7 +16,6 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from rolecall.insight.pairing import pair_results
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.runs.store.labels import RowKey
 from rolecall.runs.store.results import Result, SettledRows
 from rolecall.runs.store.run_reader import RunReader

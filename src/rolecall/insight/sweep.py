@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean, stdev
@@ -17,7 +18,6 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
 from rolecall.insight.sweep_axes import BASE, Entries, Variant, find_variants
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.runs.atomic import read_run_json, write_run_json
 from rolecall.runs.listener import RunListener
 from rolecall.runs.run import run_config

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, product
 from typing import Any
@@ -15,7 +16,6 @@ from rolecall.experiment.opening.overrides import apply_overrides, parse_value
 from rolecall.experiment.opening.source_options import Overrides
 from rolecall.experiment.opening.tasks import dataset_abbr
 from rolecall.experiment.opening.templates import unescape
-from rolecall.lazy_dataclasses import dataclass, replace
 
 Entry = Mapping[str, Any]
 BASE = 'as written'

@@ -6,10 +6,10 @@ import json
 import os
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.http.address import read_address
 from rolecall.models.services import SOURCES, ChatSource
 from rolecall.strings import count_noun

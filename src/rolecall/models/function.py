@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, pairwise
 from numbers import Integral, Real
@@ -19,7 +20,6 @@ from typing import Any, get_args
 
 from rolecall.checking import OptionReader
 from rolecall.core.render.spans import Request
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.models.http.connection import run_together
 from rolecall.models.protocol import (
     Capabilities,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rolecall.checking import OptionReader
 from rolecall.core.render.spans import Request
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage, redact_reply, split_reasoning
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.redaction import Redactor, environment_secrets

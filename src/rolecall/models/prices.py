@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from rolecall.checking import is_number
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.plain_files import read_table
 
 _WRITING = {'5m': 1.25, '1h': 2.0}

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
-from rolecall.lazy_dataclasses import dataclass, field, replace
+from rolecall.quick_init import quick_init
 from rolecall.redaction import Redactor
 
 THINK = ('<think>', '</think>')
@@ -82,6 +83,7 @@ class Sampling:
         return {name: value for name, value in parameters.items() if value is not None}
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What a call cost."""
@@ -125,6 +127,7 @@ class Served(NamedTuple):
 NOT_STATED = Served()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came back. `reasoning` is separate from the answer."""

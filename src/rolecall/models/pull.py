@@ -14,11 +14,11 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from rolecall.errors import did_you_mean
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.protocol import ModelError
 
 Progress = Callable[[int, int], None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.plain_files import read_table
 
 

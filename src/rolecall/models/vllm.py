@@ -7,12 +7,12 @@ prompt log-probabilities vLLM computes every prompt in full.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Event
 from typing import Any, Protocol, TypeVar
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError, import_extra
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.local_engine import (
     TokenPrompt,
     TransformersDecoding,

@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, RunError
-from rolecall.lazy_dataclasses import asdict, dataclass, replace
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.atomic import read_run_json, write_run_json
 from rolecall.runs.client.model_client import Answer, ModelClient, read_token_count

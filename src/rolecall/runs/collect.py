@@ -7,12 +7,12 @@ import glob
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RolecallError, RunError
 from rolecall.experiment.opening.loading import SourceLike, load_config
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.backends import build_model
 from rolecall.models.http.batches import BatchAnswer, BatchService, RemoteBatch, find_service
 from rolecall.models.protocol import Model, ModelError, Reply

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import merge
 from operator import itemgetter
@@ -22,7 +23,6 @@ from rolecall.experiment.opening.comparisons import JudgeComparison
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.prices import find_price
 from rolecall.models.protocol import Model
 from rolecall.runs.parts import digest_scoring

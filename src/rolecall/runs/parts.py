@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from rolecall._version import __version__
@@ -26,7 +27,6 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import REPLY_LENGTHS, sampling_of
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.lazy_dataclasses import dataclass, fields
 from rolecall.models.function import FunctionModel
 from rolecall.models.protocol import Model
 from rolecall.redaction import mask_config

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.strings import count_noun
 
 

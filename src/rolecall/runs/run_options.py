@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import BooleanOptionalAction
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolecall.checking import on_command_line
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from rolecall.models.prices import Price

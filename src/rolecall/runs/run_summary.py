@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import Problem
 from rolecall.experiment.lint import Finding
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.runs.batches.ledger import BatchRecord
 from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.plan import RunPlan

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from rolecall.errors import ConfigError, Problem, RunError
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.runs.store.results import Result
 from rolecall.scoring.confidence_sequence import DECIDING, MEASURING, ConfidenceSequence
 from rolecall.scoring.scorecard import IntervalBasis, Scorecard

@@ -8,8 +8,8 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.metric import Answer, Corpus, Groups, Mark, Metric, PassRate, WinRate
 from rolecall.scoring.scorecard import IntervalBasis, Scorecard

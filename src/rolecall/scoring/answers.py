@@ -7,12 +7,12 @@ frozen: making a frozen object takes three times as long.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rolecall.core.prompts.messages import has_messages, read_conversation
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.protocol import Outcome
 from rolecall.scoring.blame import ScoringError, blame_errors_on
 from rolecall.scoring.metrics.metric import Answer, Rival

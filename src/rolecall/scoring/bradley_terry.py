@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-
-from rolecall.lazy_dataclasses import dataclass
+from dataclasses import dataclass
 
 _SCALE = 400 / math.log(10)
 _Z = 1.959964

@@ -11,10 +11,10 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import NormalDist, fmean, pvariance
 from typing import NamedTuple
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.scoring.statistics import Interval, mean_interval
 
 _DRAWS = 2000

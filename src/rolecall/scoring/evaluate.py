@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from rolecall.config_keys import keys_of
 from rolecall.errors import ConfigError, MissingExtraError, Problem, RenderError, RolecallError, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.protocol import ModelError
 from rolecall.scoring.answers import (
     AnswerReader,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist, harmonic_mean, pstdev
 
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.scoring.accumulate import CONFIDENCE
 from rolecall.scoring.groups import DatasetGroup
 from rolecall.scoring.reading_choice import OtherReading

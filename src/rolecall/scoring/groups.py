@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 
 _KEYS = ('name', 'subsets', 'datasets', 'weights', 'metric')
 _BY_ROWS = 'rows'

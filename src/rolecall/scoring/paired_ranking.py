@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeVar
 
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.scoring.statistics import compare_paired
 
 _LEVEL = 0.05

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.registry import Part, Registry
 from rolecall.scoring.blame import blame_errors_on
 from rolecall.scoring.readers.reading import Reading

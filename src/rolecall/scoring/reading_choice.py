@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.registry import Part, load_object
 from rolecall.strings import count_noun
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.strings import count_noun
 
 SMALLEST_WINDOW = 128

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.scoring.scorecard import ReplyCount, Scorecard
 from rolecall.strings import count_noun
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from rolecall.lazy_dataclasses import KW_ONLY, dataclass, field, replace
 from rolecall.models.protocol import Outcome
 from rolecall.scoring.json_records import read_record, write_record
 from rolecall.scoring.reading_choice import OtherReading

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.scoring.accumulate import MarkAccumulator, MarkedRow
 from rolecall.scoring.answers import AnswerReader, ReadRow, Scorable
 from rolecall.scoring.blame import NoVerdictError, ScoringError, blame_errors_on

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, TypeVar
-
-from rolecall.lazy_dataclasses import dataclass
 
 RESAMPLES = 2000
 _MOST_DRAWS = 4_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +20,6 @@ from rolecall.core.prompts.pieces import Origin
 from rolecall.core.prompts.values import text_of
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.spans import Request, Span
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.models.local_engine import separate_thinking
 from rolecall.models.protocol import Model, Reply
 from rolecall.models.tokenizers.tokenizer import Tokenizer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from rolecall.apps.chat.adapters import Adapter
@@ -16,7 +17,6 @@ from rolecall.apps.chat.streaming import OnPiece, StreamedCall, StreamPiece
 from rolecall.checking import is_number, is_whole
 from rolecall.core.render.spans import Request
 from rolecall.errors import did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.prices import Price
 from rolecall.models.protocol import Model, ModelError, Outcome, Reply, Sampling, is_messages
 from rolecall.runs.client.concurrent_client import ConcurrentClient

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.tools import Tool
 from rolecall.checking import is_number, is_whole
 from rolecall.errors import did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.http.address import HEADER_RULE, find_unsendable_header
 from rolecall.models.protocol import Sampling
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from rolecall.apps.chat.background import result_of, submit
@@ -16,7 +17,6 @@ from rolecall.apps.chat.streaming import AsyncStream, OnPiece, Stream
 from rolecall.apps.chat.structured import AnswerType
 from rolecall.checking import explain_arguments, is_whole
 from rolecall.errors import RolecallError
-from rolecall.lazy_dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic
 
 from rolecall.core.prompters.base_prompter import Prompter
@@ -10,7 +11,6 @@ from rolecall.core.prompters.call_inputs import InputReader
 from rolecall.core.prompters.frame import fields_of
 from rolecall.core.prompts.frozen import copy_data
 from rolecall.core.render.spans import Request
-from rolecall.lazy_dataclasses import dataclass, fields
 from rolecall.models.prices import Price
 from rolecall.models.protocol import Reply, Usage
 

@@ -7,6 +7,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -44,7 +45,6 @@ from rolecall.core.prompters.call_inputs import run_hooks
 from rolecall.core.prompters.history import check_history
 from rolecall.core.prompts.frozen import copy_data
 from rolecall.core.render.spans import Request
-from rolecall.lazy_dataclasses import dataclass, field, fields, replace
 from rolecall.models.protocol import THINK, ModelError, Reply, Usage
 from rolecall.runs.telemetry import traced
 

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +16,6 @@ from rolecall.checking import explain_arguments
 from rolecall.core.program.compiled import Trace
 from rolecall.core.prompters.vendors import calls_of
 from rolecall.errors import describe_error
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.redaction import Redactor, environment_secrets
 from rolecall.strings import count_noun

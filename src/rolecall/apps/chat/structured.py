@@ -6,6 +6,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rolecall.apps.chat.hints import (
@@ -20,7 +21,6 @@ from rolecall.apps.chat.hints import (
 )
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.checking import is_number
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.http.body import check_depth, parse_json
 
 _ONLY = 'answer'

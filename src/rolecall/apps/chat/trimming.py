@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.checking import is_whole
 from rolecall.core.render.spans import Request
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.protocol import Model, Sampling
 
 _ANSWER_SHARE = 4

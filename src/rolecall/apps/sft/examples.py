@@ -7,13 +7,13 @@ only if the second begins with the first, character for character or message for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from rolecall.core.program.compiled import Trace
 from rolecall.core.render.spans import Message, Request, Span
 from rolecall.errors import RenderError
-from rolecall.lazy_dataclasses import dataclass
 
 Stretch = tuple[int, int]
 """Start and end of a character range."""

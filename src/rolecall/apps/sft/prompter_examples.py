@@ -6,6 +6,7 @@ A `PrompterSide` is the prompter as one model words it: bound by the code that b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,6 @@ from rolecall.core.render.renderers import ApiRenderer, TextRenderer
 from rolecall.core.render.spans import Message, Span
 from rolecall.errors import ConfigError, Problem, PrompterError, did_you_mean
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.models.local_engine import PromptEncoder
 from rolecall.models.openai.wire import write_messages
 from rolecall.models.pull import cached_path

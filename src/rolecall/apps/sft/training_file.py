@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from rolecall.apps.sft.examples import MessagesExample, Stretch, TextExample, TrainingExample, UntrainableError
 from rolecall.core.prompters.vendors import parse_arguments
 from rolecall.core.render.spans import Message, texts_of
 from rolecall.errors import PrompterError, RenderError
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.local_engine import PromptEncoder
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.strings import count_noun

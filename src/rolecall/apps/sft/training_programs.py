@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from os.path import commonprefix
 
@@ -28,7 +29,6 @@ from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.core.render.spans import Request, Span, texts_of
 from rolecall.errors import Problem, RenderError, TemplateError
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.models.http.media import has_media
 
 _NOT_SAID = ('marker', 'chat_template', 'joint', 'sep')

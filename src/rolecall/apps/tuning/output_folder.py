@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import DataError
-from rolecall.lazy_dataclasses import dataclass
 
 _ABOUT, _CHECKPOINT, _LOG, _FINAL = 'tuning.json', 'checkpoint.pt', 'tuning-log.jsonl', '.final'
 _WEIGHTS = ('.safetensors', '.bin', '.pt', '.pth', '.gguf', '.msgpack', '.h5', '.onnx', '.index.json')

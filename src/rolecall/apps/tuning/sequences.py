@@ -6,12 +6,12 @@ import hashlib
 import random
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
 from rolecall.apps.sft.training_file import IGNORED, SftReport, entries
 from rolecall.apps.sft.training_programs import Aim
 from rolecall.errors import DataError
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.local_engine import PromptEncoder
 from rolecall.sources.datasets import Row
 from rolecall.strings import count_noun

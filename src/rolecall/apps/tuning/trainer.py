@@ -9,13 +9,13 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from rolecall.apps.sft.training_file import IGNORED
 from rolecall.apps.tuning.sequences import TokenSequence, order_batches
 from rolecall.apps.tuning.tune_settings import TuneSettings
 from rolecall.errors import import_extra
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.protocol import ModelError
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package, no_progress_bar
 from rolecall.strings import count_noun

@@ -10,6 +10,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from rolecall.checking import Problems
 from rolecall.core.prompters import Prompter
 from rolecall.errors import ConfigError, DataError, Problem, import_extra
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.protocol import ModelError
 from rolecall.models.tokenizers.tokenizer import Tokenizer, model_folder
 from rolecall.models.transformers.entry import FilesModel, read_transformers_entry

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from rolecall.checking import OptionReader, on_command_line
 from rolecall.errors import did_you_mean
-from rolecall.lazy_dataclasses import asdict, dataclass, field, fields
 
 _LORA_RATE, _FULL_RATE = 2e-4, 2e-5
 _NOT_THE_RESULT = ('save_every', 'device', 'micro_batch')

@@ -8,10 +8,10 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass
 
 CATALOGUES = {
     'opencompass:': ('opencompass', 'configs/datasets'),

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from rolecall.compat.lm_eval.task import LmTask, TaskOptions, read_options
 from rolecall.compat.lm_eval.task_file import TaskFile
 from rolecall.compat.lm_eval.task_rows import LmRows
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.sources.datasets.folders import find
 from rolecall.sources.datasets.formats import open_file
 from rolecall.strings import count_noun

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from rolecall.compat.benchmarks import WORDINGS, benchmark_names
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.sources.config.plain_configs import read_plain_config
 
 _VALUE = re.compile(r'\$\{(\w+)\}')

@@ -7,13 +7,13 @@ message in which everything but the system message is joined as in plain text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rolecall.compat.lm_eval.task import LmTask, Row, Value
 from rolecall.core.prompts.pieces import Origin, Text
 from rolecall.core.prompts.values import describe_value
 from rolecall.errors import RenderError
-from rolecall.lazy_dataclasses import dataclass, replace
 
 Role = Literal['system', 'user', 'assistant']
 Pieces = tuple[Text, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from rolecall.compat.lm_eval.task import LmTask, Row
 from rolecall.compat.lm_eval.task_file import TaskFile
 from rolecall.compat.lm_eval.task_rows import LmRows
 from rolecall.compat.lm_eval.task_scores import TaskScores, mean_stderr
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, Whole
 from rolecall.scoring.readers.golds import kind_of_golds

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,6 @@ from rolecall.compat.lm_eval.functions import load_function
 from rolecall.compat.lm_eval.task import LmTask, Row
 from rolecall.compat.lm_eval.task_file import Function
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.patterns import find_all, substitute
 
 Replies = list[Any]

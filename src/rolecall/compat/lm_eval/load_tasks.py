@@ -6,6 +6,7 @@ import fnmatch
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from rolecall.compat.lm_eval.task import LmTask, TaskOptions
 from rolecall.compat.lm_eval.task_file import TaskFile, read_task_file
 from rolecall.compat.lm_eval.task_rows import LmRows
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.usercode import short_path
 
 GROUP_KEYS = ('task', 'group', 'group_alias', 'aggregate_metric_list')

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from rolecall.compat.lm_eval.task import LmTask, Row
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.sources.retrievers import Picked
 from rolecall.strings import count_noun
 

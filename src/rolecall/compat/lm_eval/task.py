@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,7 +14,6 @@ from rolecall.compat.lm_eval.jinja import row_template
 from rolecall.compat.lm_eval.task_file import Function, TaskFile
 from rolecall.core.prompts.pieces import Origin, Text
 from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field
 
 Row = Mapping[str, Any]
 OUTPUT_TYPES = ('generate_until', 'multiple_choice', 'loglikelihood', 'loglikelihood_rolling')

@@ -6,12 +6,12 @@ import difflib
 import importlib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.plain_files import open_plain
 from rolecall.sources.config.plain_configs import check_depth
 from rolecall.usercode import short_path

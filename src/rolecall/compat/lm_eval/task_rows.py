@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from rolecall.compat.lm_eval.stand_ins import RowTable
 from rolecall.compat.lm_eval.task import LmTask, Row
 from rolecall.compat.lm_eval.task_file import Function
 from rolecall.errors import DataError, RolecallError
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.sources.datasets import EMPTY, Dataset, FileOptions, ListRows, Reader, Rows, open_file
 from rolecall.sources.datasets.folders import find_all, open_files, open_path
 from rolecall.sources.datasets.rows import Splits

@@ -6,6 +6,7 @@ import math
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,6 @@ from rolecall.compat.lm_eval.functions import call_function, load_function
 from rolecall.compat.lm_eval.task import LmTask, Row
 from rolecall.compat.lm_eval.task_file import Function
 from rolecall.errors import ConfigError, Problem, did_you_mean, import_extra
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.patterns import substitute
 from rolecall.scoring.blame import ScoringError
 

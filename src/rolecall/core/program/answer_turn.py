@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Text
 from rolecall.core.prompts.script import BareText, Item, Script, Turn, content_pieces, map_content
@@ -10,7 +11,6 @@ from rolecall.core.prompts.wording import Mode
 from rolecall.core.render.chat_renderer import ChatLayout, ChatRenderer
 from rolecall.core.render.meta import MetaTemplate
 from rolecall.core.render.renderers import API_ROLES, ApiRenderer, Rendered, Renderer, TextRenderer
-from rolecall.lazy_dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

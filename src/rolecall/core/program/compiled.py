@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from json.encoder import encode_basestring as _quote
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,6 @@ from rolecall.core.render.meta import MetaTemplate
 from rolecall.core.render.renderers import Rendered, Renderer, TextRenderer
 from rolecall.core.render.spans import Request, Span
 from rolecall.errors import Problem, TemplateError
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.registry import load_object
 
 WordingLike = Wording | Template | str | Mapping[Any, Any]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
@@ -31,7 +32,6 @@ from rolecall.core.render.meta import MetaTemplate
 from rolecall.core.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.core.render.spans import Request
 from rolecall.errors import PrompterError
-from rolecall.lazy_dataclasses import dataclass, field, fields, replace
 
 if TYPE_CHECKING:
     from rolecall.core.prompters.frame_renderer import FrameRenderer

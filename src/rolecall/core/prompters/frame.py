@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +14,6 @@ from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, parse
 from rolecall.core.render.layout import TextLayout
 from rolecall.errors import PrompterError, did_you_mean
-from rolecall.lazy_dataclasses import dataclass
 
 _EXTRA_HEAD = 'Here are some extra messages you can referred to:\n\n'
 

@@ -7,6 +7,7 @@ history is compared with it (which notices turns changed in place), and only new
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +17,6 @@ from rolecall.core.prompts.frozen import FrozenDict, FrozenList, copy_data, free
 from rolecall.core.prompts.pieces import Origin, Text, fold
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import PrompterError
-from rolecall.lazy_dataclasses import dataclass
 
 ROLES = frozenset(AROUND)
 _ROLE, _CONTENT = itemgetter('role'), itemgetter('content')

@@ -9,6 +9,7 @@ string cannot tell the two apart; the spans can.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -21,7 +22,6 @@ from rolecall.core.prompters.vendors import Message, anthropic_messages, holds_t
 from rolecall.core.prompts.multimodal import part_text
 from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.spans import Place, Span, texts_of
-from rolecall.lazy_dataclasses import dataclass, replace
 
 Body = dict[str, Any]
 _INPUT = Origin('field', 'input')

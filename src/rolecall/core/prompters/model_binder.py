@@ -6,6 +6,7 @@ Modules, training data and tuning all bind here, so that what is trained is what
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +20,6 @@ from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.renderers import Rendered
 from rolecall.core.render.spans import Message
-from rolecall.lazy_dataclasses import dataclass, replace
 
 PromptArguments = tuple[Any, Any, Any]
 """Input, history and tools."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 from rolecall.errors import PrompterError, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, fields
 
 DEFAULT_SYSTEM = 'You are a helpful assistant.'
 

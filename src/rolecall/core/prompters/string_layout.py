@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from rolecall.core.prompters.call_inputs import PromptCall
@@ -15,7 +16,6 @@ from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.arrange import Note
 from rolecall.core.render.spans import Span
 from rolecall.errors import PrompterError
-from rolecall.lazy_dataclasses import dataclass
 
 
 @dataclass(slots=True, eq=False)

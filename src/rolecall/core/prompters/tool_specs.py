@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import marshal
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from rolecall.core.prompts.frozen import FrozenList, copy_data, freeze
 from rolecall.errors import PrompterError
-from rolecall.lazy_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rolecall.core.prompts.pieces import Field
 from rolecall.core.prompts.script import Expand, Script, item_pieces
 from rolecall.errors import RenderError
-from rolecall.lazy_dataclasses import dataclass
 
 _ROLES = {
     **dict.fromkeys(('user', 'human', 'HUMAN'), 'user'),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.multimodal import MediaUrl, PartShape, Segment, is_tagged, medium, segments, url_of, whole
@@ -15,7 +16,6 @@ from rolecall.core.prompts.pieces import Field, Origin, Piece, Row, Text, bind, 
 from rolecall.core.prompts.script import Change, FilledPart, Script, Turn
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError
-from rolecall.lazy_dataclasses import dataclass, replace
 
 _SCHEME = re.compile(r'(?:https?|file|data):', re.IGNORECASE)
 _PLAIN_TEXT = PartShape('text', FrozenDict(type='text', text=''), ('text',))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rolecall.core.prompts.frozen import FrozenDict
@@ -24,7 +25,6 @@ from rolecall.core.prompts.script import (
     spread_content,
 )
 from rolecall.core.prompts.values import describe_value
-from rolecall.lazy_dataclasses import dataclass, replace
 
 MODALITIES = ('text', 'image', 'audio', 'video')
 _CLOSE = '<AIS_CONTENT_TAG>'

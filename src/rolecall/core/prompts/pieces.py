@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rolecall.core.prompts.values import text_of
-from rolecall.lazy_dataclasses import dataclass, replace
 
 Row = Mapping[str, Any]
 

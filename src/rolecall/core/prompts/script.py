@@ -7,12 +7,12 @@ read. Renderers work on the script itself, so everything that does not depend on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Row, Shots, Text, bind, bind_piece, fold
 from rolecall.errors import RenderError
-from rolecall.lazy_dataclasses import dataclass, field, replace
 
 Section = Literal['begin', 'shots', 'round', 'end']
 Change = Callable[[Piece], Iterable[Piece]]

@@ -14,11 +14,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from rolecall.core.prompts.pieces import SHOTS, Origin, Piece, Pieces, Shots, Text
 from rolecall.core.prompts.script import BareText, Expand, Item, Script, content_pieces, item_pieces, spread_item
 from rolecall.errors import Problem, TemplateError
-from rolecall.lazy_dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

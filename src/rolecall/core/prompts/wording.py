@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from rolecall.core.prompts.mixed import limit_stand_ins
@@ -12,7 +13,6 @@ from rolecall.core.prompts.shots import Joints, check_place, insert_shots, place
 from rolecall.core.prompts.template import Template
 from rolecall.core.prompts.values import describe_value, text_of
 from rolecall.errors import ConfigError, Problem, TemplateError, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 
 Mode = Literal['gen', 'ppl']
 """`gen` asks for an answer, `ppl` scores a complete prompt."""

@@ -8,6 +8,7 @@ share this arrangement and differ only in how they write it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -17,7 +18,6 @@ from rolecall.core.prompts.script import BareText, Content, Expand, Item, Sectio
 from rolecall.core.prompts.wording import Mode
 from rolecall.core.render.meta import MetaTemplate, Role
 from rolecall.errors import Problem, TemplateError, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

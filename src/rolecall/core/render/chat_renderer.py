@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rolecall.core.prompts.multimodal import SpokenParts
@@ -22,7 +23,6 @@ from rolecall.core.render.meta import MetaTemplate
 from rolecall.core.render.renderers import API_ROLES, ApiRenderer, Rendered, join_neighbours
 from rolecall.core.render.spans import Message, Span
 from rolecall.errors import Problem, RenderError, TemplateError
-from rolecall.lazy_dataclasses import dataclass, field, replace
 
 _OWN = Origin('chat_template')
 

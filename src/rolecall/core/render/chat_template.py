@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rolecall.errors import RenderError, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, fields
 from rolecall.registry import Registry
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ them, so the two cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -16,7 +17,6 @@ from rolecall.core.prompts.script import Content
 from rolecall.core.prompts.values import text_of
 from rolecall.core.render.spans import Message, Request, Span
 from rolecall.errors import RenderError
-from rolecall.lazy_dataclasses import dataclass, field
 
 _JOINT = Text('\n', Origin('joint', 'speeches'))
 

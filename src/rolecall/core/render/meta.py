@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.pieces import Origin, Piece, Pieces, Text, Token
 from rolecall.core.prompts.template_reader import ProblemCollector
-from rolecall.lazy_dataclasses import dataclass, field
 
 _META_KEYS = ('begin', 'end', 'round', 'reserved_roles', 'eos_token_id')
 _ROLE_KEYS = ('role', 'api_role', 'begin', 'end', 'prompt', 'generate')

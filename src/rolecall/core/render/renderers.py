@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from rolecall.core.prompts.multimodal import JoinedParts, RawParts, SpokenParts
@@ -13,7 +14,6 @@ from rolecall.core.render.arrange import Arrangement, Note, Utterance, arrange, 
 from rolecall.core.render.layout import Layout, MessageDraft, MessagesLayout, TextLayout, lines_layout, text_layout
 from rolecall.core.render.meta import MetaTemplate, Role
 from rolecall.errors import Problem, RenderError, TemplateError
-from rolecall.lazy_dataclasses import dataclass, field, replace
 
 _JOINT = Text('\n', Origin('joint', 'speeches'))
 _VALUES = ('field', 'unfilled', 'label', 'reply')

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rolecall.core.prompts.multimodal import part_text
 from rolecall.core.prompts.pieces import Origin
-from rolecall.lazy_dataclasses import dataclass
 
 Message = Mapping[str, Any]
 Request = str | list[Message] | list[int] | list[int | str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from rolecall.core.program import InferMode
@@ -12,7 +13,6 @@ from rolecall.core.prompts.pieces import Row
 from rolecall.experiment.inferencers.inferencer import Asker, Prediction, find_fault, next_step, only_step, wait_for_all
 from rolecall.experiment.opening.fitting import Step
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.protocol import Reply, Sampling
 from rolecall.sources.retrievers import Picked
 

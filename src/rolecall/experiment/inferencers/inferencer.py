@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from rolecall.core.prompts.pieces import Row
 from rolecall.core.render.spans import Request
 from rolecall.experiment.opening.fitting import Step
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.protocol import Outcome, Reply, Sampling, Scored
+from rolecall.quick_init import quick_init
 from rolecall.sources.retrievers import Picked
 
 T = TypeVar('T')
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """The conclusion for one row, with everything it rests on."""

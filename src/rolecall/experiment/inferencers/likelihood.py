@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rolecall.core.prompts.pieces import Row
@@ -20,7 +21,6 @@ from rolecall.experiment.inferencers.losses import (
 )
 from rolecall.experiment.opening.fitting import Step
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.protocol import Scored
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.sources.retrievers import Picked

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from rolecall.core.prompts.pieces import Row
 from rolecall.experiment.inferencers.inferencer import Asker, Prediction, only_step, requests_of, text_of_request
 from rolecall.experiment.opening.fitting import Step, common_length
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.models.protocol import Scored
 from rolecall.sources.retrievers import Picked
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,6 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.sources.datasets import Dataset
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.sources.retrievers import Picked

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +18,6 @@ from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.meta import MetaTemplate, Role
 from rolecall.errors import Problem
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import TaskEntry
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.registry import part_name
 from rolecall.scoring.metrics.metric import Rival
 

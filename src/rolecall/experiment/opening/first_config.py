@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from rolecall.experiment.opening.rows_config import (
     read_first_rows,
 )
 from rolecall.experiment.opening.source_options import RowsOptions
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.models.model_names import DEFAULT_MODEL
 from rolecall.sources.datasets.columns import flatten
 from rolecall.strings import printable

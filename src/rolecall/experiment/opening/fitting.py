@@ -7,11 +7,12 @@ that come out of here.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rolecall.core.render.arrange import Note
 from rolecall.core.render.spans import Message, Request, Span
-from rolecall.lazy_dataclasses import dataclass, replace
+from rolecall.quick_init import quick_init
 from rolecall.strings import count_noun
 
 CutSide = Literal['left', 'middle', 'right']
@@ -94,6 +95,7 @@ class Cut:
         return at if at <= self.start else max(self.start, at - (self.stop - self.start))
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Step:
     """What is sent next for a row: one request, or one for each label, and what was left out to make them fit."""

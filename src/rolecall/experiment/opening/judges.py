@@ -10,6 +10,7 @@ import difflib
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +29,6 @@ from rolecall.experiment.opening.fitting import Step, TokenBudget, fit
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.models.model_names import resolve_model
 from rolecall.registry import part_name
 

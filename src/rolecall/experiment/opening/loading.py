@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -11,7 +12,6 @@ from rolecall.compat.benchmarks.catalogues import CATALOGUES, find_catalogue_fil
 from rolecall.compat.eval_yaml import find_hub_tasks
 from rolecall.compat.lm_eval import CATALOGUE, is_task_source
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.sources.config.files import Config, load_config_file
 from rolecall.sources.config.finder import resolve
 from rolecall.sources.config.plain_configs import is_plain_config

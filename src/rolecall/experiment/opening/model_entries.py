@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from rolecall.core.render.renderers import API_ROLES, ApiRenderer, Renderer, Tex
 from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
 from rolecall.experiment.opening.fitting import CutSide, TokenBudget
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.backends import (
     CHAT_BY_DEFAULT,
     EXPERIMENTAL,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.registry import Registry
 from rolecall.sources.datasets.columns import PASSAGES
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolecall.checking import OptionReader, on_command_line
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass, field, fields
 from rolecall.redaction import mask_config
 
 if TYPE_CHECKING:

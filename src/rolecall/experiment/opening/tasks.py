@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar, get_args
 
 from rolecall.checking import Problems
@@ -14,7 +15,6 @@ from rolecall.core.prompts.template import Template, WordingsTemplate, build_tem
 from rolecall.core.prompts.values import describe_value
 from rolecall.core.prompts.wording import Mode, Wording
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.plain_files import read_table
 from rolecall.registry import Registry, bare_name, part_name
 from rolecall.sources.datasets import Reader

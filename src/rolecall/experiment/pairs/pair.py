@@ -6,6 +6,7 @@ The viewer, the linter, the plan, the exports, the run and the report all take r
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, takewhile, tee
 from typing import Any, get_args
@@ -22,7 +23,6 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.opening.tasks import TaskEntry, locate_problems
 from rolecall.experiment.pairs.programs import PlainValues, build_program
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.protocol import is_messages
 from rolecall.registry import load_object
 from rolecall.sources.datasets import Dataset, Row, Rows, first

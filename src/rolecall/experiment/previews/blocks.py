@@ -7,12 +7,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rolecall.core.program import fingerprint
 from rolecall.core.render.spans import Span, join_spans
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.strings import count_noun
 
 _HAPPENED = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any
@@ -16,7 +17,6 @@ from rolecall.experiment.opening.fitting import common_length
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.experiment.previews.blocks import SPECIAL_TOKEN, blocks_of, is_messages, show_blanks, title_of
 from rolecall.experiment.previews.jsonl import as_json
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.strings import printable
 
 _UNSPACED = '\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af'

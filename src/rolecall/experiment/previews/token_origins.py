@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.spans import Span
 from rolecall.experiment.previews.blocks import show_blanks
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.tokenizers.tokenizer import Tokenizer
 from rolecall.strings import printable
 

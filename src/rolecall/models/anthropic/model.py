@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import IO, Any, ClassVar, NoReturn
@@ -11,7 +12,6 @@ from typing import IO, Any, ClassVar, NoReturn
 from rolecall.checking import OptionReader
 from rolecall.config_keys import keys_of
 from rolecall.core.render.spans import Request
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.anthropic.prompt_cache import Lifetime, SharedPrefix, find_minimum, mark_shared, measure_shared
 from rolecall.models.anthropic.wire import (
     StreamedMessage,

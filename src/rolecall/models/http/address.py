@@ -9,9 +9,9 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.protocol import ModelError
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")

@@ -9,11 +9,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.http.connection import MALFORMED, HttpClient, encode_body
 from rolecall.models.http.failures import HttpStatusError, embedded_error, row_outcome
 from rolecall.models.protocol import Reply

@@ -9,11 +9,11 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.protocol import ModelError
 
 MAX_MEDIA_BYTES = 64 * 2**20

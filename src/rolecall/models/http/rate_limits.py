@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Literal
-
-from rolecall.lazy_dataclasses import dataclass
 
 Unit = Literal['requests', 'tokens']
 _UNITS: tuple[Unit, ...] = ('requests', 'tokens')

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import DataError, MissingExtraError
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.http.batches import BatchService
 from rolecall.models.http.body import ReplyFieldError
 from rolecall.models.http.connection import MALFORMED, HttpClient, run_together

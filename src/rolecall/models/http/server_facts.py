@@ -12,11 +12,11 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rolecall.checking import is_number, is_whole
-from rolecall.lazy_dataclasses import asdict, dataclass, replace
 from rolecall.models.http.connection import HttpClient
 from rolecall.models.protocol import ModelError
 from rolecall.models.pull import cache_directory

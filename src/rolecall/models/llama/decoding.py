@@ -14,13 +14,13 @@ import json
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.llama import bindings
 from rolecall.models.llama.streams import Ids, Streams
 from rolecall.models.llama.vocabulary import LlamaVocabulary

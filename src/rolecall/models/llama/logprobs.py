@@ -7,13 +7,13 @@ token need only what they share, and the last token of a prompt is never compute
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.llama.streams import CachedTokens, Ids, Rows, Streams, shared_length
 
 Numbers = npt.NDArray[np.float64]

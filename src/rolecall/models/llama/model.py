@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock
@@ -14,7 +15,6 @@ from rolecall.checking import OptionReader, is_whole
 from rolecall.config_keys import keys_of
 from rolecall.core.render.spans import Request
 from rolecall.errors import DataError, did_you_mean, require_packages
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.llama.bindings import ENGINE
 from rolecall.models.local_engine import LocalModel, LocalSettings, PromptEncoder, TokenPrompt, read_local_settings
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Scored, Usage, redact_reply

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.llama import bindings
 from rolecall.models.llama.threads import ThreadTuner
 from rolecall.models.llama.vocabulary import load_gguf

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolecall.checking import OptionReader
 from rolecall.config_keys import keys_of
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.http.address import HEADER_RULE, Address, Keys, find_unsendable_header, leads_to, read_address
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from rolecall.errors import DataError
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.tokenizers.file_cache import load_once
 
 MAGIC = b'GGUF'

@@ -10,12 +10,12 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rolecall.errors import DataError, import_extra
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.tokenizers.text import (
     BYTE_OF,
     BYTE_TOKEN,

@@ -10,13 +10,13 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import DataError, MissingExtraError, import_extra
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.backends import with_default_path
 from rolecall.models.pull import PACKAGED, cached_path
 from rolecall.models.tokenizers.file_cache import load_once

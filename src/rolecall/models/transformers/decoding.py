@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from rolecall.errors import did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.local_engine import (
     TokenPrompt,
     TransformersDecoding,

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -14,7 +15,6 @@ from rolecall.checking import OptionReader, is_whole
 from rolecall.config_keys import keys_of
 from rolecall.core.render.spans import Request
 from rolecall.errors import DataError
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.local_engine import (
     LocalModel,
     LocalSettings,

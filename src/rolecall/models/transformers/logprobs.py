@@ -7,10 +7,10 @@ the right, where a causal model does not look; the scores do not depend on the r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.local_engine import TokenPrompt
 from rolecall.models.protocol import ModelError, Scored, Usage
 from rolecall.models.transformers.prefixes import (

@@ -8,10 +8,10 @@ branches it grows from and what precedes it in its own. Nothing is copied and no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.local_engine import TokenPrompt
 from rolecall.models.protocol import ModelError, Scored, Usage
 from rolecall.models.transformers.logprobs import collect_scores, note_scores, pick_scores

@@ -6,10 +6,10 @@ Prefixes are taken from the ids of whole prompts: tokenizing the parts separatel
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
 Ids: TypeAlias = tuple[int, ...]

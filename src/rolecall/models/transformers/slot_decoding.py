@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.local_engine import TokenPrompt, TransformersDecoding, too_long_reply
 from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.models.transformers.decoding import RowSampler, StopTracker, build_row_sampler

@@ -11,10 +11,10 @@ import importlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.transformers.fused_layers import fused_layers
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 

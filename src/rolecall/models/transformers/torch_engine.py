@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 from typing import TypeVar
 
 from rolecall.core.render.spans import Request
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.local_engine import PromptEncoder, TransformersDecoding, separate_thinking
 from rolecall.models.protocol import ModelError, Reply, Scored
 from rolecall.models.transformers.decoding import BatchGenerator

@@ -9,12 +9,12 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import MissingExtraError, import_extra, require_packages
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.protocol import ModelError
 from rolecall.models.tokenizers.huggingface import TransformersTokenizer
 from rolecall.models.tokenizers.tokenizer import Tokenizer, find_tokenizer

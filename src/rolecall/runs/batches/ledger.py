@@ -13,12 +13,12 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
 from rolecall.errors import RunError
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.directory import FILE
 

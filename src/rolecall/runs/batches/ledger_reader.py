@@ -9,12 +9,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from rolecall.errors import RunError
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.runs.batches.ledger import OPEN_STATES, BatchLedger
 from rolecall.runs.store.directory import FILE
 from rolecall.strings import count_noun

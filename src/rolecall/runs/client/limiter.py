@@ -11,9 +11,9 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.runs.client.rate import TOKEN_GROWTH, RateController, SentCall
 

@@ -8,12 +8,13 @@ import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import RolecallError
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.protocol import Model, ModelError, Reply, Sampling, Scored
+from rolecall.quick_init import quick_init
 from rolecall.runs.client.retry import Attempts, ModelUnavailableError, Retrier, RetryPolicy
 from rolecall.runs.telemetry import end_model_span, end_span, note_retry, start_model_span
 from rolecall.strings import count_noun
@@ -23,6 +24,7 @@ _SANE = 10**9
 """Servers have been seen to report anything as a number of tokens."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class ModelCall:
     """One request and what is wanted of it."""

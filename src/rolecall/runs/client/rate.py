@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import dataclass
 from typing import Literal
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.http.rate_limits import RateLimit
 
 _LONGEST_WAIT = 300.0

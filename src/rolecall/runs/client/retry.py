@@ -9,9 +9,9 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from rolecall.errors import RolecallError
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.http.body import UnreadableReplyError
 from rolecall.models.protocol import ModelError
 

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from operator import attrgetter
@@ -16,7 +17,6 @@ from typing import Any
 from rolecall._version import __version__
 from rolecall.core.render.spans import Request
 from rolecall.errors import RunError
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.protocol import Outcome, Reply
 from rolecall.models.tokenizers.text import replace_lone_surrogates
 from rolecall.plain_files import open_plain

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import DataError
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.plain_files import open_plain, read_plain
 from rolecall.runs.atomic import write_atomically
 from rolecall.runs.serving.load_generator import RequestRecord

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any, Literal
 
 from rolecall.checking import on_command_line
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.sources.datasets.formats import open_file
 
 _TIME_KEYS = ('timestamp', 'time', 'arrival_time')

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
 from itertools import cycle, islice, pairwise
 from typing import Any
 
@@ -22,7 +23,6 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.judges import replace_text
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.backends import build_model
 from rolecall.models.http.served_model import ServedModel, StreamTimes
 from rolecall.models.protocol import ModelError, Reply, Sampling, is_messages

@@ -13,6 +13,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, pairwise, repeat
 from statistics import fmean, pstdev, pvariance
 from typing import Any
@@ -21,7 +22,6 @@ from rolecall._version import __version__
 from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
-from rolecall.lazy_dataclasses import asdict, dataclass, replace
 from rolecall.models.http.served_model import ServedModel, StreamTimes
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.runs.engine import run_blocking

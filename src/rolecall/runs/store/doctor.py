@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, deque
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from rolecall.errors import RunError
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.runs.batches.ledger_reader import copy_ledger, has_batches
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.labels import copy_decisions

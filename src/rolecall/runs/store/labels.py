@@ -13,12 +13,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from rolecall.errors import ConfigError, DataError, Problem, RunError
-from rolecall.lazy_dataclasses import asdict, dataclass, replace
 from rolecall.runs.atomic import read_run_json, write_run_json
 from rolecall.runs.store.codec import storable
 from rolecall.runs.store.results import Result

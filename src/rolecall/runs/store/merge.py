@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RunError
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.protocol import Reply, Scored
 from rolecall.runs.batches.ledger_reader import read_waiting
 from rolecall.runs.store.directory import FILE

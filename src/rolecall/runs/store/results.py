@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from rolecall.lazy_dataclasses import asdict, dataclass, field
 from rolecall.models.protocol import NOT_STATED, Outcome, Served
+from rolecall.quick_init import quick_init
 
 
 class SettledMarks(NamedTuple):
@@ -30,6 +31,7 @@ class SettledRows(NamedTuple):
     seconds: Sequence[float | None]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Result:
     """One row of one dataset × model. Everything is JSON-able."""

@@ -9,12 +9,12 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from rolecall.errors import RunError
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.protocol import Reply, Scored
 from rolecall.runs.store.bundle_file import is_bundle, unpack_bundle
 from rolecall.runs.store.codec import (

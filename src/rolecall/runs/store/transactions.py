@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import RunError
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.runs.store.directory import VERSION, check_format
 from rolecall.runs.store.row_codec import ROW_COLUMNS, ROW_NUMBERS, add_checksum_function
 

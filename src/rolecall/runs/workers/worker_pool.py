@@ -13,12 +13,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from rolecall._version import __version__
 from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError, Problem, RolecallError
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.backends import build_model
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
 from rolecall.runs.pair_run import ModelContext

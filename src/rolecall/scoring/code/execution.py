@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.scoring.code.sandbox import (
     Confined,
     Sandbox,

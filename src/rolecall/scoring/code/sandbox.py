@@ -23,12 +23,11 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Protocol
-
-from rolecall.lazy_dataclasses import dataclass
 
 _DRIVER = (Path(__file__).parent / 'driver.py').read_text('utf-8')
 _LIBRARIES = (

@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from xml.parsers import expat
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import import_extra
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.patterns import PatternError, search_groups
 from rolecall.plain_files import read_plain
 from rolecall.scoring.metrics.metric import Answer

@@ -11,12 +11,12 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.plain_files import read_plain
 from rolecall.scoring.blame import ScoringError, describe_error
 from rolecall.scoring.metrics.assertion_checks import CHECKS, NEEDS_VALUE, AssertionResult, list_items, load_yaml

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.registry import Registry
 from rolecall.scoring.blame import NoVerdictError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark

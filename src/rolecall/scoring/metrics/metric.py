@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import wraps
 from numbers import Real
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
-from rolecall.lazy_dataclasses import dataclass, field
+from rolecall.quick_init import quick_init
 from rolecall.scoring.blame import ScoringError
 
 Number = float | bool
@@ -31,6 +32,7 @@ class Rival:
     """Why there is none."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a metric marks: prediction and gold answer after their postprocessors."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.options import Options
 from rolecall.scoring.readers.ranking import read_reply

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES, WORD
 

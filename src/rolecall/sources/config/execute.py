@@ -11,11 +11,11 @@ import builtins
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import CodeType, ModuleType
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.sources.config.finder import (
     config_package,
     find_config_module,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.registry import LocalPath
 from rolecall.sources.config.execute import Runner
 from rolecall.sources.config.finder import is_standard, resolve, resolve_real, resolve_registered

@@ -10,11 +10,11 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
 
 from rolecall.errors import ConfigError
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.sources.config.execute import Namespace, Runner, Settings
 from rolecall.sources.config.reference import Resolve
 

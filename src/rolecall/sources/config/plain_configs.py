@@ -8,12 +8,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.plain_files import open_plain
 
 _YAML = ('.yaml', '.yml')

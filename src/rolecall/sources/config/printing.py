@@ -7,9 +7,9 @@ import keyword
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.sources.config.reference import Call, Reference, dotted_name
 
 WIDTH = 100

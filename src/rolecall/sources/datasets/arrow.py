@@ -6,12 +6,12 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import DataError, import_extra
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.sources.datasets.compression import plain_path
 from rolecall.sources.datasets.rows import WHOLE, Row, Splits, resolve_index
 

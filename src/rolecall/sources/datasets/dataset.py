@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from rolecall.checking import is_whole
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean, import_extra
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.registry import Registry, part_name
 from rolecall.sources.datasets.arrow import open_hub
 from rolecall.sources.datasets.benchmarks import BENCHMARKS, HUB_BENCHMARKS

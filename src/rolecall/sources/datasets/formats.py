@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import DataError, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.sources.datasets.arrow import ParquetRows
 from rolecall.sources.datasets.compression import open_plain, plain_suffix
 from rolecall.sources.datasets.lines import (

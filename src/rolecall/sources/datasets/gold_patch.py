@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from rolecall.errors import DataError
-from rolecall.lazy_dataclasses import asdict, dataclass, field, fields, replace
 from rolecall.sources.datasets.dataset import Dataset
 from rolecall.sources.datasets.digest import checksum_rows
 from rolecall.sources.datasets.formats import open_file

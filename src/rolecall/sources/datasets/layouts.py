@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from rolecall.errors import ConfigError, DataError, Problem
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.plain_files import read_plain
 from rolecall.sources.datasets.arrow import open_hub
 from rolecall.sources.datasets.folders import find, open_folder

@@ -13,11 +13,11 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from rolecall.errors import DataError
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.sources.datasets.compression import open_plain, plain_path
 from rolecall.sources.datasets.rows import Row, list_names, resolve_index
 

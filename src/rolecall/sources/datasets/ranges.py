@@ -6,12 +6,12 @@ import re
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import islice
 from random import Random
 from typing import Any, TypeAlias
 
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
-from rolecall.lazy_dataclasses import dataclass, fields
 from rolecall.sources.datasets.rows import Row, Rows, select
 from rolecall.strings import count_noun
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from rolecall.errors import DataError
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.strings import count_noun
 from rolecall.usercode import user_code
 

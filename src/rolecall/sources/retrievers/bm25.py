@@ -14,11 +14,11 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
 from rolecall.errors import Problem
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.sources.datasets.rows import Row
 from rolecall.sources.retrievers.pool import Pool, ProgressCounter, RetrieverSettings, search_text, top_indexes
 from rolecall.sources.retrievers.retriever import Picked, import_extra

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from rolecall.checking import argument_problems, expected, is_whole
 from rolecall.core.prompts.values import describe_value
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.registry import Registry, is_reference_class
 from rolecall.sources.datasets.arrow import as_hub_dataset
 from rolecall.sources.datasets.rows import Row

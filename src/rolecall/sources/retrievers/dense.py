@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, TypeAlias
 
 from rolecall.errors import ConfigError, DataError, Problem
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.sources.datasets.rows import Row, Rows
 from rolecall.sources.retrievers.encoders import Encoder, SentenceEncoder, encode
 from rolecall.sources.retrievers.pool import Pool, ProgressCounter, RetrieverSettings, numpy, search_text, top_indexes

@@ -8,13 +8,13 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from rolecall.errors import DataError
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.models.pull import cache_directory
 from rolecall.sources.retrievers.pool import numpy
 from rolecall.sources.retrievers.retriever import import_extra

@@ -7,12 +7,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar
 
 from rolecall.errors import ConfigError, DataError, Problem
-from rolecall.lazy_dataclasses import dataclass, field, fields
 from rolecall.sources.datasets.rows import Row, Rows, list_names
 from rolecall.sources.retrievers.retriever import ColumnReader, Picked, Progress, import_extra
 from rolecall.strings import count_noun

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from rolecall import errors
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.sources.datasets.rows import Row, Rows
 
 Progress: TypeAlias = Callable[[int, 'int | None'], None]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar
 
 from rolecall.errors import ConfigError, Problem
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.sources.datasets.rows import Row
 from rolecall.sources.retrievers.pool import Pool, ProgressCounter, RetrieverSettings
 from rolecall.sources.retrievers.retriever import Picked, import_extra

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rolecall.compat.benchmarks import benchmark_names
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.ui.cli.config.list import KINDS
 
 _SHELLS = ('bash', 'zsh', 'fish')

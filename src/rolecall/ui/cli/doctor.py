@@ -17,9 +17,9 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rolecall._version import __version__
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.ui.cli.output import fail, print_json, print_lines
 from rolecall.ui.views.chinese import translate_message
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,7 +14,6 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair, Preview
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.strings import count_noun, printable
 from rolecall.ui.cli.output import print_note

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from rolecall.errors import ConfigError, Problem, import_extra
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.runs.plan import RunPlan
 from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.results import Result

@@ -6,9 +6,9 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.models.prices import Price
 from rolecall.runs.batches.ledger_reader import BatchTokens
 from rolecall.runs.store.results import Result, SettledRows, Used

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rolecall.insight.kept_counts import HEADS, TEXT_CELLS, CountKind, HitCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
 from rolecall.insight.run_source import StoredRun
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.prices import Price
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard

@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import merge
 from typing import Any
 
@@ -18,7 +19,6 @@ from rolecall.core.render.spans import Span
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.experiment.previews.blocks import blocks_of, is_messages, shorten_media
 from rolecall.insight.run_source import SentRequest
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.runs.store.results import Result, SettledRows
 from rolecall.scoring.reading_choice import word_other_verdict
 from rolecall.scoring.scorecard import Scorecard

@@ -11,6 +11,7 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Any
@@ -20,7 +21,6 @@ from markupsafe import Markup
 
 from rolecall._version import __version__
 from rolecall.insight.run_source import Previews, StoredRun, judge_requests, requests_sent
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.models.prices import PRICES_OF, Price
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun, printable

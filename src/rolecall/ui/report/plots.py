@@ -9,10 +9,10 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeGuard
 from urllib.parse import urlencode
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
 from rolecall.ui.report.counts import VERDICTS, Pair

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.runs.parts import COMPARED, PartDigests
 from rolecall.scoring.paired_ranking import ModelPair, PairedRow, Ranking, rank_models
 from rolecall.scoring.scorecard import Scorecard

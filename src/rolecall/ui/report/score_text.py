@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from rolecall.lazy_dataclasses import dataclass, field, replace
 from rolecall.scoring.metrics.judging import JUDGE_ASKED, JUDGE_CHECKED, RULE_WRONG
 from rolecall.scoring.scorecard import JudgeAgreement, Scorecard
 from rolecall.scoring.statistics import wilson

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rolecall.insight.slices import CLASS, Confusion, Slice, SliceChange, find_confusions, slice_run
-from rolecall.lazy_dataclasses import asdict, dataclass
 from rolecall.runs.result_files import quote_formula
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.strings import count_noun

@@ -6,10 +6,10 @@ The hues are those of Okabe and Ito; every kind also differs by underline, weigh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from rolecall.core.prompts.pieces import GROUPS, Origin
 from rolecall.core.render.spans import Span
-from rolecall.lazy_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.runs.client.model_client import Activity
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.plan import RunPlan

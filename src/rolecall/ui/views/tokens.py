@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rolecall.core.prompts.pieces import label_of
@@ -14,7 +15,6 @@ from rolecall.experiment.opening.fitting import TokenBudget
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.experiment.previews.blocks import is_messages
 from rolecall.experiment.previews.token_origins import TokenAt, tokens_of
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.strings import count_noun, printable
 from rolecall.ui.views.looks import LOOKS, group_of
 

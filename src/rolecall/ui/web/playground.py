@@ -9,6 +9,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -19,7 +20,6 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.saved_config import save_config
 from rolecall.experiment.opening.source_options import RowsOptions, SourceOptions
 from rolecall.experiment.previews.jsonl import ascii_json
-from rolecall.lazy_dataclasses import asdict, dataclass, fields
 from rolecall.models.services import ALIASES, SOURCES, find_service
 from rolecall.ui.web.routes import GET_ROUTES, POST_ROUTES, check_body
 from rolecall.ui.web.workspace import Workspace

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from rolecall.insight.kept_counts import read_counts
 from rolecall.insight.run_source import StoredRun, judge_requests, requests_sent
 from rolecall.insight.slices import CLASS, LENGTH, POSITION
 from rolecall.insight.sweep import read_sweep
-from rolecall.lazy_dataclasses import asdict, dataclass
 from rolecall.runs.brake import Control
 from rolecall.runs.run import ask_rows_again
 from rolecall.runs.store.directory import FILE, is_running

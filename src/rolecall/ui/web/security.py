@@ -11,12 +11,12 @@ import ipaddress
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from rolecall.errors import RolecallError
-from rolecall.lazy_dataclasses import dataclass, field
 from rolecall.ui.views.chinese import to_chinese
 
 HEADERS = {

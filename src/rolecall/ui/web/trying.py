@@ -6,13 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.opening.sampling import sampling_of
-from rolecall.lazy_dataclasses import dataclass, replace
 from rolecall.models.protocol import Model, ModelError, OnText, Reply, Sampling, Scored, is_messages
 from rolecall.redaction import Redactor, environment_secrets, find_secrets
 from rolecall.runs.pair_run import ModelContext

@@ -14,9 +14,9 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rolecall.lazy_dataclasses import dataclass
 from rolecall.ui.cli.output import fail, print_json, print_lines
 
 if TYPE_CHECKING:
