@@ -220,6 +220,7 @@ class Cues:
     """Before an answer, and no part of it: `Option`, `3.`, `So`."""
     called = _pattern(r'(?<![a-z])«option»[\s"\'“(\[*]*\Z')
     copula = _pattern(r'(?:(?<![a-zà-ÿ])«is»|=|≈)\s*(?:«article»\s*)*\Z')
+    copulas = _pattern(r'(?<![a-zà-ÿ])«is»(?![a-zà-ÿ])|[=≈]')
     named = _pattern(r'(?<![a-z])«named»\s\Z')
     """Before a letter that names something else: `vitamin`, `group`."""
     after_letter = _pattern(r'\s+«after»')

@@ -2,14 +2,15 @@
 
 A letter counts where it stands as one: `(C)`, `C.`, `option C`, `C is correct`. The article in `A dog`, the pronoun in
 `I think`, variables (`F = ma`, `P(A)`) and what a reply rules out (`not A`) do not. A list of letters is several
-options, not one.
+options, not one. Behind its letter an option's own text belongs to it (`(B) no`, `E2`); a letter inside the text of an
+option (`sample A`) names that option; and an option whose text is a letter is named by its own letter alone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES, pattern_of
@@ -29,6 +30,18 @@ _DETERMINER = compile_late(
 )
 """Behind a `no` that belongs to a noun: `no general rule`."""
 _POLITE = compile_late(r'(?:です|でした|だ|입니다|이다|예요)(?=\W*\Z)')
+_LETTER = compile_late(r'(?<![a-z0-9])[a-r](?![a-z0-9\'’])')
+_GLUED = compile_late(r'(?<![A-Za-z0-9_.-])[A-R](?=[-–]?[^\W_])')
+_SEPARATED = compile_late(r'[\s)\]】.:,*"\'“_–—=-]{0,6}')
+_DECIMALS = compile_late(r'\d[.,]\d')
+_LAYOUT = compile_late(r'[${}\\\d√]')
+"""In a text that can be laid out in several ways."""
+_TOKEN = compile_late(
+    r'\\[dt]?frac\s?\{(?P<above>[^{}]*)\}\s?\{(?P<below>[^{}]*)\}|\^?\\(?P<name>[a-z]+|[,;! %])|[${}*]|(?<=[a-z])\s+(?=[a-z])'
+    r'|(?<=\d)\s+(?=\d)|\s+|(?P<sign>.)',
+    re.DOTALL,
+)
+_SIGNS = {'sqrt': '√', 'times': '×', 'cdot': '·', 'pi': 'π', 'circ': '°', '%': '%', ',': ''}
 PAIRS = (
     ('yes', 'no'),
     ('true', 'false'),
@@ -70,7 +83,11 @@ class Mentions:
         self.labels = tuple(labels)
         self.several = several
         self.lettered = is_lettered(labels)
-        self.texts = {_fold(text): label for label, text in zip(labels, texts, strict=False) if _fold(text)}
+        texts_by_label = {label: _fold(text) for label, text in zip(labels, texts, strict=False) if _fold(text)}
+        letters = {label.lower() for label in labels} if self.lettered else set()
+        self.texts = {text: label for label, text in texts_by_label.items() if text not in letters}
+        self.own = texts_by_label if self.lettered else {}
+        self.naming = tuple(text for text in self.texts if letters and _LETTER.search(text))
         self.values: dict[str, str] = {}
         if self.lettered:
             self.pattern = self.head_pattern = _letters(''.join(labels))
@@ -91,29 +108,70 @@ class Mentions:
 
     def _find(self, page: Page, start: int, end: int, *, head: bool = False) -> Iterator[Candidate]:
         """Each option that is named; without a value where several letters stand together (`ACD`)."""
-        if not self.lettered:
-            hidden = start
-            for match in (self.head_pattern if head else self.pattern).finditer(page.low, start, end):
-                for idiom in CUES.idioms:
-                    if idiom not in self.values and page.low.startswith(idiom, match.start()):
-                        hidden = match.start() + len(idiom)
-                if not head and match[0] == 'no' and _DETERMINER.match(page.low, match.end()):
-                    continue
-                share = re.match(r'.*\d\s?(?:/|out of)\s?\Z', page.low[max(0, match.start() - 12) : match.start()])
-                if match.start() >= hidden and not share:
-                    yield Candidate(self.values[' '.join(match[0].split())], *match.span())
-            return
-        letters = [match.span() for match in self.pattern.finditer(page.text, start, end)]
+        return (self._find_letters if self.lettered else self._find_words)(page, start, end, head)
+
+    def _find_words(self, page: Page, start: int, end: int, head: bool) -> Iterator[Candidate]:
+        hidden = start
+        for match in (self.head_pattern if head else self.pattern).finditer(page.low, start, end):
+            for idiom in CUES.idioms:
+                if idiom not in self.values and page.low.startswith(idiom, match.start()):
+                    hidden = match.start() + len(idiom)
+            if not head and match[0] == 'no' and _DETERMINER.match(page.low, match.end()):
+                continue
+            share = re.match(r'.*\d\s?(?:/|out of)\s?\Z', page.low[max(0, match.start() - 12) : match.start()])
+            if match.start() >= hidden and not share:
+                yield Candidate(self.values[' '.join(match[0].split())], *match.span())
+
+    def _find_letters(self, page: Page, start: int, end: int, head: bool) -> Iterator[Candidate]:
+        spans = [match.span() for match in self.pattern.finditer(page.text, start, end)]
         bracketed, called = _small_letters(''.join(self.labels))
         small = [match.span('x') for match in bracketed.finditer(page.text, start, end) if head]
         small += [
             match.span('x') for match in called.finditer(page.low, start, end) if page.text[match.start('x')].islower()
         ]
-        for begin, stop in sorted({*letters, *small}) if small else letters:
-            if stop - begin == 1:
+        by_text = self._find_naming(page, start, end) if self.naming else {}
+        glued = self._find_glued(page, start, min(end, start + 80)) if head and self.own else []
+        hidden = start
+        for begin, stop in sorted({*spans, *small, *glued, *by_text}) if small or glued or by_text else spans:
+            if begin < hidden:
+                continue
+            if (begin, stop) in by_text:
+                hidden = stop
+                yield Candidate(by_text[begin, stop], begin, stop)
+            elif stop - begin == 1:
+                hidden = self._own_end(page, page.text[begin].upper(), stop)
                 yield Candidate(page.text[begin].upper(), begin, stop)
             elif len(set(page.text[begin:stop])) == stop - begin:
                 yield Candidate(self._combine(page, begin, stop), begin, stop)
+
+    def _find_naming(self, page: Page, start: int, end: int) -> dict[tuple[int, int], str]:
+        """Where the text of an option stands that has a letter in it: `sample A`."""
+        places = {}
+        for text in self.naming:
+            at = page.low.find(text, start, end)
+            while at >= 0:
+                if is_apart(page, at, at + len(text)):
+                    places[at, at + len(text)] = self.texts[text]
+                at = page.low.find(text, at + 1, end)
+        return places
+
+    def _find_glued(self, page: Page, start: int, end: int) -> list[tuple[int, int]]:
+        """Letters that run into their own text: `E2`, `I-700,250,0`."""
+        places = [match.span() for match in _GLUED.finditer(page.text, start, end) if match[0] in self.own]
+        return [
+            (begin, stop)
+            for begin, stop in places
+            if (own := self._own_end(page, page.text[begin], stop)) > stop and page.low[begin:own] not in self.texts
+        ]
+
+    def _own_end(self, page: Page, label: str, end: int) -> int:
+        """Where the text of a label ends that stands behind it; else `end`."""
+        text = self.own.get(label)
+        if text is None:
+            return end
+        begin = _SEPARATED.match(page.low, end).end()  # type: ignore[union-attr]  # matches nothing, too
+        stop = begin + len(text)
+        return stop if page.low.startswith(text, begin) and is_apart(page, begin, stop, glued=True) else end
 
     def _combine(self, page: Page, start: int, end: int) -> str | None:
         """The letters of a list in order, where several may be right; `A or B` leaves it open."""
@@ -123,9 +181,10 @@ class Mentions:
 
     def _is_option(self, page: Page, mention: Candidate, *, direct: bool = False) -> bool:
         """Whether a letter stands for an option, not for an article, a variable or a name."""
-        text, after = page.text, mention.end
-        if not self.lettered or mention.value is None or text[mention.start].islower():
+        text = page.text
+        if not self.lettered or mention.value is None or not text[mention.start : mention.end].isupper():
             return True
+        after = self._own_end(page, mention.value, mention.end)
         before = text[max(0, mention.start - 14) : mention.start]
         if OPERATOR.match(text, after) or (
             not direct and (_VARIABLE.search(before) or CUES.named.search(before.lower()))
@@ -137,6 +196,11 @@ class Mentions:
         if direct or CUES.called.search(page.low, max(0, mention.start - 16), mention.start):
             return not (mention.value in 'AI' and lower)
         return False
+
+    def _is_wrong(self, page: Page, mention: Candidate, end: int) -> bool:
+        """Whether an option is ruled out behind its name, and behind its text: `(B) no` is not."""
+        after = self._own_end(page, str(mention.value), mention.end)
+        return CUES.wrong.match(page.low, after, max(after, end)) is not None
 
     def _is_denied(self, page: Page, mention: Candidate) -> bool:
         return CUES.denies.find(page, max(0, mention.start - 48), mention.start) is not None
@@ -191,17 +255,54 @@ class Mentions:
                 (text for text in self.texts if page.low.startswith(text, at, end)), key=len, reverse=True
             ):
                 stop = at + len(text)
-                if not (page.text[stop : stop + 1].isalnum() and text[-1].isalnum()) and not (
+                if is_apart(page, at, stop, glued=True) and not (
                     whole and _POLITE.sub('', page.text[stop:end]).strip(AROUND)
                 ):
                     joined = CUES.joins.match(page.low, stop, end)
                     several = joined and any(page.low.startswith(other, joined.end()) for other in self.texts)
                     return Candidate(None if several else self.texts[text], at, stop)
+        return self._by_squeezed_text(page, begin, end, whole=whole)
+
+    def _by_squeezed_text(self, page: Page, start: int, end: int, *, whole: bool) -> Candidate | None:
+        """The option whose text a part begins with, or is, if it is laid out in another way: `2√3` for `2√{3}`."""
+        if not self.squeezed or end <= start:
+            return None
+        squeezed, ends = _squeeze(page.plain[start : min(end, start + 160)].lower())
+        for text in sorted(filter(squeezed.startswith, self.squeezed), key=len, reverse=True):
+            rest = squeezed[len(text) :]
+            apart = not re.match(r'[-+*/^√×·\w(]|[.,]\d', rest)
+            if apart and not (whole and rest.strip(AROUND)):
+                return Candidate(self.squeezed[text], start, start + ends[len(text) - 1])
         return None
+
+    @cached_property
+    def squeezed(self) -> dict[str, str]:
+        """The labels of the texts that can be laid out in several ways, by the text without its layout."""
+        texts = ((_squeeze(text)[0], label) for text, label in self.texts.items() if _LAYOUT.search(text))
+        return {text: label for text, label in texts if text}
 
     def _is_called(self, page: Page, mention: Candidate) -> bool:
         opened = page.text[mention.start - 1 : mention.start] == '('
         return opened or CUES.called.search(page.low, max(0, mention.start - 16), mention.start) is not None
+
+
+def is_apart(page: Page, start: int, end: int, *, glued: bool = False) -> bool:
+    """Whether a text ends as a word or a number does, and begins as one, unless it is `glued` to its letter."""
+    low = page.low
+    begins = glued or not (low[start - 1 : start].isalnum() and low[start].isalnum())
+    return begins and not (low[end - 1].isalnum() and (low[end : end + 1].isalnum() or _DECIMALS.match(low, end - 1)))
+
+
+def _squeeze(text: str) -> tuple[str, list[int]]:
+    """A text without its layout (`$2\\sqrt{3}$`, `6 cm`: `2√3`, `6cm`), and where each of its signs ends in the text."""
+    signs: list[str] = []
+    ends: list[int] = []
+    for token in _TOKEN.finditer(text):
+        sign = f'{token["above"]}/{token["below"]}' if token['above'] else _SIGNS.get(token['name'] or '', '')
+        sign = token['sign'] or sign
+        signs.append(sign)
+        ends += [token.end()] * len(sign)
+    return ''.join(signs), ends
 
 
 def is_lettered(labels: Sequence[str]) -> bool:

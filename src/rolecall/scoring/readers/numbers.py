@@ -78,7 +78,9 @@ _CIRCUMSTANCE = compile_late(
 """What an amount took, or goes with: `180 km in 3 hours`, `20 days to save $1,000`."""
 _RESTATED = compile_late(
     r'(?:\b(?:which|so|or|and|then|meaning|means|that|this|giving|leaving|making|rounds?|i\.?e'
-    r'|ou seja|o sea|es decir|das heißt|soit)\b|[≈→⇒一-鿿]).*\d',
+    r'|ou seja|o sea|es decir|das heißt|soit)\b|[≈→⇒一-鿿]).*\d'
+    r'|\b(?:is|are|was|were|ist|est|es|equals?)(?: (?:equal to|approximately|about|around|exactly|gleich|égale? à|igual a))*'
+    r' [$€£]?-?\d',
     re.DOTALL,
 )
 """What may follow `= 33.3` and give the answer in other words: `which rounds to 33`."""
@@ -94,6 +96,12 @@ _UNSETTLED = compile_late(
     re.IGNORECASE,
 )
 """A place that leaves two numbers open or has two units: no number in it is the answer."""
+_COMPARED = compile_late(
+    rf'\d[^\d.!?\n=]{{0,80}}?\b(?:that|which|who|whose|where|with|having|by)\b[^\d.!?\n=]{{0,80}}?'
+    rf'(?P<rest>\b(?:less|fewer|more|greater|larger|higher|smaller|lower|older|younger) than {_ANY})',
+    re.IGNORECASE,
+)
+"""Behind an amount, what it is compared with: `3 objects that cost more than 7 dollars`."""
 _OPERATION = compile_late(
     r'\d\)?[^\d.,;=]{0,20}?(?:[+*×÷/]|(?<=\s)[-–x](?=\s)|\b(?:times|plus|minus|divided by'
     r'|multiplied by)\b)[^\d.,;=]{0,20}\(?[$€£]?\d'
@@ -102,6 +110,9 @@ _SIDE_REMARK = compile_late(
     r'\s[(\[]|,\s|，|\s[-–—]\s(?!\(?[$€£\d])|\s(?:because|since|as|per|for|in|if|when|with|rather than|instead of'
     r'|out of|of|from|not)\s',
     re.IGNORECASE,
+)
+_KNOWN = compile_late(
+    r'(?:(?<![a-zà-ÿ])(?:the|these|those|their|our|its|his|her|your|die|den|diese|les|ces|los|las|estos|estas)\s+|[这那该])\Z'
 )
 _CUT = compile_late(r'[-+*/×÷=(\[{,:<]\s*\Z')
 _UNIT_ONLY = compile_late(r'[^\w\n]*(?:[^\W\d]+[^\w\n]+){0,3}(?:[^\W\d]*)[^\w\n]*')
@@ -164,7 +175,8 @@ class Numbers:
         if ratio := _RATIO.fullmatch(page.text, start, end):
             return Candidate(re.sub(r'\s', '', ratio[0]), *ratio.span())
         if unsettled := _UNSETTLED.search(page.text, start, end):
-            return None if _has_number(page, unsettled.end(), end) else Candidate(None, start, end)
+            answered = _has_number(page, unsettled.end(), end) or _COMPARED.search(page.text, start, end)
+            return None if answered else Candidate(None, start, end)
         asides = [match.span() for match in _ASIDE.finditer(page.text, start, end)]
         numbers = [number for number in _find(page, start, end) if not any(a <= number.start < b for a, b in asides)]
         if not numbers:
@@ -215,13 +227,17 @@ class Numbers:
             if sentence_end == stop and page.is_cut(stop) and not self._ends_in_amount(page, begin, stop):
                 return None
             if _has_number(page, begin, sentence_end):
-                opening = page.sentence_end(start, end) if not page.text.rfind('=', start, begin) > 0 else start
-                if CUES.restates.find(page, begin, sentence_end) and not CUES.concludes.find(page, begin, sentence_end):
-                    return None
-                if CUES.refuses.find(page, begin, sentence_end) or CUES.refuses.find(page, start, opening):
-                    return None
-                return self._result(page, max(begin, sentence_end - _LONGEST), sentence_end)
-        return _spelled(page, *page.last_sentence(start, stop))
+                silent = self._says_nothing(page, start, begin, sentence_end)
+                return None if silent else self._result(page, max(begin, sentence_end - _LONGEST), sentence_end)
+        begin, end = page.last_sentence(start, stop)
+        return None if self._says_nothing(page, start, begin, end) else _spelled(page, begin, end)
+
+    def _says_nothing(self, page: Page, start: int, begin: int, end: int) -> bool:
+        """Whether the sentence of a result refuses to give one, or only repeats the question, or the reply does at first."""
+        if CUES.restates.find(page, begin, end) and not CUES.concludes.find(page, begin, end):
+            return True
+        opening = page.sentence_end(start, end) if not page.text.rfind('=', start, begin) > 0 else start
+        return bool(CUES.refuses.find(page, begin, end) or CUES.refuses.find(page, start, opening))
 
     def _ends_in_amount(self, page: Page, start: int, end: int) -> bool:
         """Whether nothing but a unit stands behind the last number."""
@@ -237,6 +253,9 @@ class Numbers:
         spans = [match.span() for match in _ASIDE.finditer(text, start, end)] + [
             match.span() for match in _REJECTED.finditer(text, start, end)
         ]
+        compared = _COMPARED.search(text, start, end)
+        if compared:
+            spans.append(compared.span('rest'))
         circumstance = _CIRCUMSTANCE.search(text, start, end)
         if circumstance:
             spans.append((circumstance.start('rest'), end))
@@ -399,7 +418,8 @@ def first_amount(text: str) -> float | None:
 
 
 def _spelled(page: Page, start: int, end: int) -> Candidate | None:
-    """The last number in words, where a part has no digits."""
+    """The last number in words, where a part has no digits; `the two people` are known, not counted."""
     if end - start > 600 or _has_number(page, start, end):
         return None
-    return next(iter(list(spell_out(page.low, start, end))[::-1]), None)
+    words = list(spell_out(page.low, start, end))[::-1]
+    return next((number for number in words if not _KNOWN.search(page.low, start, number.start)), None)

@@ -10,7 +10,11 @@ from functools import lru_cache
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.reading import Candidate
 
-_NOT_A_COUNT = re.compile(r'\b(?:no|any|every|some|each|this|that|which|the|only|other|another|first|last)\s+\Z')
+_NOT_A_COUNT = re.compile(
+    r'\b(?:no|any|every|some|each|this|that|which|other|another|first|last|(?:the|this|that|an?)'
+    r'(?:\s+(?!is\b|are\b|was\b|were\b|be\b|by\b|of\b|to\b|in\b|equals?\b)\w+){0,2})\s+\Z'
+)
+"""Before a `one` that is a pronoun: `the smallest one`."""
 _PRONOUN = re.compile(r'\s+(?:of|another|can|could|may|must|might|should|would|will|has|is|was|who|that)\b')
 _BARE = '(?:hundert|tausend|mille?|cien(?:to)?)(?![a-z])'
 """Scales that are a number without one before them."""
@@ -61,7 +65,7 @@ def spell_out(low: str, start: int = 0, end: int | None = None) -> Iterator[Cand
         amount = tokens.findall(match['amount'])
         alone = amount == ['one'] and not match['part']
         if alone and (
-            _NOT_A_COUNT.search(low, max(0, match.start() - 12), match.start()) or _PRONOUN.match(low, match.end())
+            _NOT_A_COUNT.search(low, max(start, match.start() - 32), match.start()) or _PRONOUN.match(low, match.end())
         ):
             continue
         value = _add_up(amount, words)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES
-from rolecall.scoring.readers.mentions import AFTER, AROUND, OPERATOR, Mentions
+from rolecall.scoring.readers.mentions import AFTER, AROUND, OPERATOR, Mentions, is_apart
 from rolecall.scoring.readers.reading import Candidate, Page
 
 _FILLER = 60
@@ -45,6 +45,7 @@ _AFFIRMED = compile_late(
 _TEXT_END = compile_late(
     r'[\s"\'*)]*(?:[.,;:(!—–。，]|\Z|\s(?:because|since|as|which|who|that|and not|not|weil|car|porque)\b)'
 )
+_DATED = compile_late(r'(?<![a-zà-ÿ])(?:in|at|on|im|um|am|en|à|a las)\s+\Z|[在于]\Z')
 _CONDITION = compile_late(r'\s(?:if|when|falls|wenn|si)\s')
 _SMALL_LIST = compile_late(r'[\W_]*[a-j](?:(?:[\W_]+|\s+and\s+)[a-j])+[\W_]*')
 _COMPLEMENTS = compile_late(r'(\w+) (?:in|un|im|ir|non|non-|not |dis)\1|true false')
@@ -124,7 +125,8 @@ class Options(Mentions):
         mentions = list(self._find(page, start, end, head=True))
         if not mentions or CUES.lead_in.sub('', page.low[start : mentions[0].start]).strip(AROUND):
             return None
-        first, rest = mentions[0], page.text[mentions[-1].end : end]
+        first = mentions[0]
+        rest = page.text[self._own_end(page, str(mentions[-1].value), mentions[-1].end) : end]
         if len(mentions) > 1:
             if len({mention.value for mention in mentions}) == 1 and not rest.strip(AROUND):
                 return mentions[-1]
@@ -141,7 +143,7 @@ class Options(Mentions):
         )
         brief = len(rest.split()) <= 4 or rest.rstrip()[-1:] in '.!?。*)$'
         one_sentence = page.sentence_end(first.end + 2, end) >= end - 3
-        return first if labelled and brief and one_sentence and not CUES.wrong.match(page.low, first.end, end) else None
+        return first if labelled and brief and one_sentence and not self._is_wrong(page, first, end) else None
 
     def _in_a_list(self, page: Page, start: int, end: int) -> bool:
         """Whether this line and the one before or after it are items: a list of the options."""
@@ -180,7 +182,7 @@ class Options(Mentions):
         is_list = len(mentions) > 1 and self._joined(page, first, mentions[1])
         if first.value is None or asked or is_list or self._in_a_list(page, start, stop):
             return None
-        wrong = self.lettered and CUES.wrong.match(page.low, first.end)
+        wrong = self.lettered and self._is_wrong(page, first, page.end)
         if wrong or OPERATOR.match(tail) or _CONDITION.match(tail):
             return None
         return (
@@ -202,7 +204,7 @@ class Options(Mentions):
             if at + 1 < len(chosen):
                 limit = min(limit, chosen[at + 1].start)
             concluded = mention.start >= lately and self._is_concluded(page, mention, start)
-            if CUES.wrong.match(page.low, mention.end, limit):
+            if self._is_wrong(page, mention, limit):
                 continue
             settled = self._settle(page, chosen, at)
             if mention.value is None or settled is None or settled.value is None:
@@ -289,7 +291,7 @@ class Options(Mentions):
         named += self._named_texts(page, begin, stop, alone=alone, concluding=alone or bool(concluding))
         if not named and (alone or CUES.concludes.find(page, begin, begin + 12)):
             return self._denial_or_affirmation(page, begin, stop)
-        named = [mention for mention in named if not CUES.wrong.match(page.low, mention.end, stop)]
+        named = [mention for mention in named if not self._is_wrong(page, mention, stop)]
         values = {mention.value for mention in named}
         last = self.lettered and bool(named) and self._ends(page, named[-1], stop)
         return named[-1] if len(values) == 1 or last else None
@@ -328,11 +330,9 @@ class Options(Mentions):
         """The only option whose text a sentence names as its answer; of overlapping ones the longest."""
         places = []
         for text, label in self.texts.items() if end - start <= 300 else ():
-            at, after = page.low.find(text, start, end), 0
-            after = at + len(text)
-            apart = at >= 0 and not page.low[at - 1 : at].isalnum() and not page.low[after : after + 1].isalnum()
-            if apart and re.search('[a-z]{3}|[一-鿿]{2}', text):
-                places.append(Candidate(label, at, after))
+            at = page.low.find(text, start, end)
+            if at >= 0 and is_apart(page, at, at + len(text)):
+                places.append(Candidate(label, at, at + len(text)))
         inner = {
             small
             for small in places
@@ -341,14 +341,25 @@ class Options(Mentions):
         }
         outer = [place for place in places if place not in inner and not self._is_denied(page, place)]
         if len(outer) != 1:
-            return []
+            return [] if outer else self._equal_text(page, start, end)
         named = outer[0]
+        if not re.search('[a-z]{3}|[一-鿿]{2}', page.low[named.start : named.end]):
+            emphasised = page.raw[named.start - 2 : named.start] == page.raw[named.end : named.end + 2] == '**'
+            dated = concluding and _DATED.search(page.low, start, named.start)
+            last = dated and not page.low[named.end : end].strip(AROUND)
+            return outer if emphasised or last else self._equal_text(page, start, end)
         if not concluding:
             last = not page.low[named.end : end].strip(AROUND) and not page.is_cut(end)
             return outer if last and CUES.copula.search(page.low, max(start, named.start - 24), named.start) else []
         subject = not page.low[start : named.start].strip(AROUND)
         brief = alone and end - start < _FILLER * 2
         return outer if subject or brief or _TEXT_END.match(page.low, named.end, end) else []
+
+    def _equal_text(self, page: Page, start: int, end: int) -> list[Candidate]:
+        """The option that the last `is` or `=` of a sentence gives: `W = 6 N × 4 m = 24 J.`"""
+        copulas = [] if page.is_cut(end) else list(CUES.copulas.finditer(page.low, start, end))
+        equal = self._by_text(page, copulas[-1].end(), end, whole=True) if copulas else None
+        return [equal] if equal else []
 
     def mentions(self, page: Page, start: int, end: int) -> list[Candidate]:
         chosen = self._chosen(page, start, end) or list(self._find(page, start, end))
