@@ -37,8 +37,8 @@ _DECIMALS = compile_late(r'\d[.,]\d')
 _LAYOUT = compile_late(r'[${}\\\d√]')
 """In a text that can be laid out in several ways."""
 _TOKEN = compile_late(
-    r'\\[dt]?frac\s?\{(?P<above>[^{}]*)\}\s?\{(?P<below>[^{}]*)\}|\^?\\(?P<name>[a-z]+|[,;! %])|[${}*]|(?<=[a-z])\s+(?=[a-z])'
-    r'|(?<=\d)\s+(?=\d)|\s+|(?P<sign>.)',
+    r'\\[dt]?frac\s?\{(?P<above>[^{}]*)\}\s?\{(?P<below>[^{}]*)\}|\^?\\(?P<name>[a-z]+|[,;! %])|[${}*]'
+    r'|(?<=[a-z])\s+(?=[a-z])|(?<=\d)\s+(?=\d)|\s+|(?P<sign>.)',
     re.DOTALL,
 )
 _SIGNS = {'sqrt': '√', 'times': '×', 'cdot': '·', 'pi': 'π', 'circ': '°', '%': '%', ',': ''}
@@ -294,7 +294,7 @@ def is_apart(page: Page, start: int, end: int, *, glued: bool = False) -> bool:
 
 
 def _squeeze(text: str) -> tuple[str, list[int]]:
-    """A text without its layout (`$2\\sqrt{3}$`, `6 cm`: `2√3`, `6cm`), and where each of its signs ends in the text."""
+    """A text without its layout (`$2\\sqrt{3}$`, `6 cm`: `2√3`, `6cm`), and where its signs end."""
     signs: list[str] = []
     ends: list[int] = []
     for token in _TOKEN.finditer(text):

@@ -79,8 +79,8 @@ _CIRCUMSTANCE = compile_late(
 _RESTATED = compile_late(
     r'(?:\b(?:which|so|or|and|then|meaning|means|that|this|giving|leaving|making|rounds?|i\.?e'
     r'|ou seja|o sea|es decir|das heißt|soit)\b|[≈→⇒一-鿿]).*\d'
-    r'|\b(?:is|are|was|were|ist|est|es|equals?)(?: (?:equal to|approximately|about|around|exactly|gleich|égale? à|igual a))*'
-    r' [$€£]?-?\d',
+    r'|\b(?:is|are|was|were|ist|est|es|equals?)'
+    r'(?: (?:equal to|approximately|about|around|exactly|gleich|égale? à|igual a))* [$€£]?-?\d',
     re.DOTALL,
 )
 """What may follow `= 33.3` and give the answer in other words: `which rounds to 33`."""
@@ -233,7 +233,7 @@ class Numbers:
         return None if self._says_nothing(page, start, begin, end) else _spelled(page, begin, end)
 
     def _says_nothing(self, page: Page, start: int, begin: int, end: int) -> bool:
-        """Whether the sentence of a result refuses to give one, or only repeats the question, or the reply does at first."""
+        """Whether a result's sentence, or the reply at first, refuses to give one, or only repeats the question."""
         if CUES.restates.find(page, begin, end) and not CUES.concludes.find(page, begin, end):
             return True
         opening = page.sentence_end(start, end) if not page.text.rfind('=', start, begin) > 0 else start
