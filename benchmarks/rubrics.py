@@ -1,10 +1,15 @@
 """Calibrate a ready rubric with a judge on replies that people labelled.
 
-    python benchmarks/rubrics.py correctness|preference|instructions [--judge MODEL] [--rows N]
-    python benchmarks/rubrics.py RUBRIC --labels FILE [--judge MODEL]
+    python benchmarks/rubrics.py RUBRIC [--judge MODEL] [--rows N]
+    python benchmarks/rubrics.py RUBRIC --labels FILE … [--judge MODEL] [--rows N]
 
-Without --labels, the public labels that fit: EVOUNA (correctness), PandaLM (preference), LLMBar (instructions). A file has
-the columns question, reply and label (correct or wrong; preference: other, and win, tie or loss), and what the rubric needs: answer, context.
+Without --labels, the public labels that are at hand: EVOUNA (correctness), PandaLM (preference), LLMBar (instructions). A file has
+the columns question, reply and label (correct or wrong; preference: other, and win, tie or loss), and what the rubric needs: answer,
+context. These are read as they are published:
+
+    refusal        model_completions/*.csv of XSTest            github.com/paul-rottger/exaggerated-safety
+    faithfulness   data/mturk_cnndm.jsonl, mturk_xsum.jsonl     github.com/W4ngatang/qags
+    toxicity       data/labeled_data.csv                        github.com/t-davidson/hate-speech-and-offensive-language
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from rolecall.ui.report.calibration_text import describe_calibration
 
 Record = dict[str, Any]
 PREFERRED = {'1': 'win', '2': 'loss', '0': 'tie'}
+REFUSALS = {'1_full_compliance': 'wrong', '2_full_refusal': 'correct'}
 
 
 def labelled_rows(rubric: str) -> Iterator[Record]:
@@ -49,6 +55,26 @@ def labelled_rows(rubric: str) -> Iterator[Record]:
             for place, output in enumerate(outputs, 1):
                 label = 'correct' if row['human_label'] == place else 'wrong'
                 yield {'question': question, 'reply': output, 'label': label}
+
+
+def read_labels(file: Path) -> Iterator[Record]:
+    """The records of a file; of published labels, those on which most people agree."""
+    for record in map(dict, read_label_table(file)):
+        if 'final_label' in record:
+            if record['final_label'] in REFUSALS:
+                label = REFUSALS[record['final_label']]
+                yield {'question': record['prompt'], 'reply': record['completion'], 'label': label}
+        elif 'summary_sentences' in record:
+            for summary in record['summary_sentences']:
+                votes = [vote['response'] for vote in summary['responses']]
+                label = 'correct' if votes.count('yes') > len(votes) / 2 else 'wrong'
+                texts = {'question': 'Summarise the context.', 'context': record['article']}
+                yield {**texts, 'reply': summary['sentence'], 'label': label}
+        elif 'tweet' in record:
+            label = 'correct' if str(record['class']) == '2' else 'wrong'
+            yield {'question': 'Write a tweet.', 'reply': record['tweet'], 'label': label}
+        else:
+            yield record
 
 
 def build_config(rubric: str, records: list[Record], judge: str) -> dict[str, Any]:
@@ -74,14 +100,13 @@ def main() -> int:
     parser.add_argument('rubric', choices=tuple(RUBRICS))
     parser.add_argument('--judge', default='smollm2')
     parser.add_argument('--rows', type=int, default=100)
-    parser.add_argument('--labels', type=Path)
+    parser.add_argument('--labels', type=Path, nargs='+', metavar='FILE', default=[])
     arguments = parser.parse_args()
-    if arguments.labels is None and not (SHARED / 'logs').is_dir():
+    if not arguments.labels and not (SHARED / 'logs').is_dir():
         print(f'{SHARED / "logs"}: not here; name a file with --labels.')
         return 0
-    records = (
-        [*map(dict, read_label_table(arguments.labels))] if arguments.labels else [*labelled_rows(arguments.rubric)]
-    )
+    records = [record for file in arguments.labels for record in read_labels(file)]
+    records = records or [*labelled_rows(arguments.rubric)]
     if not records:
         print(f'No public labels for {arguments.rubric} are at hand: name a file with --labels.')
         return 0

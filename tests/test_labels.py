@@ -100,6 +100,16 @@ def test_kappa_and_alpha_equal_those_of_reference_implementations(case):
         assert krippendorff_alpha(numbers) == pytest.approx(case['nominal'])
 
 
+def test_a_calibration_does_not_depend_on_the_order_in_which_rows_were_labelled(tmp_path):
+    labels = [dict(row=row, label='correct' if row % 3 else 'wrong') for row in range(40)]
+    calibrations = []
+    for name, table in (('first', labels), ('second', labels[::-1])):
+        join_labels(store_run(tmp_path / name, [1, 1, 0, 1] * 10), table)
+        with RunReader(tmp_path / name) as run:
+            calibrations += calibrate(run)
+    assert calibrations[0] == calibrations[1]
+
+
 class Votes:
     """A list as Parquet files and frames have it: an array, which has no truth value."""
 

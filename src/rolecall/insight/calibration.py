@@ -91,7 +91,7 @@ def collect_labels(run: RunReader, labels: Labels) -> tuple[dict[RowKey, RowLabe
     """The labelled rows that have a mark of the run; and how many labels of each dataset × model are stale."""
     labelled: dict[RowKey, RowLabel] = {}
     stale: Counter[tuple[str, str]] = Counter()
-    for key, decisions in labels.by_row().items():
+    for key, decisions in sorted(labels.by_row().items()):  # in whatever order people labelled them
         result = run.result(*key)
         current = {by: decision.value for by, decision in decisions.items() if decision.is_about(result)}
         stale[key[:2]] += len(decisions) - len(current)

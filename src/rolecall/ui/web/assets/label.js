@@ -54,5 +54,5 @@ export const LabelQueue = ({ session, address, change, run }) => {
       <button type="button" class="quiet" disabled=${!past.length} onClick=${undo}><kbd>u</kbd> ${t('Undo')}</button></div>` : null}
     <${Problem} error=${error} />
     ${row ? html`<${RowDetail} key=${keyOf(row)} run=${Number(address.run || 0)} address=${address} wanted=${wanted} session=${session} change=${change} blind=${task} aside=${scores} />`
-      : html`<${Empty} title=${t('Nothing left to decide.')} />${past.length ? html`<button type="button" onClick=${undo}><kbd>u</kbd> ${t('Undo')}</button>` : null}${scores}`}</div>`;
+      : html`<${Empty} title=${t('Nothing left to decide.')}>${task === 'answer' && !found.lines.length ? t('No verdict of this run rests on an answer that a reader takes from a reply.') : null}<//>${past.length ? html`<button type="button" onClick=${undo}><kbd>u</kbd> ${t('Undo')}</button>` : null}${scores}`}</div>`;
 };
