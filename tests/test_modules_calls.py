@@ -123,7 +123,7 @@ def test_a_server_that_asks_for_an_hour_gets_an_error_at_once(options: Any, long
     assert time.monotonic() - began < 60
     assert (caught.value.status, caught.value.retry_after) == (429, 3600)
     assert len(server.calls) == 1
-    assert [event.kind for event in seen] == ['request']
+    assert [event.kind for event in seen] == ['request', 'failure']
 
 
 def test_retries_of_one_call() -> None:

@@ -310,6 +310,9 @@ def test_without_a_source_the_first_key_in_the_environment_decides(monkeypatch: 
     ('options', 'sentence'),
     [
         ({'source': 'opnai'}, "unknown source 'opnai'. Did you mean 'openai'"),
+        ({'source': 'opnai/gpt-4o'}, "unknown source 'opnai/gpt-4o'. Did you mean 'openai'"),
+        ({'source': 'localhost:8000/v1'}, r"For a server, write OnlineChatModule\('http://localhost:8000/v1'\)"),
+        ({'source': 'meta-llama/Llama-3'}, r"use TrainableModule\('meta-llama/Llama-3'\); .* 'openrouter/meta-llama/"),
         ({'source': 'gpt-4o'}, r"write OnlineChatModule\('openai/gpt-4o'\)"),
         ({'source': 'acme-7b'}, "write model='acme-7b'"),
         ({'source': 'http://h/v1', 'base_url': 'http://g/v1'}, 'given twice'),

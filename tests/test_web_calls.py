@@ -11,6 +11,7 @@ import pytest
 
 from rolecall import ChatPrompter, OnlineChatModule, TrainableModule
 from rolecall.apps.chat import CallLog, ChatModule
+from rolecall.models.protocol import ModelError
 from rolecall.ui.cli.main import main
 from servers import in_order, serve
 
@@ -64,6 +65,15 @@ def test_a_log_hides_a_key_that_was_given_in_code(tmp_path: Path) -> None:
     assert line['text'] == 'Your key is [key].'
 
 
+def test_a_call_that_fails_ends_with_its_failure(tmp_path: Path) -> None:
+    path = tmp_path / 'calls.jsonl'
+    with serve(faults=in_order('400')) as server, pytest.raises(ModelError):
+        log_a_call(path, OnlineChatModule(server.url, 'toy'))
+    kinds = [json.loads(line)['kind'] for line in path.read_text('utf-8').splitlines()]
+    assert kinds == ['request', 'failure']
+    assert 'This is a 400' in path.read_text('utf-8')
+
+
 def test_the_page_gets_what_was_appended_and_waits_for_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / 'calls.jsonl'
     with serve_page(watched=path) as (port, rules), serve(pays) as server:
@@ -73,7 +83,7 @@ def test_the_page_gets_what_was_appended_and_waits_for_whole_lines(tmp_path: Pat
         log_a_call(path, OnlineChatModule(server.url, 'toy').with_tools([pay]))
         answer = client.get('calls')
         request = answer['events'][0]
-        assert (request['kind'], request['model']) == ('request', 'toy')
+        assert (request['kind'], request['model'], request['asked']) == ('request', 'toy', 'Pay 5.')
         assert [block['heading'] for block in request['blocks']] == ['system', 'user']
         styles = {span['text']: span['style'] for block in request['blocks'] for span in block['spans']}
         assert styles['French'] != styles['In ']

@@ -34,6 +34,15 @@ def join_words(words: Sequence[str]) -> str:
     return ' and '.join(filter(None, (', '.join(words[:-1]), *words[-1:])))
 
 
+def end_sentence(text: str) -> str:
+    """The text with a full stop, unless it ends a sentence already.
+
+    >>> end_sentence('no answer'), end_sentence('Is it running?')
+    ('no answer.', 'Is it running?')
+    """
+    return text if text.endswith(('.', '?', '!')) else f'{text}.'
+
+
 def mask_details(text: str) -> str:
     """The text without paths, quoted names and numbers: equal for messages of one kind.
 

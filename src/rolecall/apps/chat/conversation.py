@@ -47,6 +47,7 @@ from rolecall.core.prompts.frozen import copy_data
 from rolecall.core.render.spans import Request
 from rolecall.models.protocol import THINK, ModelError, Reply, Usage
 from rolecall.runs.telemetry import traced
+from rolecall.strings import end_sentence
 
 _UNSUPPORTED = (400, 415, 422)
 _LONGEST_RETRY_AFTER = 60.0
@@ -104,7 +105,11 @@ class Conversation:
         """The reply to a call, within its timeout."""
         about = {'gen_ai.operation.name': 'invoke_agent', 'rolecall.call.id': self.id}
         with traced('invoke_agent', about) as noted:
-            reply = await self._answer_in_time(prompter, call)
+            try:
+                reply = await self._answer_in_time(prompter, call)
+            except (Exception, asyncio.CancelledError) as error:
+                self._report('failure', error)
+                raise
             noted |= {'gen_ai.response.model': reply.model, 'rolecall.cost': reply.cost}
         return reply
 
@@ -328,7 +333,7 @@ class Conversation:
         if error.retry_after is not None and error.retry_after > longest:
             sentence = f'It asks for a pause of {error.retry_after:,.0f} s, and the call waits {longest:g} s at most.'
             raise ModelError(
-                f'{str(error).rstrip(".")}. {sentence}',
+                f'{end_sentence(str(error))} {sentence}',
                 status=error.status,
                 retry_after=error.retry_after,
                 transient=True,

@@ -42,6 +42,7 @@ class Event:
     | `bad_answer`   | why the answer is asked for again                                 |
     | `fallback`     | why the next model is asked                                       |
     | `usage`        | `Spent`: the usage of the whole call, and what it cost            |
+    | `failure`      | the exception that the call ends with, instead of `usage`         |
     """
 
     kind: str
@@ -114,7 +115,7 @@ def _describe(kind: str, data: Any) -> str:
         return f'dropped {count_noun(len(data), "message")} from the start of the history'
     if kind == 'request':
         return count_noun(len(data), 'character' if isinstance(data, str) else 'message')
-    return str(data)[:_LONGEST]
+    return (describe_error(data) if isinstance(data, BaseException) else str(data))[:_LONGEST]
 
 
 def _describe_spent(spent: Spent) -> str:
@@ -187,4 +188,4 @@ def _describe_event(event: Event) -> dict[str, Any]:
         return {'name': data['function']['name'], 'text': json.dumps(data['function'].get('arguments'), default=str)}
     if event.kind == 'tool_result':
         return {'name': data['name'], 'text': data['content']}
-    return {'text': str(data)}
+    return {'text': describe_error(data) if isinstance(data, BaseException) else str(data)}

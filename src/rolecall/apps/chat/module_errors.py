@@ -22,6 +22,7 @@ from typing import Any
 
 from rolecall.errors import RolecallError
 from rolecall.models.protocol import ModelError, Reply
+from rolecall.strings import end_sentence
 
 
 class ModuleError(RolecallError):
@@ -116,7 +117,7 @@ class BatchError(ModuleError):
         what = 'on_progress failed' if number is None else f'input {number} failed'
         done = sum(reply is not None for reply in self.replies)
         more = f'{done} of {len(results)} inputs were answered: error.replies has them.'
-        super().__init__(f'{what}: {str(first).rstrip(".")}. {more}')
+        super().__init__(f'{what}: {end_sentence(str(first))} {more}')
 
 
 class UnfinishedCallError(ModelError):
@@ -128,7 +129,7 @@ class UnfinishedCallError(ModelError):
     def __init__(self, error: ModelError, history: Sequence[Any], attempts: Sequence[Any]) -> None:
         more = 'Tools have run: to continue, call again with history=error.history.'
         super().__init__(
-            f'{str(error).rstrip(".")}. {more}',
+            f'{end_sentence(str(error))} {more}',
             transient=error.transient,
             retry_after=error.retry_after,
             status=error.status,

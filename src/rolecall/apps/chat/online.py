@@ -13,7 +13,7 @@ from rolecall.apps.chat.call_options import CallSettings, SamplingOptions, adapt
 from rolecall.apps.chat.module import ChatModule
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.checking import OptionReader, explain_arguments, is_whole
-from rolecall.errors import did_you_mean
+from rolecall.errors import close_match, did_you_mean
 from rolecall.models.anthropic import model as anthropic
 from rolecall.models.openai import model as openai
 from rolecall.models.prices import find_price
@@ -157,6 +157,7 @@ class OnlineChatModule(ChatModule):
         elif source is not None and '/' in source:
             if model is not None:
                 raise ModuleError(f'the model is given twice, as {source!r} and as model={model!r}.')
+            find_source(source)
             source, _, model = source.partition('/')
         if not isinstance(stream, bool):
             raise ModuleError(f'stream must be True or False, got {stream!r:.60}.')
@@ -173,7 +174,7 @@ class OnlineChatModule(ChatModule):
         if stream:
             entry['stream'] = True
         built = (anthropic if service.anthropic else openai).build(entry, name=_NAME)
-        timeout = options.get('timeout') or 600.0
+        timeout = max(options.get('timeout') or 0, 0) or 600.0
         retry_policy = RetryPolicy(seconds=timeout, retries=retries, when_busy=2 * retries)
         self.source = service.name
         self.model = str(entry.get('model') or '')
@@ -231,7 +232,7 @@ class OnlineChatModule(ChatModule):
 
 
 def find_source(name: str | None) -> ChatSource:
-    """The service of that name; by default the first with a key in the environment.
+    """The service of that name (with or without a model); by default the first with a key in the environment.
 
     >>> find_source('claude').name, find_source('DeepSeek').base_url
     ('anthropic', 'https://api.deepseek.com/v1')
@@ -247,7 +248,7 @@ def find_source(name: str | None) -> ChatSource:
                 'a base_url, or set a key such as OPENAI_API_KEY.'
             )
         return service
-    word = name.strip().lower()
+    word = name.partition('/')[0].strip().lower()
     source = SOURCES.get(ALIASES.get(word, word))
     if source is None:
         raise ModuleError(f"unknown source '{name}'. {_suggest_source(name, word)}")
@@ -256,8 +257,13 @@ def find_source(name: str | None) -> ChatSource:
 
 def _suggest_source(name: str, word: str) -> str:
     """What to write in place of a source that does not exist."""
-    if word in PACKAGED or word.endswith('.gguf'):
+    if word in PACKAGED or name.lower().endswith('.gguf'):
         return f"It is a model on this machine: use TrainableModule('{name}')."
+    if word == 'localhost' or ':' in word or ('.' in word and '/' in name):
+        return f"For a server, write OnlineChatModule('http://{name}')."
+    if '/' in name and not close_match(word, SOURCES, cutoff=0.9):
+        local = f"For a model on this machine, use TrainableModule('{name}')"
+        return f"{local}; for a service, put its name first: 'openrouter/{name}'."
     if (vendor := find_service(word)) is not None:
         return f"It is a model: write OnlineChatModule('{vendor}/{name}')."
     hint = did_you_mean(word, [*SOURCES, *ALIASES])

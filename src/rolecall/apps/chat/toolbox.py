@@ -11,10 +11,12 @@ from rolecall.apps.chat.background import run_user_code
 from rolecall.apps.chat.hints import BadValueError, plain_value
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.tools import Approve, Tool, ToolContext, check_approve, check_seconds
+from rolecall.checking import is_whole
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError, describe_error, did_you_mean
 from rolecall.models.http.body import check_depth, parse_json
 from rolecall.runs.telemetry import traced
+from rolecall.strings import end_sentence
 
 TOOL_SECONDS = 120.0
 """Seconds that one call of a tool may take, unless `with_tools` is given others."""
@@ -55,7 +57,7 @@ class Toolbox:
     ) -> None:
         if isinstance(functions, (str, Mapping)) or not isinstance(functions, Sequence):
             raise ModuleError(f'tools must be a list of Python functions, got {functions!r:.60}.')
-        if not isinstance(max_rounds, int) or max_rounds < 1:
+        if not is_whole(max_rounds, least=1):
             raise ModuleError(f'max_rounds must be a whole number of at least 1, got {max_rounds!r:.60}.')
         check_seconds(timeout)
         check_approve(approve)
@@ -167,7 +169,5 @@ def _write_result(value: Any) -> ToolResult:
 
 
 def _fail(error: BaseException) -> ToolResult:
-    if not isinstance(error, BadValueError):
-        return ToolResult(f'Error: {describe_error(error)}', error)
-    message = str(error)
-    return ToolResult(f'Error: {message}' if message.endswith(('.', '?')) else f'Error: {message}.', error)
+    message = end_sentence(str(error)) if isinstance(error, BadValueError) else describe_error(error)
+    return ToolResult(f'Error: {message}', error)

@@ -48,8 +48,10 @@ def _read_event(line: bytes) -> dict[str, Any] | None:
     spans = event.pop('spans', None)
     if isinstance(spans, list):
         calls = event.pop('calls', None)
-        parts = [*spans, *(calls if isinstance(calls, list) else ())]
-        event['blocks'] = _make_blocks([part for part in parts if isinstance(part, Mapping)])
+        parts = [part for part in (*spans, *(calls if isinstance(calls, list) else ())) if isinstance(part, Mapping)]
+        event['blocks'] = _make_blocks(parts)
+        fields = {part.get('name'): str(part.get('text', '')) for part in parts if part.get('kind') == 'field'}
+        event['asked'] = fields.get('input') or next(iter(fields.values()), '')
     return event
 
 
