@@ -32,7 +32,7 @@ class MemoryRun:
     created: str = '2026-11-15 12:00'
     damage: str = ''
     notices: tuple[str, ...] = ()
-    seal: str = ''
+    standing: tuple[str, ...] = ()
     batched: dict[tuple[str, str], Any] = field(default_factory=dict)
     parts: dict[tuple[str, str], Any] = field(default_factory=dict)
     archive: Any = field(default_factory=lambda: SimpleNamespace(directory=Path('nowhere')))

@@ -407,6 +407,20 @@ def test_a_published_number_is_compared_with_other_readings(tmp_path: Path, caps
     assert (name, value) == ('read by stated_number_postprocess', 100.0)
     assert main(['explain', str(tmp_path / 'a'), '99']) == 0
     assert 'read by stated_number_postprocess' in capsys.readouterr().out
+    [explanation] = explain(tmp_path / 'a', 0.99)
+    assert 'not 99 (0.99); read by stated_number_postprocess' in explanation.sentence
+    [explanation] = explain(tmp_path / 'a', 3)
+    assert explanation.sentence.endswith('no other reading comes nearer.')
+
+
+def test_two_configs_that_were_not_run_have_no_scores(tmp_path: Path) -> None:
+    left, other = CASES['length']
+    [explanation] = explain(left, other)
+    assert (explanation.left_value, explanation.right_value, explanation.steps) == (None, None, ())
+    assert 'They differ in length and sampling: --ladder asks the model' in str(explanation.unknown)
+    run_config(left, out=tmp_path / 'a', lint=False)
+    [explanation] = explain(other, tmp_path / 'a')
+    assert explanation.sentence.startswith('Read and scored as')
 
 
 def test_a_config_beside_a_published_number_is_its_run(

@@ -149,7 +149,7 @@ def test_a_bundle_that_holds_something_else_is_refused(name: str, capsys: pytest
         packed.writestr(name, 'x')
     assert 'does not belong in a bundle' in say(capsys, 'report', 'bad.rolecall', code=2)
     Path('cut.rolecall').write_bytes(Path('bad.rolecall').read_bytes()[:20])
-    assert 'no run found' in say(capsys, 'report', 'cut.rolecall', code=2)
+    assert 'not a bundle that can be opened' in say(capsys, 'report', 'cut.rolecall', code=2)
 
 
 def run_sealed(capsys: pytest.CaptureFixture[str], *options: Any, code: int = 0) -> str:
@@ -169,6 +169,8 @@ def test_a_sealed_run_says_whether_it_went_as_planned(capsys: pytest.CaptureFixt
     assert 'margin 3; changed afterwards: metric of sums × m.' in output
     output = ' '.join(run_sealed(capsys, '--limit', '2').split())
     assert 'sums × m on 2 rows instead of all rows' in output
+    assert 'runs/sealed was sealed with a margin of 3, not 5.' in run_sealed(capsys, '--seal', '5', code=2)
+    assert 'margin 3; changed afterwards: metric of sums × m.' in ' '.join(run_sealed(capsys, '--seal', '3').split())
 
 
 def test_a_seal_comes_before_the_first_request(capsys: pytest.CaptureFixture[str]) -> None:

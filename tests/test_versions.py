@@ -76,6 +76,30 @@ def test_fewer_rows_do_not_shrink_a_run_and_more_rows_continue_it(capsys: pytest
     assert rows_in('runs/sum-2') == {'right': 5}
 
 
+def test_fewer_rows_in_a_directory_that_is_named_are_said_and_cost_nothing_to_get_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(capsys, 'A {q}=', 'right', '--out', 'out')
+    output = run(capsys, 'A {q}=', 'right', '--out', 'out', '--limit', '5')
+    assert 'sum × right: scored on 5 rows, where it had all rows. The other replies are kept' in output
+    output = run(capsys, 'A {q}=', 'right', '--out', 'out')
+    assert 'where it had' not in output
+    assert rows_in('out') == {'right': 20}
+
+
+def test_a_report_names_the_versions_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, 'A {q}=', 'right')
+    run(capsys, 'C {q}=', 'right')
+    run(capsys, 'A {q}=', 'right', '--limit', '5')
+    for form in ([], ['--markdown']):
+        assert main(['report', 'runs/sum-2', *form]) == 0
+        output = ' '.join(capsys.readouterr().out.split())
+        assert 'Other versions: runs/sum (other wording), runs/sum-3 (other wording and rows).' in output
+    run(capsys, 'A {q}=', 'right', '--out', 'runs/apart-2')
+    assert main(['report', 'runs/apart-2']) == 0
+    assert 'Other versions' not in capsys.readouterr().out
+
+
 def test_a_further_model_joins_those_that_were_asked_about_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, 'A {q}=', 'right')
     run(capsys, 'A {q}=', 'right', '--limit', '5')

@@ -17,6 +17,7 @@ from rolecall.insight.alignment import ContentRow
 from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
 from rolecall.insight.claims import Claim
 from rolecall.insight.explanation import (
+    AS_SCORED,
     SCORING,
     CauseShare,
     Edit,
@@ -58,7 +59,6 @@ _OTHER_READERS = (
     ),
 )
 """Readers that a published number may rest on."""
-_AS_SCORED = 'as scored'
 _SAME = 'same reply'
 _OWN = (frozenset[str](), frozenset(SCORING))
 """The causes of scoring that are the right side's, where all of it is the left side's, or the right one's."""
@@ -86,6 +86,8 @@ def explain(
 def explain_claims(left: Claim, right: Claim, pairs: Sequence[RowPair], *, flips: int = FLIPS) -> Explanation:
     """The explanation of two claims on the rows that both have."""
     edits = tuple(find_edits(left.entries, right.entries)) if left.entries and right.entries else ()
+    if not right.rows and right.value is not None:
+        right = _put_on_scale(right, left.factor)
     card = left.card or right.card
     explanation = Explanation(
         left=left.title,
@@ -103,6 +105,8 @@ def explain_claims(left: Claim, right: Claim, pairs: Sequence[RowPair], *, flips
         return replace(explanation, alternatives=tuple(read_otherwise(left, right.value)))
     if not pairs:
         return replace(explanation, unknown=(*explanation.unknown, 'no row of one side was found on the other.'))
+    if not (left.has_replies or right.has_replies):
+        return replace(explanation, unknown=(*explanation.unknown, *_describe_configs(left, right, pairs, edits)))
     finder = StepFinder(left, right, pairs, edits, flips=flips)
     steps = finder.find()
     reported = (left.value, right.value) if finder.both_asked else (None, None)
@@ -113,7 +117,32 @@ def explain_claims(left: Claim, right: Claim, pairs: Sequence[RowPair], *, flips
         left_value=values[0],
         right_value=values[1],
         unknown=(*explanation.unknown, *finder.unknown),
+        is_lent=not finder.both_asked,
     )
+
+
+def _put_on_scale(number: Claim, factor: float) -> Claim:
+    """A published number on the scale of the other side: 0.62 beside percentages is 62."""
+    if number.card is None or number.value is None or factor == 1 or not 0 < number.value <= 1:
+        return number
+    value = number.value * factor
+    return replace(number, title=f'{value:g} ({number.title})', card=replace(number.card, value=value))
+
+
+def _describe_configs(left: Claim, right: Claim, pairs: Sequence[RowPair], edits: Sequence[Edit]) -> Iterator[str]:
+    """What two configs say that were not run."""
+    differing = join_words([edit.cause for edit in edits]) or 'nothing that a score depends on'
+    remedy = ': --ladder asks the model to tell them apart' if any(edit.is_sent for edit in edits) else ''
+    yield f'neither {left.title} nor {right.title} was run. They differ in {differing}{remedy}.'
+    yield from _compare_prompts(pairs)
+
+
+def _compare_prompts(pairs: Sequence[RowPair]) -> Iterator[str]:
+    texts = [(own.text, theirs.text) for own, theirs in pairs if own.text and theirs.text]
+    if texts:
+        same = sum(own == theirs for own, theirs in texts)
+        rows = count_noun(len(texts), 'row')
+        yield f'prompts: {same:,} of {rows} equal; what the others change takes asking the model.'
 
 
 class StepFinder:
@@ -340,11 +369,7 @@ class StepFinder:
         side = 0 if not self._claims[0].has_replies else 1
         config, other = self._claims[side].title, self._claims[1 - side].title
         yield f'{config} was not run: its number is that of the replies of {other}, read and scored as it says.'
-        texts = [(own.text, theirs.text) for own, theirs in self._pairs if own.text and theirs.text]
-        if texts:
-            same = sum(own == theirs for own, theirs in texts)
-            rows = count_noun(len(texts), 'row')
-            yield f'prompts: {same:,} of {rows} equal; what the others change takes asking the model.'
+        yield from _compare_prompts(self._pairs)
 
 
 def _lend_replies(left: Claim, right: Claim, pairs: Sequence[RowPair]) -> list[RowPair]:
@@ -429,12 +454,12 @@ def read_otherwise(claim: Claim, number: float) -> list[tuple[str, float]]:
         if 0 < len(finished) < len(results):
             some = [results[at] for at in finished], [fields[at] for at in finished]
             values['cut answers left out'] = score_results(claim.scorer, *some).value or 0.0
-    other = {name: value for name, value in values.items() if name == _AS_SCORED or value != values.get(_AS_SCORED)}
+    other = {name: value for name, value in values.items() if name == AS_SCORED or value != values.get(AS_SCORED)}
     return sorted(other.items(), key=lambda entry: abs(entry[1] - number))
 
 
 def _other_scorers(scorer: DatasetScorer) -> Iterator[tuple[str, DatasetScorer]]:
-    yield _AS_SCORED, scorer
+    yield AS_SCORED, scorer
     for policy in ('exclude', 'wrong'):
         yield f'unparsed: {policy}', replace(scorer, unparsed=policy)
         yield f'failures: {policy}', replace(scorer, failures=policy)

@@ -27,6 +27,7 @@ _BOS = re.compile(
 )
 _SECTIONS = ('begin', 'round', 'end')
 _MISSING: Any = object()
+AS_SCORED = 'as scored'
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,8 @@ class Explanation:
     edits: tuple[Edit, ...] = field(default=(), repr=False)
     alternatives: tuple[tuple[str, float], ...] = ()
     """Beside a published number: what the stored replies come to if read or counted otherwise, nearest first."""
+    is_lent: bool = False
+    """Whether one side was not run, and has the other side's replies."""
 
     @property
     def difference(self) -> float | None:
@@ -246,8 +249,13 @@ class Explanation:
             return f'{self.dataset}: {numbers}.'
         if self.alternatives:
             name, value = self.alternatives[0]
+            if name == AS_SCORED:
+                return f'{self.left} has {self.left_value:.1f}, not {self.right}; no other reading comes nearer.'
             return f'{self.left} has {self.left_value:.1f}, not {self.right}; {name}, its replies come to {value:.1f}.'
         visible = [step for step in self.steps if abs(step.points) > _VISIBLE]
+        if not visible and self.is_lent:
+            score = self._number(self.left_value)
+            return f'Read and scored as {self.left} or as {self.right} says, the replies come to {score}.'
         if not visible:
             return f'{self.left} and {self.right} have the same score, {self._number(self.left_value)}.'
         visible.sort(key=lambda step: -abs(step.points))

@@ -27,7 +27,7 @@ from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
 from rolecall.runs.store.run_reader import NodeTimes, RunReader
-from rolecall.runs.versions import describe_seal, pairs_of, parts_of
+from rolecall.runs.versions import describe_other_versions, describe_seal, pairs_of, parts_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.sources.datasets import Row
 from rolecall.sources.retrievers import Picked
@@ -155,9 +155,10 @@ class StoredRun:
         return [*describe_waiting(directory), *filter(None, [self.damage]), *describe_unreadable(directory)]
 
     @property
-    def seal(self) -> str:
-        """Whether a sealed run went as planned; empty if it was not sealed."""
-        return describe_seal(self.archive)
+    def standing(self) -> list[str]:
+        """Whether a sealed run went as planned, and which other versions stand beside it."""
+        versions = describe_other_versions(self.archive.directory, pairs_of(self.archive))
+        return [*filter(None, [describe_seal(self.archive)]), *versions]
 
     @property
     def batched(self) -> Mapping[tuple[str, str], BatchTokens]:

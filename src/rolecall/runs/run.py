@@ -47,10 +47,9 @@ from rolecall.runs.versions import (
     describe_other_parts,
     describe_run,
     hide_secrets,
+    is_seal_due,
     make_seal,
     read_pairs,
-    read_stored_seal,
-    refuse_late_seal,
     refuse_other_rows,
 )
 from rolecall.runs.workers.connections import connect_here, open_workers
@@ -91,8 +90,7 @@ def run_config(
         listener.on_plan(plan, [finding for finding in findings if finding.severity == 'error'])
         manifest = describe_run(prepared)
         refuse_other_rows(before := read_pairs(store.directory), manifest['pairs'])
-        if options.seal is not None and read_stored_seal(store.directory) is None:
-            refuse_late_seal(before, store.directory)
+        if options.seal is not None and is_seal_due(options.seal, before, store.directory):
             manifest['seal'] = make_seal(manifest, options.seal)
         notes = describe_changes(store.last_manifest(), manifest) if options.rows is None else []
         for line in (*notes, *describe_other_parts(before, manifest['pairs'])):

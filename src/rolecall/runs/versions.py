@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -30,6 +31,7 @@ from rolecall.redaction import mask_config
 from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.parts import PartDigests, digest_entries, digest_pair
 from rolecall.runs.run_options import RunOptions
+from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.strings import count_noun, join_words
 
@@ -100,11 +102,7 @@ def choose_version(experiment: Experiment, folder: Path, *, rows: Mapping[str, A
     """The directory for this run: the newest version that it continues, or a new one; and a line if it is another."""
     planned = _digest_planned(experiment)
     first = folder / experiment.name
-    versions = [first]
-    for number in count(2):
-        if not (version := first.with_name(f'{first.name}-{number}')).exists():
-            break
-        versions.append(version)
+    versions = list(_list_versions(first))
     stored = {version: read_pairs(version) for version in reversed(versions)}
     differences = {version: _find_difference(pairs, planned, rows) for version, pairs in stored.items()}
     continued = [version for version, difference in differences.items() if difference is None]
@@ -153,6 +151,34 @@ def _find_difference(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) ->
         if not _holds(rows, stored):
             return f'of {dataset} on {describe_rows_of(stored)}'
     return None
+
+
+def describe_other_versions(directory: Path, own: Pairs) -> Iterator[str]:
+    """The versions beside a run directory that have results of the same datasets × models, and how they differ."""
+    base = directory.with_name(re.sub(r'-\d+$', '', directory.name))
+    if not (base / FILE).is_file():
+        base = directory
+    others = []
+    for version in _list_versions(base):
+        stored = {} if version.name == directory.name else read_pairs(version)
+        shared = [(own[names], stored[names]) for names in own if names in stored]
+        differing = [part for ours, theirs in shared for part in parts_of(ours).find_differing(parts_of(theirs))]
+        if any(_rows_of(ours) != _rows_of(theirs) for ours, theirs in shared):
+            differing.append('rows')
+        if shared:
+            how = f'other {join_words(list(dict.fromkeys(differing)))}' if differing else 'the same'
+            others.append(f'{version} ({how})')
+    if others:
+        yield f'Other versions: {", ".join(others)}.'
+
+
+def _list_versions(first: Path) -> Iterator[Path]:
+    """`runs/NAME`, `runs/NAME-2` and so on, as far as they exist."""
+    yield first
+    for number in count(2):
+        if not (version := first.with_name(f'{first.name}-{number}')).exists():
+            return
+        yield version
 
 
 def read_pairs(directory: Path) -> dict[tuple[str, str], Mapping[str, Any]]:
@@ -206,14 +232,19 @@ def find_entries(
 
 
 def describe_other_parts(before: Pairs, now: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Results in a directory that a run replaces, because what is sent differs."""
+    """Results in a directory that a run replaces: what is sent differs, or fewer rows are asked."""
     messages = []
     for pair in now:
-        stored = parts_of(before.get((pair['dataset'], pair['model']), {}))
-        if differing := stored.find_differing(parts_of(pair), _SENT):
+        stored = before.get((pair['dataset'], pair['model']), {})
+        name = f'{pair["dataset"]} × {pair["model"]}'
+        if differing := parts_of(stored).find_differing(parts_of(pair), _SENT):
             what = 'prompt' if differing[0] == 'wording' else differing[0]
-            name = f'{pair["dataset"]} × {pair["model"]}'
             messages.append(f'{name}: the {what} has changed; its results here are replaced. --out DIR keeps both.')
+        elif stored and not _holds(_rows_of(pair), stored):
+            rows = f'{describe_rows_of(pair)}, where it had {describe_rows_of(stored)}'
+            messages.append(
+                f'{name}: scored on {rows}. The other replies are kept: without that limit, they count again.'
+            )
     return messages
 
 
@@ -225,11 +256,19 @@ def make_seal(manifest: Mapping[str, Any], margin: float) -> dict[str, Any]:
     return {'margin': margin, 'analysis': _ANALYSIS, 'pairs': manifest['pairs']}
 
 
-def refuse_late_seal(before: Pairs, directory: object) -> None:
-    """A seal comes before the first request."""
-    if before:
-        what = f'{directory} has results already: a seal is written before the first request.'
-        raise ConfigError(Problem('--seal', what, 'Name another directory with --out, or leave --seal out.'))
+def is_seal_due(margin: float | None, before: Pairs, directory: Path) -> bool:
+    """Whether a run writes a seal: before the first request, and once."""
+    if margin is None:
+        return False
+    sealed = read_stored_seal(directory)
+    if sealed is None and not before:
+        return True
+    what = f'{directory} has results already: a seal is written before the first request.'
+    if sealed is not None:
+        if sealed[1].get('margin') == margin:
+            return False
+        what = f'{directory} was sealed with a margin of {sealed[1].get("margin", 0):g}, not {margin:g}.'
+    raise ConfigError(Problem('--seal', what, 'Name another directory with --out, or leave --seal out.'))
 
 
 def read_seal(reader: RunReader) -> tuple[str, Mapping[str, Any]] | None:

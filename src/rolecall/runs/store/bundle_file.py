@@ -46,7 +46,7 @@ def write_bundle(directory: Path, target: Path, rows: RowsBySplit, media: Mappin
 
 def is_bundle(path: Path) -> bool:
     """Whether a path is a run in one file."""
-    return path.is_file() and path.suffix == SUFFIX and zipfile.is_zipfile(path)
+    return path.suffix == SUFFIX and path.is_file()
 
 
 def unpack_bundle(path: Path) -> TemporaryDirectory[str]:

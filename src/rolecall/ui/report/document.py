@@ -63,7 +63,8 @@ class ReportDocument:
     created: str
     headline: str
     """How the models rank, or how the only one scores."""
-    seal: str
+    standing: list[str]
+    """Whether it went as sealed, and which other versions stand beside it."""
     corrections: list[str]
     """Scores corrected by labels."""
     notices: list[str]
@@ -98,7 +99,7 @@ class ReportDocument:
             title=run.title,
             created=run.created,
             headline=word_headline(ranked, counts, cards, parts),
-            seal=run.seal,
+            standing=list(run.standing),
             corrections=describe_corrections(run),
             notices=list(run.notices),
             warnings=warnings_of(cards),

@@ -126,7 +126,7 @@ def build_page(
             run_counts.measure_texts(result, None)
     report = ReportDocument.of(run, prices=prices, counts=run_counts)
     models = tuple(dict.fromkeys([model for _, model in (*pairs, *run_counts.endings)]))
-    headline = ' '.join(filter(None, (report.headline, report.seal)))
+    headline = ' '.join(filter(None, (report.headline, *report.standing)))
     parts = (
         make_environment()
         .get_template('page.html')

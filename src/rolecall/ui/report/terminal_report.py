@@ -50,7 +50,7 @@ def report_terminal(
     to.print(Text.assemble((printable(report.title), 'bold'), (f'  {printable(report.created)}', 'dim')))
     if report.headline:
         to.print(Text(printable(report.headline), 'bold'))
-    for line in filter(None, (report.seal, *report.corrections)):
+    for line in (*report.standing, *report.corrections):
         to.print(Text(printable(line)))
     if not report.cards:
         to.print(Text('no scores yet'))

@@ -37,7 +37,7 @@ def _lines(run: StoredRun, prices: Mapping[str, Price | None] | None) -> Iterato
     yield from (f'# {_words(report.title)}', '', _words(report.created), '')
     for line in filter(None, (*report.notices, *report.warnings, report.headline)):
         yield from (f'**{_words(line)}**', '')
-    for line in filter(None, (report.seal, *report.corrections)):
+    for line in (*report.standing, *report.corrections):
         yield from (_words(line), '')
     yield from _table(
         ['dataset', 'metric', *grid.models],
