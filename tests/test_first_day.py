@@ -357,6 +357,7 @@ ENCODED = 'question,answer\n{},2\n'
     ('content', 'printed', 'remedy'),
     [
         (ENCODED.format('Café élan?').encode('cp1252'), 'name it: --encoding cp1252', ['--encoding', 'cp1252']),
+        (ENCODED.format('Grüße?').encode('latin-1'), 'name it: --encoding cp1252', ['--encoding', 'cp1252']),
         (ENCODED.format('多少？').encode('gb18030'), 'name it: --encoding gb18030', ['--encoding', 'gb18030']),
         (
             b'\x89PNG\r\n\x1a\n\0\0\0\rIHDR',
@@ -374,7 +375,7 @@ ENCODED = 'question,answer\n{},2\n'
             [],
         ),
     ],
-    ids=['western', 'chinese', 'picture', 'CR in CSV', 'CR in JSON lines'],
+    ids=['western', 'German', 'chinese', 'picture', 'CR in CSV', 'CR in JSON lines'],
 )
 def test_a_file_that_cannot_be_read_is_named_by_its_fault_and_read_after_the_remedy(
     content: bytes, printed: str, remedy: list[str] | None, folder: Path, capsys: pytest.CaptureFixture[str]

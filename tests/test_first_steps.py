@@ -141,8 +141,13 @@ def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pyte
     [
         (
             'question,answer\nWho?,Me\nWhen?,Now\n',
-            "question 'question', answer 'answer', scored by contains",
-            'contains',
+            "question 'question', answer 'answer', scored by exact",
+            'exact',
+        ),
+        (
+            r'problem,answer' + '\nHalf of 3?,\\frac{3}{2}\nHalf of 5?,\\frac{5}{2}\n',
+            'the answers are formulas: scored by --metric math',
+            'math',
         ),
         ('question,answer\n1+1,2\n2+2,"1,004"\n', "answer 'answer', scored by number", 'number'),
         (
@@ -162,16 +167,16 @@ def test_the_schema_accepts_configs_and_refuses_slips(folder: Path, capsys: pyte
         ),
         (
             'passage,question,answer\nA long text,Which?,C\nAnother,Who?,A\n',
-            'scored by contains',
+            'scored by accuracy',
             r'{passage}\n{question}',
         ),
         (
             '\ufeffquestion;answer;;\r\nWho?;Me;;\r\nWhen?;Now;;\r\n;;;\r\n',
-            'scored by contains',
+            'scored by exact',
             '# columns of the file: question, answer\n',
         ),
         ('body,summary\n' + 'long text here,x\n', "question 'body', no answer column", 'body'),
-        ('"a\nimport os","answer"\nx,y\n', 'scored by contains', 'import os'),
+        ('"a\nimport os","answer"\nx,y\n', 'scored by exact', 'import os'),
     ],
 )
 def test_init_writes_a_config_that_loads_and_runs(
@@ -180,7 +185,8 @@ def test_init_writes_a_config_that_loads_and_runs(
     Path('data').mkdir()
     Path('data/rows.csv').write_text(rows)
     assert main(['init', 'data/rows.csv', '--yes', '-o', 'eval.py', '--model', 'mine:two']) == 0
-    assert told in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert told in printed.out + printed.err
     text = Path('eval.py').read_text()
     assert metric in text
     assert not re.search(r'^import os', text, re.MULTILINE)
@@ -192,13 +198,13 @@ def test_init_writes_a_config_that_loads_and_runs(
     [
         (
             {'id': 7, 'input': {'context': 'The Nile.', 'question': 'What flows?'}, 'target': {'answers': ['Nile']}},
-            "question 'input.question', answer 'target.answers', scored by contains",
+            "question 'input.question', answer 'target.answers', scored by exact",
             'The Nile.\nWhat flows?',
         ),
         ({'question': 'Which?', 'options': ['x', 'y'], 'answer': 1}, 'scored by accuracy', 'Which?\nA. x\nB. y\n'),
         (
             {'messages': [{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'Who?'}], 'expected': 'Me'},
-            "question 'messages', answer 'expected', scored by contains",
+            "question 'messages', answer 'expected', scored by exact",
             'Be brief.\nWho?',
         ),
     ],

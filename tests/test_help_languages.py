@@ -93,6 +93,11 @@ def test_a_word_has_one_chinese_term_everywhere() -> None:
         assert not [other for others in terms.values() for other in others if other in text], file
 
 
+def test_values_that_cannot_be_told_apart_stay_side_by_side() -> None:
+    apart = [english for english, chinese in MESSAGES.items() if '{}{}' in english and '{}{}' not in chinese]
+    assert not apart, 'one value would be torn in two'
+
+
 PACKAGE = Path(rolecall.__file__).parent
 ERRORS = re.compile(r'.*(Error|Problem)$|^(fail|print_note|_refuse|Violation)$')
 """Calls whose texts people read."""

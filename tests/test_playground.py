@@ -5,6 +5,7 @@ import functools
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,14 @@ def test_the_example_of_the_form_is_free_of_findings_that_matter(ask):
     assert session['playground']['columns'] == ['question', 'A', 'B', 'answer']
     assert [model['abbr'] for model in session['configs'][0]['models']] == ['chatml', 'llama3', 'gpt-4o-mini']
     assert {finding['severity'] for finding in ask('', 'lint')[1]['findings']} <= {'info'}
+
+
+def test_findings_and_errors_are_in_the_language_of_the_page(tmp_path):
+    playground = Playground(str(tmp_path / 'playground'))
+    finding = json.loads(playground.answer('', 'api/lint', '', True)[1])['findings'][0]
+    assert finding['message'] == '跳过了有关 token 的规则：没有 chatml 的分词器。'
+    status, text = playground.answer(pack(rows='q\n', template='{q}'), 'api/lint', '', True)
+    assert (status, re.findall('[\u4e00-\u9fff]', json.loads(text)['error']) != []) == (422, True), json.loads(text)
 
 
 def test_pasted_rows_are_shown_by_origin_linted_compared_and_edited(ask):

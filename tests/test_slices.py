@@ -16,6 +16,7 @@ from rolecall.errors import ConfigError
 from rolecall.runs import RunReader
 from rolecall.ui.cli.main import main
 from rolecall.ui.report.slice_tables import RunSlices
+from rolecall.ui.views.chinese import set_language
 
 ROWS = [
     {
@@ -96,6 +97,18 @@ def test_the_report_shows_slices_in_every_form(
     page = tmp_path / 'report.html'
     assert main([*report, '--html', str(page)]) == 0
     assert '<h3>rows by language</h3>' in page.read_text()
+    assert main(['--lang', 'zh', *report, '--html', str(page)]) == 0
+    assert '>language</th>' in page.read_text(), 'names of columns are not translated'
+    set_language('en')
+
+
+def test_slices_have_models_in_the_order_of_the_scores_and_heads_that_are_not_translated(tmp_path: Path) -> None:
+    zeta, alpha = knows('de'), knows('en')
+    zeta.__name__, alpha.__name__ = 'zeta', 'alpha'
+    with RunReader(run(tmp_path / 'run', [zeta, alpha])) as reader:
+        (table,) = RunSlices.of(reader, ['language']).tables()
+        order = dict.fromkeys(card.model for card in reader.scorecards())
+    assert (table.heads, table.words) == (('language', *order), 0)
 
 
 def test_compare_names_the_slices_that_got_worse(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

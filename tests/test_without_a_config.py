@@ -135,7 +135,9 @@ def test_a_run_without_any_model_asks_the_embedded_one_and_says_so(
         'the answers are short texts: scored by --metric exact.',
     )
     unscored = Experiment.open(ROWS, SourceOptions(models=('openai/x',), asks_models=True))
-    assert unscored.notes[0] == 'no answer column is given (--answer): replies are stored, and not scored.'
+    assert unscored.notes[0] == (
+        'no answer column is given (--answer): replies are stored, and not scored. Is it --answer answer?'
+    )
     options = SourceOptions(asks_models=True, collects_problems=True)
     assert Experiment.open({'models': [{}], 'datasets': []}, options).notes == ()
 

@@ -12,24 +12,19 @@ from rolecall.errors import DataError
 from rolecall.experiment.opening.rows_config import (
     columns_of,
     dataset_for_rows,
+    find_answer,
     find_letters,
     find_option_list,
     find_question,
     is_conversation,
-    last_part,
     read_first_rows,
 )
 from rolecall.experiment.opening.source_options import RowsOptions
 from rolecall.models.model_names import DEFAULT_MODEL
+from rolecall.scoring.readers.golds import kind_of_golds
 from rolecall.sources.datasets.columns import flatten
 from rolecall.strings import printable
 
-_ANSWERS = (
-    *('answer', 'label', 'target', 'gold', 'output', 'expected', 'response', 'solution', 'class', 'category'),
-    *('answers', 'answerkey', 'answer_key', 'answer_idx', 'correct_answer', 'correct', 'sentiment', 'intent', '答案'),
-)
-_ANSWERS_INSIDE = ('answers.text', 'answer.text', 'answer.value')
-"""SQuAD's and TriviaQA's."""
 _LOOKED_AT = 500
 _MOST_CHOICES = 10
 _REPEATED = 3
@@ -59,8 +54,7 @@ def guess_columns(path: Path, encoding: str | None = None) -> Guess:
     columns = tuple(name for name, value in values.items() if not isinstance(value, Mapping) and inside not in name)
     if not columns:
         raise DataError(f'{path}: the file has no rows.')
-    answer = next((name for names in _ANSWERS for name in columns if last_part(name) == names), None)
-    answer = answer or next((name for name in columns if name.lower() in _ANSWERS_INSIDE), None)
+    answer = find_answer(columns)
     others = [name for name in columns if name != answer]
     talk = next((name for name in others if is_conversation(values[name])), None)
     question = talk or find_question(others) or _longest(rows, others) or columns[0]
@@ -73,13 +67,9 @@ def guess_answers(guess: Guess) -> Guess:
     if guess.answer is None:
         return guess
     answers = [row[guess.answer] for row in guess.rows if row.get(guess.answer) not in (None, '')]
-    golds = list(map(str, answers))
-    if choices := find_letters(guess.rows, guess.answer) or _find_repeated_answers(golds):
+    if choices := find_letters(guess.rows, guess.answer) or _find_repeated_answers([*map(str, answers)]):
         return replace(guess, choices=choices, metric='accuracy')
-    if golds and all(_is_number(gold) for gold in golds):
-        return replace(guess, choices=(), metric='number')
-    long = sum(isinstance(gold, str) and len(gold.split()) > _SHORT for gold in answers) * 2 > len(golds)
-    return replace(guess, choices=(), metric='rouge' if long else 'contains')
+    return replace(guess, choices=(), metric=kind_of_golds(answers).metric)
 
 
 def _find_repeated_answers(golds: Sequence[str]) -> tuple[str, ...]:
@@ -90,14 +80,6 @@ def _find_repeated_answers(golds: Sequence[str]) -> tuple[str, ...]:
 
 def _are_words(answers: Sequence[str]) -> bool:
     return all(len(answer.split()) <= _SHORT and ',' not in answer for answer in answers)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(',', ''))
-    except ValueError:
-        return False
-    return True
 
 
 def _longest(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str | None:
@@ -125,11 +107,12 @@ def _as_call(value: Any) -> str:
 
 def write_config(path: Path, guess: Guess, *, model: str = DEFAULT_MODEL, target: Path, notes: list[str]) -> str:
     """A commented Python config for a file of rows, to be saved as `target`. What it leaves out is added to `notes`."""
+    usual = not guess.choices and guess.metric == guess_answers(guess).metric  # what a run takes without --metric
     options = RowsOptions(
         question=guess.question,
         answer=guess.answer,
         choices=guess.choices,
-        metric=guess.metric if guess.answer else None,
+        metric=guess.metric if guess.answer and not usual else None,
         encoding=guess.encoding,
     )
     entry = dataset_for_rows(path, options, dialogue=True, perplexity=False, notes=notes)

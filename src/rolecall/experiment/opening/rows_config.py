@@ -44,6 +44,12 @@ _QUESTIONS = (
     *('question', 'prompt', 'input', 'query', 'instruction', 'problem', 'text', 'sentence', 'review', 'passage'),
     *('content', 'utterance', 'stem', '问题', '题目'),
 )
+_ANSWERS = (
+    *('answer', 'label', 'target', 'gold', 'output', 'expected', 'response', 'solution', 'class', 'category'),
+    *('answers', 'answerkey', 'answer_key', 'answer_idx', 'correct_answer', 'correct', 'sentiment', 'intent', '答案'),
+)
+_ANSWERS_INSIDE = ('answers.text', 'answer.text', 'answer.value')
+"""SQuAD's and TriviaQA's."""
 _FIELD = re.compile(r'\{([^{}]+)\}')
 _LOOKED_AT = 100
 _MAX_OUT_LEN = 512
@@ -63,6 +69,13 @@ def find_question(columns: Iterable[str]) -> str | None:
     """The column that holds the question, by its name."""
     named = {last_part(name): name for name in columns}
     return next((named[name] for name in _QUESTIONS if name in named), None)
+
+
+def find_answer(columns: Iterable[str]) -> str | None:
+    """The column that holds the answer, by its name."""
+    columns = list(columns)
+    named = next((name for names in _ANSWERS for name in columns if last_part(name) == names), None)
+    return named or next((name for name in columns if name.lower() in _ANSWERS_INSIDE), None)
 
 
 def last_part(name: str) -> str:

@@ -95,7 +95,14 @@ def _format(config: Mapping[str, Any], suffix: str) -> str:
     if suffix == '.json':
         return f'{json.dumps(data, ensure_ascii=False, indent=2)}\n'
     yaml = importlib.import_module('yaml')
-    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110))
+    dumper = type('_Dumper', (yaml.SafeDumper,), {})
+    dumper.add_representer(str, _write_text)
+    return str(yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110))
+
+
+def _write_text(dumper: Any, text: str) -> Any:
+    """Texts of several lines, such as templates, keep their lines."""
+    return dumper.represent_scalar('tag:yaml.org,2002:str', text, style='|' if '\n' in text else None)
 
 
 def _as_data(config: Mapping[str, Any]) -> Any:

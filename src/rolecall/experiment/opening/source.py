@@ -16,12 +16,19 @@ from rolecall.experiment.opening.entries import resolve_name
 from rolecall.experiment.opening.loading import Source, load_config, load_source
 from rolecall.experiment.opening.model_entries import build_model_entry, model_abbr
 from rolecall.experiment.opening.overrides import apply_overrides
-from rolecall.experiment.opening.rows_config import dataset_for_rows, find_letters, read_first_rows
+from rolecall.experiment.opening.rows_config import (
+    columns_of,
+    dataset_for_rows,
+    find_answer,
+    find_letters,
+    read_first_rows,
+)
 from rolecall.experiment.opening.source_options import Overrides, RowsOptions, SourceOptions
 from rolecall.models.backends import MODEL_KINDS
 from rolecall.models.pull import PACKAGED
 from rolecall.registry import bare_name
 from rolecall.sources.config.files import SHEETS, Config
+from rolecall.sources.datasets.columns import flatten
 from rolecall.sources.datasets.formats import FORMATS
 from rolecall.strings import count_noun, number_repeats
 
@@ -80,7 +87,9 @@ def _config_for_rows(
     elif choices and options.rows.ask is None:
         notes += _describe_company(models)
     if options.asks_models and options.rows.answer is None and options.rows.judge is None:
-        notes.append('no answer column is given (--answer): replies are stored, and not scored.')
+        likely = find_answer(columns_of(map(flatten, read_first_rows(rows, options.rows))))
+        remedy = f' Is it --answer {likely}?' if likely else ''
+        notes.append(f'no answer column is given (--answer): replies are stored, and not scored.{remedy}')
     dialogue = not all(map(_takes_bare_text, models)) if models else False
     datasets = []
     for template in (rows_options.template, *rows_options.other_templates):

@@ -27,6 +27,7 @@ Record: TypeAlias = tuple[int, int, Any]
 
 _BOM = b'\xef\xbb\xbf'
 _HIGH_BYTES = re.compile(rb'[\x80-\xff]+')
+_CHINESE = re.compile(rb'(?:[\xa1-\xf7][\xa1-\xfe])+')
 _BINARY = re.compile(rb'[\x00-\x08\x0e-\x1a\x1c-\x1f]|^\x89PNG|^\xff\xd8\xff')
 _CONVERT_LINE_ENDS = r"Convert them: tr '\r' '\n' < OLD > NEW"
 _WIDE_BOMS = (b'\xff\xfe', b'\xfe\xff')
@@ -355,7 +356,7 @@ def _has_carriage_returns(error: Exception) -> bool:
 
 def _name_encoding(text: bytes) -> str:
     """A remedy that names the likely encoding: Chinese characters take two bytes each, accented letters stand alone."""
-    pairs = all(len(run) % 2 == 0 for run in _HIGH_BYTES.findall(text))
+    pairs = all(_CHINESE.fullmatch(run) for run in _HIGH_BYTES.findall(text))
     name = 'gb18030' if pairs else 'cp1252'
     return f"If the file has another encoding, name it: --encoding {name}, or encoding='{name}' in a config."
 

@@ -49,6 +49,8 @@ class ReportTable:
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numbers_from: int = 1
+    words: int | None = None
+    """How many heads are words of ours; the others are names from the run, which are not translated."""
     note: str = ''
     """What the columns mean, for the page."""
     also: str = ''

@@ -24,17 +24,20 @@ class RunSlices:
 
     slices: tuple[Slice, ...]
     confusions: tuple[Confusion, ...]
+    models: tuple[str, ...]
+    """In the order of the scores."""
     percent: frozenset[tuple[str, str]]
     """The datasets × models whose scores are percentages."""
 
     @classmethod
     def of(cls, reader: RunReader, by: Sequence[str]) -> RunSlices:
         """Read a run by these columns; `class` asks for the classes of its answers."""
-        columns = [column for column in by if column != CLASS]
+        columns, cards = [column for column in by if column != CLASS], reader.scorecards()
         return cls(
             tuple(slice_run(reader, columns) if columns else ()),
             tuple(find_confusions(reader) if CLASS in by else ()),
-            frozenset((card.dataset, card.model) for card in reader.scorecards() if card.is_percent),
+            tuple(dict.fromkeys(card.model for card in cards)),
+            frozenset((card.dataset, card.model) for card in cards if card.is_percent),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -66,13 +69,13 @@ class RunSlices:
 
     def _slice_table(self, dataset: str, column: str) -> ReportTable:
         own = [each for each in self.slices if (each.dataset, each.column) == (dataset, column)]
-        models = list(dict.fromkeys(each.model for each in own))
+        models = [model for model in self.models if any(each.model == model for each in own)]
         by_place = {(each.value, each.model): each for each in own}
         rows = tuple(
             (value, *(self._cell(by_place.get((value, model))) for model in models))
             for value in dict.fromkeys(each.value for each in own)
         )
-        return ReportTable(f'{dataset} by {column}', (column, *models), rows)
+        return ReportTable(f'{dataset} by {column}', (column, *models), rows, words=0)
 
     def _cell(self, part: Slice | None) -> str:
         if part is None or part.score is None:
@@ -100,7 +103,7 @@ def _confusion_table(confusion: Confusion) -> ReportTable:
         for gold in dict.fromkeys(gold for gold, _ in confusion.counts)
     )
     heads = ('gold ↓ answer →', *(label or 'none read' for label in labels))
-    return ReportTable(f'{confusion.dataset} × {confusion.model}: confusion', heads, tuple(sorted(rows)))
+    return ReportTable(f'{confusion.dataset} × {confusion.model}: confusion', heads, tuple(sorted(rows)), words=1)
 
 
 def _share(share: float | None) -> str:

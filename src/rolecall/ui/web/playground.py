@@ -21,7 +21,8 @@ from rolecall.experiment.opening.saved_config import save_config
 from rolecall.experiment.opening.source_options import RowsOptions, SourceOptions
 from rolecall.experiment.previews.jsonl import ascii_json
 from rolecall.models.services import ALIASES, SOURCES, find_service
-from rolecall.ui.web.routes import GET_ROUTES, POST_ROUTES, check_body
+from rolecall.ui.views.chinese import to_chinese
+from rolecall.ui.web.routes import POST_ROUTES, answer_route, check_body
 from rolecall.ui.web.workspace import Workspace
 
 _LARGEST = 8 * 1024 * 1024
@@ -110,24 +111,21 @@ class Playground:
         self._workspace = Workspace([])
         self._error = ''
 
-    def answer(self, link: str, path: str, body: str) -> list[Any]:
+    def answer(self, link: str, path: str, body: str, chinese: bool = False) -> list[Any]:
         """The status and the JSON of an answer, as the server would send them."""
         name, _, query = path.removeprefix('api/').partition('?')
-        try:
-            return [200, ascii_json(self._answer(link, name, dict(parse_qsl(query)), body))]
-        except RolecallError as error:
-            return [422, ascii_json({'error': str(error)})]
-
-    def _answer(self, link: str, name: str, query: Mapping[str, str], body: str) -> Mapping[str, Any]:
         if link != self._link:
             self._open(link)
+        try:
+            if self._error and name != 'session':
+                raise RolecallError(self._error)
+            asked = check_body(json.loads(body)) if name in POST_ROUTES else dict(parse_qsl(query))
+            answer = answer_route(self._workspace, name, asked, chinese=chinese)
+        except RolecallError as error:
+            return [422, ascii_json({'error': to_chinese(str(error)) if chinese else str(error)})]
         if name == 'session':
-            return {**GET_ROUTES[name](self._workspace, query), 'playground': self._describe(link)}
-        if self._error:
-            raise RolecallError(self._error)
-        if name in POST_ROUTES:
-            return POST_ROUTES[name](self._workspace, check_body(json.loads(body)))
-        return GET_ROUTES[name](self._workspace, query)
+            answer['playground'] = self._describe(link, chinese)
+        return [200, ascii_json(answer)]
 
     def _open(self, link: str) -> None:
         self._link, self._error = link, ''
@@ -137,7 +135,7 @@ class Playground:
         except RolecallError as error:
             self._workspace, self._error = Workspace([]), str(error).replace(f'{self._folder}/', '')
 
-    def _describe(self, link: str) -> dict[str, Any]:
+    def _describe(self, link: str, chinese: bool) -> dict[str, Any]:
         """What the form shows: its values or what is wrong with them, names of models, and the config."""
         try:
             pasted = Pasted.unpack(link)
@@ -148,7 +146,7 @@ class Playground:
         return {
             'link': link,
             'pasted': asdict(pasted),
-            'error': self._error,
+            'error': to_chinese(self._error) if chinese else self._error,
             'columns': columns,
             'names': [*_FAMILIES, *_SERVICES],
             'config': config.read_text('utf-8') if not self._error else '',

@@ -16,7 +16,7 @@ from rolecall.errors import ConfigError, Problem
 from rolecall.runs.store.labels import Kind
 from rolecall.ui.report.page import read_asset
 from rolecall.ui.report.palette import plot_sheet, style_sheet
-from rolecall.ui.views.chinese import read_chinese
+from rolecall.ui.views.chinese import read_chinese, to_chinese
 from rolecall.ui.views.looks import ALL_STYLES
 from rolecall.ui.web.documents import ConfigDocument, Split, diff_as_json
 from rolecall.ui.web.editing import Edit, edited_prompts, edited_source, save_edited
@@ -39,6 +39,9 @@ _SHAPE: Mapping[str, Any] = {
     'run': int,
     'options': dict,
 }
+_WORDED = {'plan': None, 'started': None, 'lint': None, 'run': None, 'run_slices': None, 'edit': 'findings'}
+_TEXTS = ('lines', 'line', 'note', 'notes', 'printed', 'message', 'remedy', 'damage', 'error')
+"""Routes whose answers, or a part of them, hold sentences of ours, and where; everything else there is data."""
 Answer = dict[str, Any]
 Query = Mapping[str, str]
 Body = Mapping[str, Any]
@@ -151,6 +154,22 @@ POST_ROUTES: Mapping[str, Callable[[Workspace, Body], Answer]] = {
     'control': lambda workspace, body: control_run(workspace.run_path(body.get('run', 0)), body.get('options', {})),
     'note': lambda workspace, body: workspace.run(body.get('run', 0)).write_notes(body.get('options', {})),
 }
+
+
+def answer_route(workspace: Workspace, name: str, asked: Body, *, chinese: bool) -> Answer:
+    """What a route answers to a query or a body, in the language of the page."""
+    answer = (GET_ROUTES[name] if name in GET_ROUTES else POST_ROUTES[name])(workspace, asked)
+    if not chinese or name not in _WORDED:
+        return answer
+    return {key: _in_chinese(value, key) if _WORDED[name] in (None, key) else value for key, value in answer.items()}
+
+
+def _in_chinese(value: Any, key: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _in_chinese(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_in_chinese(inner, key) for inner in value]
+    return to_chinese(value) if isinstance(value, str) and key in _TEXTS else value
 
 
 def _run(workspace: Workspace, query: Query) -> RunDocument:

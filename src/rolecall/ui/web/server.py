@@ -19,17 +19,22 @@ from rolecall.experiment.previews.jsonl import ascii_json
 from rolecall.models.protocol import Model
 from rolecall.runs.serving.bench_files import StoredBench
 from rolecall.ui.report.bench_page import bench_html
-from rolecall.ui.views.chinese import to_chinese
-from rolecall.ui.web.routes import GET_ROUTES, POST_ROUTES, Body, check_body, read_assets, read_edits, read_number
+from rolecall.ui.web.routes import (
+    GET_ROUTES,
+    POST_ROUTES,
+    Body,
+    answer_route,
+    check_body,
+    read_assets,
+    read_edits,
+    read_number,
+)
 from rolecall.ui.web.run_documents import compare_as_json, explain_as_json
 from rolecall.ui.web.security import HEADERS, PAGE_POLICY, AccessRules, make_guard, wants_chinese
 from rolecall.ui.web.trying import Trial, make_trial, run_trial
 from rolecall.ui.web.workspace import Workspace
 
 _TYPES = {'.js': 'text/javascript', '.css': 'text/css', '.html': 'text/html', '.LICENSE': 'text/plain'}
-_WORDED = ('plan', 'started', 'lint', 'run', 'run_slices')
-_TEXTS = ('lines', 'line', 'note', 'notes', 'printed', 'message', 'remedy', 'damage', 'error')
-"""Routes whose answers hold sentences of ours, and where; everything else there is data."""
 _LARGEST_BODY = 4 * 1024 * 1024
 
 
@@ -88,15 +93,10 @@ class _Pages:
         return web.Response(text=page, content_type='text/html', headers={'Content-Security-Policy': PAGE_POLICY})
 
     async def get(self, request: web.Request) -> web.Response:
-        name, query = request.match_info['name'], request.query
-        words = _find_words(request, name)
-        return await self._answer(lambda: words(GET_ROUTES[name](self._workspace, query)))
+        return await self._answer_route(request, request.query)
 
     async def post(self, request: web.Request) -> web.Response:
-        name, body = request.match_info['name'], await _read_body(request)
-        thread = self._planning if name in ('plan', 'start') else self._thread
-        words = _find_words(request, name)
-        return await self._answer(lambda: words(POST_ROUTES[name](self._workspace, body)), thread)
+        return await self._answer_route(request, await _read_body(request))
 
     async def calls(self, request: web.Request) -> web.Response:
         watched, after = self._workspace.calls, read_number(request.query, 'after')
@@ -172,24 +172,16 @@ class _Pages:
         left, right = (read_number(request.query, f'{side}_run') for side in ('left', 'right'))
         return self._workspace.run_path(left), self._workspace.run_path(right)
 
+    async def _answer_route(self, request: web.Request, asked: Mapping[str, Any]) -> web.Response:
+        name, chinese = request.match_info['name'], wants_chinese(request)
+        thread = self._planning if name in ('plan', 'start') else self._thread
+        return await self._answer(lambda: answer_route(self._workspace, name, asked, chinese=chinese), thread)
+
     async def _answer(
         self, work: Callable[[], Mapping[str, Any]], thread: ThreadPoolExecutor | None = None
     ) -> web.Response:
         """The result of some work as JSON."""
         return _as_answer(await asyncio.get_running_loop().run_in_executor(thread or self._thread, work))
-
-
-def _find_words(request: web.Request, route: str) -> Callable[[Any], Any]:
-    """How the texts of an answer are put into the language of the page: as they are, or in Chinese."""
-    return _texts_in_chinese if wants_chinese(request) and route in _WORDED else lambda answer: answer
-
-
-def _texts_in_chinese(value: Any, key: str = '') -> Any:
-    if isinstance(value, dict):
-        return {name: _texts_in_chinese(inner, name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_texts_in_chinese(inner, key) for inner in value]
-    return to_chinese(value) if isinstance(value, str) and key in _TEXTS else value
 
 
 def _as_answer(value: Mapping[str, Any]) -> web.Response:

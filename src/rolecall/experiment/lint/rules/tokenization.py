@@ -21,8 +21,8 @@ _FIRST_WORDS = ('A', 'The', '1', '答')
 def skipped_rules(subject: Subject) -> Iterator[Violation]:
     """Say once that there is no tokenizer."""
     if subject.tokenizer is None:
-        why = f' ({subject.tokenizer_missing})' if subject.tokenizer_missing else ''
-        yield Violation(f'token rules skipped: no tokenizer at hand for {subject.where}{why}.')
+        place = f'{subject.where} ({subject.tokenizer_missing})' if subject.tokenizer_missing else subject.where
+        yield Violation(f'token rules skipped: no tokenizer at hand for {place}.')
 
 
 def wrong_bos(subject: Subject, row: CheckedRow) -> Iterator[Violation]:

@@ -7,6 +7,6 @@ globalThis.askWorker = (path, { body = '', signal } = {}) => new Promise((resolv
   const link = new URLSearchParams(location.hash.split('?')[1] || '').get('paste') || '';
   last += 1;
   waiting.set(last, resolve);
-  worker.postMessage([last, link, path, body]);
+  worker.postMessage([last, link, path, body, document.documentElement.lang === 'zh']);
   signal?.addEventListener('abort', () => reject(signal.reason));
 });

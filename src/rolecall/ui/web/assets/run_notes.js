@@ -42,7 +42,8 @@ export const Sparkline = ({ series, label }) => {
 };
 
 // ── slices and sweeps ────────────────────────────────────────────────────────────────────────────────────────────
-const Table = ({ table }) => html`<h3><bdi>${table.title}</bdi></h3><div class="scroll" tabindex="0" role="group" aria-label=${table.title}><table class="scores slices"><thead><tr>${table.heads.map((head) => html`<th scope="col"><bdi>${t(head)}</bdi></th>`)}</tr></thead>
+const OURS = 3; // length, place of the answer, and class come after the columns of the rows
+const Table = ({ table }) => html`<h3><bdi>${table.title}</bdi></h3><div class="scroll" tabindex="0" role="group" aria-label=${table.title}><table class="scores slices"><thead><tr>${table.heads.map((head, at) => html`<th scope="col"><bdi>${at < (table.words ?? Infinity) ? t(head) : head}</bdi></th>`)}</tr></thead>
   <tbody>${table.rows.map((row) => html`<tr>${row.map((cell, at) => (at ? html`<td class=${at >= table.numbers_from ? 'number' : ''}><bdi>${cell}</bdi></td>` : html`<th scope="row"><bdi>${cell}</bdi></th>`))}</tr>`)}</tbody></table></div>`;
 const Sliced = ({ at, by }) => {
   const { found, error } = useAsk('run_slices', { run: at, by: by.join('\n') });
@@ -55,7 +56,7 @@ export const Slices = ({ at, run, address, change }) => {
   const by = (address.by || '').split('\n').filter((column) => run.columns.includes(column));
   const toggle = (column) => change({ by: (by.includes(column) ? by.filter((one) => one !== column) : [...by, column]).join('\n') });
   return html`<section class="sliced" aria-label=${t('Slices')}><div class="bar" role="group" aria-label=${t('Scores by')}><span class="soft">${t('Scores by')}</span>
-      ${run.columns.map((column) => html`<button type="button" aria-pressed=${by.includes(column) ? 'true' : 'false'} onClick=${() => toggle(column)}><bdi>${t(column)}</bdi></button>`)}</div>
+      ${run.columns.map((column, at) => html`<button type="button" aria-pressed=${by.includes(column) ? 'true' : 'false'} onClick=${() => toggle(column)}><bdi>${at < run.columns.length - OURS ? column : t(column)}</bdi></button>`)}</div>
     ${by.length ? html`<${Sliced} key=${by.join()} at=${at} by=${by} />` : html`<p class="note">${t('Choose columns of the rows, their length, the place of the answer, or classes of answers.')}</p>`}</section>`;
 };
 export const Swept = ({ swept }) => html`<section class="swept" aria-label=${t('Sweep')}>${swept.map((one) => {

@@ -9,9 +9,9 @@ const start = async () => {
   return python.pyimport('rolecall.ui.web.playground').Playground('/playground');
 };
 const ready = start();
-onmessage = async ({ data: [id, link, path, body] }) => {
+onmessage = async ({ data: [id, link, path, body, chinese] }) => {
   try {
-    const answer = (await ready).answer(link, path, body);
+    const answer = (await ready).answer(link, path, body, chinese);
     const [status, text] = answer.toJs();
     answer.destroy();
     postMessage([id, status, text]);
