@@ -95,7 +95,7 @@ def _format(config: Mapping[str, Any], suffix: str) -> str:
     if suffix == '.json':
         return f'{json.dumps(data, ensure_ascii=False, indent=2)}\n'
     yaml = importlib.import_module('yaml')
-    dumper = type('_Dumper', (yaml.SafeDumper,), {})
+    dumper: Any = type('_Dumper', (yaml.SafeDumper,), {})
     dumper.add_representer(str, _write_text)
     return str(yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110))
 
