@@ -258,8 +258,8 @@ SEEDS = [1]
 """Seeds of the faults, set by `--seeds`."""
 
 
-def faults(at_once: int) -> Row:
-    count = 2000 if at_once <= 64 else 8000
+def faults(at_once: int, count: int | None = None) -> Row:
+    count = count or (2000 if at_once <= 64 else 8000)
     seconds: dict[str, list[float]] = {'bare': [], 'rolecall': []}
     for seed in SEEDS:
         plan = Plan(refused=0.05, failed=0.05, dropped=0.02, seed=seed)

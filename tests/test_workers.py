@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -450,6 +451,41 @@ def test_a_node_that_dies_costs_only_rows_in_flight(tmp_path: Path, cluster: Two
         cluster.add_second()
     assert summary.outcomes == {'ok': ROWS}
     assert summary.scorecards[0].value == 100.0
+
+
+@pytest.mark.heavy
+def test_two_nodes_with_a_token_as_the_manual_starts_them(tmp_path: Path) -> None:
+    ray = pytest.importorskip('ray')
+    if not hasattr(ray.exceptions, 'AuthenticationError'):
+        pytest.skip('before Ray 2.52 there are no tokens')
+    command, path = str(Path(sys.executable).with_name('ray')), write(tmp_path, seconds=0.02)
+    with socket.socket() as free:
+        free.bind(('', 0))
+        port = free.getsockname()[1]
+    address = f'{ray.util.get_node_ip_address()}:{port}'
+    token = {**os.environ, 'RAY_AUTH_MODE': 'token', 'HOME': str(tmp_path)}
+    subprocess.run([command, 'get-auth-token', '--generate'], env=token, check=True, capture_output=True)
+    places = (('--head', f'--port={port}', '--include-dashboard=false'), (f'--address={address}',))
+    nodes = []
+    try:
+        for place in places:
+            start = [command, 'start', *place, '--num-cpus=1', '--block', f'--node-ip-address={address.split(":")[0]}']
+            nodes.append(subprocess.Popen(start, env=token, stdout=subprocess.PIPE, text=True))
+            assert any('Ray runtime started' in line for line in nodes[-1].stdout or ())
+        run = [sys.executable, '-m', 'rolecall', 'run', str(path), '--workers', f'ray:{address}', '--out']
+        done = subprocess.run([*run, 'with'], cwd=tmp_path, env=token, capture_output=True, text=True, check=True)
+        assert '100.0' in done.stdout
+        for left_out in ('HOME', 'RAY_AUTH_MODE'):
+            bare = {**token, left_out: str(tmp_path / 'empty') if left_out == 'HOME' else 'disabled'}
+            refused = subprocess.run([*run, left_out], cwd=tmp_path, env=bare, capture_output=True, text=True)
+            assert refused.returncode == 2
+            assert f'no Ray cluster could be reached at {address}' in refused.stderr
+            assert 'set RAY_AUTH_MODE=token and copy ~/.ray/auth_token from the head.' in refused.stderr
+            assert 'Traceback' not in refused.stderr
+    finally:
+        for node in reversed(nodes):  # the head last: others end with it, but after half a minute
+            node.terminate()
+            node.communicate()
 
 
 LOCAL = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise, takewhile
 from math import exp, log
 from operator import itemgetter
 from typing import Any
@@ -64,23 +65,30 @@ def _find_best_part(lines: Sequence[Sequence[str]], wanted: Sequence[Sequence[st
     allowed: Counter[tuple[str, ...]] = Counter()
     for text in wanted:
         allowed |= Counter(ngram for end in range(1, len(text) + 1) for ngram in _ngrams_ending(text, end))
-    for start in range(len(lines)):
-        words: list[str] = []
+    words = [word for line in lines for word in line]
+    ends = [0, *accumulate(map(len, lines))]
+    matches = [  # of each line: n-grams of the gold translation that end in it, and where they begin
+        [
+            (end - len(ngram), ngram)
+            for end in range(begin + 1, stop + 1)
+            for ngram in takewhile(allowed.__contains__, _ngrams_ending(words, end))
+        ]
+        for begin, stop in pairwise(ends)
+    ]
+    for first, start in enumerate(ends[:-1]):
         used: Counter[tuple[str, ...]] = Counter()
         correct = [0] * BLEU_ORDERS
-        for line in lines[start:]:
-            words += line
-            if best[0] * len(words) > 100 * longest:  # precision is below that
+        for end, line in zip(ends[first + 1 :], matches[first:], strict=True):
+            length = end - start
+            if best[0] * length > 100 * longest:  # precision is below that
                 break
-            for end in range(len(words) - len(line) + 1, len(words) + 1):
-                for ngram in _ngrams_ending(words, end):
-                    if ngram not in allowed:  # nor is a longer one
-                        break
+            for place, ngram in line:
+                if place >= start:
                     used[ngram] += 1
                     correct[len(ngram) - 1] += used[ngram] <= allowed[ngram]
-            totals = (max(0, len(words) - order) for order in range(BLEU_ORDERS))
-            closest = min((len(text) for text in wanted), key=lambda size: (abs(size - len(words)), size))
-            tally = (*correct, *totals, len(words), closest)
+            totals = (max(0, length - order) for order in range(BLEU_ORDERS))
+            closest = min(map(len, wanted), key=lambda size: (abs(size - length), size))
+            tally = (*correct, *totals, length, closest)
             best = max(best, (_sentence_bleu(tally), tally), key=itemgetter(0))
     return best
 

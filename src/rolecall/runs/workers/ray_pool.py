@@ -29,6 +29,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _CONNECT_SECONDS = 5.0
 _MOST_STARTS = 4
 """Actors that end while they load the model before the worker is given up."""
+_NEEDS_TOKEN = 'If its nodes have a token, set RAY_AUTH_MODE=token and copy ~/.ray/auth_token from the head.'
 
 
 def check_reachable(address: str | None) -> None:
@@ -61,9 +62,13 @@ class RayCluster:
             check_reachable(self._address)
             try:
                 ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR)
-            except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-                where = self._address or 'on this machine'
-                raise RunError(f'no Ray cluster could be reached {where}: {error}') from error
+            except (ray.exceptions.RayError, ConnectionError, ValueError, RuntimeError, OSError) as error:
+                reason = str(error).partition('. ')[0].rstrip('.')
+                if self._address is None:
+                    raise RunError(f'no Ray cluster could be started on this machine: {reason}.') from error
+                raise RunError(
+                    f'no Ray cluster could be reached at {self._address}: {reason}.\n{_NEEDS_TOKEN}'
+                ) from error
             self._ours = True
         return self
 
