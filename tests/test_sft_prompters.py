@@ -228,6 +228,14 @@ IN_A_LANGUAGE = ChatPrompter('Answer in {language}.', system='').bind(
 SPOKEN = {'language': 'French', 'question': 'One and one?', 'label': 'Deux.'}
 
 
+@pytest.mark.parametrize(('name', 'value'), [('history', [['Hi', 'Hello']]), ('tools', [TOOL])])
+def test_a_column_of_history_or_tools_is_not_left_out_silently(name: str, value: Any) -> None:
+    row = {'input': 'q', 'label': 'a', name: value}
+    with pytest.raises(PrompterError, match=f"a column '{name}', which nothing uses. Name it: --{name}-column {name}"):
+        taught(PROMPTERS['chat'], row)
+    assert taught(PROMPTERS['chat'], {**row, name: []}) == taught(PROMPTERS['chat'], row, **{name: ''})
+
+
 def test_a_question_in_a_column_that_is_not_named_is_not_trained_as_an_empty_one() -> None:
     with pytest.raises(
         PrompterError, match=r"no column 'input' .* It has: question\. Name it: --input-column"

@@ -96,7 +96,6 @@ def explain_arguments(error: type[RolecallError], *names: str) -> Callable[[type
     def decorate(owner: type[C]) -> type[C]:
         for name, method in list(vars(owner).items()):
             wanted = name in names if names else name in ('__init__', '__call__') or name[0] != '_'
-            method = owner.__init__ if name == '__init__' else method  # a lazy dataclass has it compiled here
             if wanted and inspect.isfunction(method):
                 setattr(owner, name, _explained(method, name, error))
         return owner

@@ -47,7 +47,7 @@ class Columns:
     input: str | None = None
     """None: the column `input`. Empty: the user says nothing beyond the slots."""
     history: str | None = None
-    """May be missing in a row, like `tools`."""
+    """May be missing in a row, like `tools`. Empty: a column of that name is left out on purpose."""
     tools: str | None = None
 
 
@@ -163,7 +163,7 @@ def prompter_examples(
             f"row {silent} has no column 'input', which other rows have: it was taken for an empty one."
         )
     for name in (columns.history, columns.tools):  # may be missing in a row, but not in all
-        if present and name is not None and name not in present:
+        if present and name and name not in present:
             raise PrompterError(f'no row has a column {name!r}. {did_you_mean(name, map(str, present))}')
 
 
@@ -174,6 +174,10 @@ def _prompter_example(
         for name in (columns.answer, columns.input):
             if name and name not in row:
                 raise PrompterError(f'the row has no column {name!r}. {did_you_mean(name, map(str, row))}')
+        for name, column in (('history', columns.history), ('tools', columns.tools)):
+            if column is None and row.get(name) and name not in side.prompter.slots:
+                what = f'the row has a column {name!r}, which nothing uses. Name it: --{name}-column {name}'
+                raise PrompterError(f"{what} (in Python {name}='{name}'); or --{name}-column '' to leave it out.")
         answer = read_label(row[columns.answer])
         if answer is None or (isinstance(answer, str) and not answer.strip()):
             raise UntrainableError('the answer is missing', f'column {columns.answer!r} is empty')
