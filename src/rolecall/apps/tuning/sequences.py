@@ -8,12 +8,10 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
-from rolecall.apps.sft.training_file import IGNORED, SftReport, entries
-from rolecall.apps.sft.training_programs import Aim
+from rolecall.apps.sft.training_file import IGNORED, Given, SftReport, entries
+from rolecall.apps.tuning.tune_settings import TuneSettings
 from rolecall.errors import DataError
 from rolecall.models.local_engine import PromptEncoder
-from rolecall.sources.datasets import Row
 from rolecall.strings import count_noun
 
 
@@ -68,20 +66,10 @@ class TrainingRows:
 
 
 def read_training_rows(
-    side: PrompterSide,
-    rows: Iterable[Row],
-    columns: Columns,
-    encoder: PromptEncoder,
-    *,
-    limit: int | None,
-    held_out: float,
-    seed: int,
-    aim: Aim | None = None,
-    skip: bool = False,
+    examples: Iterable[Given], encoder: PromptEncoder, settings: TuneSettings, *, limit: int | None, skip: bool = False
 ) -> TrainingRows:
-    """Tokenize the rows as inference would. Rows longer than `limit` tokens are left out and counted."""
+    """Tokenize examples as inference would. Rows longer than `limit` tokens are left out and counted."""
     report = SftReport()
-    examples = prompter_examples(side, rows, columns, form='tokens', aim=aim)
     sequences: list[TokenSequence] = []
     too_long = 0
     for line in entries(examples, report, form='tokens', encoder=encoder, skip=skip):
@@ -91,8 +79,8 @@ def read_training_rows(
             sequences.append(TokenSequence(array('i', line['input_ids']), array('i', line['labels'])))
     if not sequences:
         raise DataError(_describe_nothing(report, too_long, limit))
-    wanted = int(held_out if held_out >= 1 else held_out * len(sequences))
-    chosen = frozenset(random.Random(seed).sample(range(len(sequences)), min(wanted, len(sequences))))
+    wanted = int(settings.held_out if settings.held_out >= 1 else settings.held_out * len(sequences))
+    chosen = frozenset(random.Random(settings.seed).sample(range(len(sequences)), min(wanted, len(sequences))))
     if len(chosen) == len(sequences):
         raise DataError(f'all {count_noun(len(sequences), "row")} are held out: nothing is left to train on.')
     return TrainingRows(

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rolecall.apps.sft.training_file import IGNORED
@@ -199,22 +200,17 @@ class Trainer:
         context: AbstractContextManager[Any] = self._torch.autocast('cuda', self._torch.bfloat16)
         return context
 
-    def save_model(self, dtype: str | None) -> Callable[[Any], None]:
-        """A function that writes the model into a folder: merged with its adapters, in the dtype of its files."""
-
-        def save(folder: Any) -> None:
-            model = self.model
+    def save_model(self, folder: Path, *, dtype: str | None) -> None:
+        """Write the model into a folder: merged with its adapters, in the dtype of its files."""
+        model = self.model
+        with no_progress_bar(import_hf_package('transformers')):
             if self._settings.lora is not None:
-                with no_progress_bar(import_hf_package('transformers')):
-                    model.save_pretrained(folder / 'adapter')
+                model.save_pretrained(folder / 'adapter')
                 model = model.merge_and_unload()
             if dtype is not None and hasattr(self._torch, dtype):
                 model = model.to(getattr(self._torch, dtype))
             model.config.use_cache = True
-            with no_progress_bar(import_hf_package('transformers')):
-                model.save_pretrained(folder)
-
-        return save
+            model.save_pretrained(folder)
 
 
 @contextmanager

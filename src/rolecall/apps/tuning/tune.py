@@ -8,27 +8,26 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rolecall.apps.sft.prompter_examples import Columns, PrompterSide
+from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
 from rolecall.apps.sft.training_programs import Aim
 from rolecall.apps.tuning.output_folder import OutputFolder
 from rolecall.apps.tuning.sequences import TrainingRows, read_training_rows
 from rolecall.apps.tuning.tune_settings import TuneSettings
-from rolecall.checking import Problems
 from rolecall.core.prompters import Prompter
 from rolecall.errors import ConfigError, DataError, Problem, import_extra
-from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
+from rolecall.experiment.opening.model_entries import open_model_entry
 from rolecall.models.protocol import ModelError
-from rolecall.models.tokenizers.tokenizer import Tokenizer, model_folder
+from rolecall.models.tokenizers.tokenizer import model_folder
 from rolecall.models.transformers.entry import FilesModel, read_transformers_entry
 from rolecall.models.transformers.weights import WeightsSource, digest_model_files
 from rolecall.registry import bare_name
-from rolecall.sources.datasets import Row, first, open_file
+from rolecall.sources.datasets import Row, open_file
 from rolecall.strings import count_noun
 
 _TYPES = ('HuggingFace', 'HuggingFaceCausalLM', 'HuggingFaceBaseModel', 'HuggingFacewithChatTemplate')
@@ -46,9 +45,6 @@ class TuneResult:
     """Of the last updates."""
     held_out_before: float | None
     held_out_loss: float | None
-    tokens: int
-    """Tokens that went through the model in this process."""
-    seconds: float
 
 
 class TuneListener:
@@ -95,10 +91,13 @@ def tune(
     base = _find_files(str(entry['path']))
     if output.resolve() == base.resolve():
         raise DataError(f'{output}: holds the model itself. Choose another output folder.')
-    model_entry = _build_entry({**entry, 'path': str(base)})
+    model_entry = open_model_entry({**entry, 'path': str(base)})
     files: FilesModel[Any] = FilesModel(read_transformers_entry(model_entry.entry, name=model_entry.abbr), '')
-    rows_to_train = _open_rows(rows, limit)
-    prepared = _read_rows(model_entry, files, rows_to_train, prompter, columns, settings, aim=aim, skip=skip)
+    side = PrompterSide.for_model(prompter, model_entry)
+    examples = prompter_examples(side, _open_rows(rows), columns, form='tokens', aim=aim, limit=limit)
+    encoder = side.encoder(files.tokenizer or files.source.own_tokenizer())
+    longest = min(filter(None, (settings.max_seq_len, files.max_seq_len)), default=None)
+    prepared = read_training_rows(examples, encoder, settings, limit=longest, skip=skip)
     for remark in prepared.remarks():
         listener.on_message(remark)
     for package in ('torch', 'transformers', *(['peft'] if settings.lora else [])):
@@ -123,7 +122,8 @@ def _train(
     from rolecall.models.transformers.weights import import_hf_package
 
     torch = import_hf_package('torch')
-    loaded = _source_for_training(source, settings).load()
+    dtype = settings.dtype or (None if settings.lora else 'float32')  # small updates of all weights need float32
+    loaded = replace(source, device=settings.device or source.device, dtype=dtype or source.dtype).load()
     closing = rows.closing_token(loaded.tokenizer.special_tokens.values())
     trainer = Trainer(loaded, rows.train, settings)
     log: list[dict[str, Any]] = []
@@ -146,7 +146,7 @@ def _train(
         folder.save_checkpoint(torch, {**trainer.state(), 'log': json.dumps(log)}, log)
 
     per_epoch = math.ceil(len(rows.train) / settings.batch_size)
-    started, tokens = time.monotonic(), 0
+    tokens = 0
     listener.on_start(steps, trainer.done)
     try:
         if trainer.done == 0:
@@ -160,7 +160,7 @@ def _train(
             if step.number == steps or step.number % settings.save_every == 0:
                 save()
         new_eos = () if closing is None or closing in loaded.eos_ids else (closing, *loaded.eos_ids)
-        folder.finish(trainer.save_model(_file_dtype(base)), base, eos_ids=new_eos)
+        folder.finish(partial(trainer.save_model, dtype=_file_dtype(base)), base, eos_ids=new_eos)
         if new_eos:
             token = loaded.tokenizer.decode([new_eos[0]])
             listener.on_message(f'answers end with {token}: added to the end-of-sequence tokens of the model.')
@@ -171,22 +171,10 @@ def _train(
     finally:
         listener.on_end()
     folder.write_log(log)
-    return _summarize(folder.path, log, tokens, time.monotonic() - started)
-
-
-def _summarize(folder: Path, log: list[dict[str, Any]], tokens: int, seconds: float) -> TuneResult:
     losses = [line['loss'] for line in log if 'loss' in line]
-    held_out = [line['held_out_loss'] for line in log if 'held_out_loss' in line]
+    held_out = [line['held_out_loss'] for line in log if 'held_out_loss' in line] or [None]
     last = losses[-max(1, len(losses) // 10) :]
-    return TuneResult(
-        folder,
-        len(losses),
-        sum(last) / len(last),
-        held_out[0] if held_out else None,
-        held_out[-1] if held_out else None,
-        tokens,
-        seconds,
-    )
+    return TuneResult(folder.path, len(losses), sum(last) / len(last), held_out[0], held_out[-1])
 
 
 def _check_type(entry: Mapping[str, Any]) -> None:
@@ -226,58 +214,11 @@ def _find_files(path: str) -> Path:
         raise ModelError(f'{path}: cannot be downloaded: {str(error).splitlines()[0]}') from error
 
 
-def _build_entry(entry: Mapping[str, Any]) -> ModelEntry:
-    problems = Problems()
-    built = build_model_entry(entry, 'model', problems)
-    problems.raise_all()
-    if built is None:
-        raise ConfigError(Problem('model', 'the entry cannot be used.'))
-    return built
-
-
-def _open_rows(rows: str | Path | Iterable[Row], limit: int | None) -> Iterable[Row]:
+def _open_rows(rows: str | Path | Iterable[Row]) -> Iterable[Row]:
     opened = open_file(rows) if isinstance(rows, str | Path) else rows
     if not isinstance(opened, Iterable) or isinstance(opened, Mapping):
         raise DataError(f'rows must be a file or a list of mappings, got {rows!r:.60}.')
-    return opened if limit is None else first(opened, limit)
-
-
-def _read_rows(
-    model_entry: ModelEntry,
-    files: FilesModel[Any],
-    rows: Iterable[Row],
-    prompter: Prompter,
-    columns: Columns,
-    settings: TuneSettings,
-    *,
-    aim: Aim | None,
-    skip: bool,
-) -> TrainingRows:
-    side = PrompterSide.for_model(prompter, model_entry)
-    limits = [limit for limit in (settings.max_seq_len, files.max_seq_len) if limit is not None]
-    return read_training_rows(
-        side,
-        rows,
-        columns,
-        side.encoder(_tokenizer(files)),
-        limit=min(limits, default=None),
-        held_out=settings.held_out,
-        seed=settings.seed,
-        aim=aim,
-        skip=skip,
-    )
-
-
-def _tokenizer(files: FilesModel[Any]) -> Tokenizer:
-    return files.tokenizer or files.source.own_tokenizer()
-
-
-def _source_for_training(source: WeightsSource, settings: TuneSettings) -> WeightsSource:
-    """Frozen weights stay in their dtype; trained ones are float32, which small updates need."""
-    from dataclasses import replace
-
-    dtype = settings.dtype or (None if settings.lora else 'float32')
-    return replace(source, device=settings.device or source.device, dtype=dtype or source.dtype)
+    return opened
 
 
 def _file_dtype(base: Path) -> str | None:

@@ -15,7 +15,7 @@ from rolecall.core.render.families import find_meta_template
 from rolecall.core.render.meta import MetaTemplate
 from rolecall.core.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRenderer
 from rolecall.core.render.spans import Request
-from rolecall.errors import ConfigError, DataError, MissingExtraError, RenderError
+from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError
 from rolecall.experiment.opening.fitting import CutSide, TokenBudget
 from rolecall.models.backends import (
     CHAT_BY_DEFAULT,
@@ -137,6 +137,16 @@ class ModelEntry:
 
 
 _NOT_BUILT = (ConfigError, MissingExtraError, DataError)
+
+
+def open_model_entry(entry: Mapping[str, Any]) -> ModelEntry:
+    """A model entry on its own; all its problems are raised together."""
+    problems = Problems()
+    built = build_model_entry(entry, 'model', problems)
+    problems.raise_all()
+    if built is None:
+        raise ConfigError(Problem('model', 'the entry cannot be used.'))
+    return built
 
 
 def build_model_entry(entry: Mapping[str, Any], where: str, problems: Problems) -> ModelEntry | None:

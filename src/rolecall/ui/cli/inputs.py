@@ -50,13 +50,13 @@ def named_model_entry(name: str) -> ModelEntry:
     """The entry of a model by name (`smollm2`, a folder, a GGUF file, …), or of a config's model: 'CONFIG.py:ABBR'."""
     from rolecall.checking import Problems
     from rolecall.experiment.opening.loading import load_config
-    from rolecall.experiment.opening.model_entries import build_model_entry
+    from rolecall.experiment.opening.model_entries import build_model_entry, open_model_entry
     from rolecall.experiment.opening.tasks import collect
     from rolecall.models.model_names import resolve_model
 
     path, _, abbr = name.rpartition(':')
-    problems = Problems()
     if path.endswith('.py'):
+        problems = Problems()
         entries = collect(load_config(path).get('models'), 'models', problems, build_model_entry)
         problems.raise_all()
         entry = next((candidate for candidate in entries if candidate.abbr == abbr), None)
@@ -64,11 +64,7 @@ def named_model_entry(name: str) -> ModelEntry:
             hint = did_you_mean(abbr, [candidate.abbr for candidate in entries]) if entries else ''
             raise ConfigError(Problem('model', f'{path} has no model {abbr!r}.', hint))
         return entry
-    entry = build_model_entry(resolve_model(name), 'model', problems)
-    problems.raise_all()
-    if entry is None:
-        raise ConfigError(Problem('model', f'unknown model {name!r}.'))
-    return entry
+    return open_model_entry(resolve_model(name))
 
 
 def load_prompter(spec: str) -> Prompter:
