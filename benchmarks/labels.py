@@ -1,6 +1,7 @@
 """How often corrected scores hold the true one: the tables of design/labels.md, from public judgements of people.
 
     python benchmarks/labels.py grid        judges with known error rates, two intervals
+    python benchmarks/labels.py judges      how far the judges of these logs agree with people (docs/judge.md)
     python benchmarks/labels.py labels      scores corrected by 30, 100 and 300 labels
     python benchmarks/labels.py graded      ratings instead of right and wrong
     python benchmarks/labels.py carried     scores corrected by the labels of another system's answers
@@ -38,7 +39,8 @@ from rolecall.scoring.corrected_scores import (
 )
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.readers.golds import GoldKind
-from rolecall.scoring.statistics import wilson
+from rolecall.scoring.rater_agreement import cohen_kappa
+from rolecall.scoring.statistics import bootstrap, wilson
 
 ROWS = 500
 SIZES = (30, 100, 300)
@@ -81,6 +83,17 @@ def judged_logs() -> Iterator[tuple[str, list[Judged]]]:
     for judge, rows in by_judge.items():
         if len(rows) >= 200:
             yield f'LLMBar, {judge} as judge, human gold', [Judged(float(a), float(b)) for a, b in rows]
+
+
+def measure_judges() -> None:
+    print('| judge, with the prompts of its authors | verdicts | agreement, % | κ |')
+    print('|---|---:|---:|---:|')
+    for name, rows in judged_logs():
+        low, high = bootstrap(rows, lambda drawn: cohen_kappa(drawn) or 0.0)
+        same = sum(row.verdict == row.people for row in rows)
+        ends = wilson(same, len(rows))
+        agreement = f'{100 * same / len(rows):.1f} [{100 * ends.low:.1f}, {100 * ends.high:.1f}]'
+        print(f'| {name} | {len(rows):,} | {agreement} | {cohen_kappa(rows) or 0:.2f} [{low:.2f}, {high:.2f}] |')
 
 
 def measure_labels(draws: int) -> None:
@@ -163,16 +176,23 @@ def measure_carried(draws: int) -> None:
     for row in rows_of('openqa_evouna_human'):
         [verdict] = scorer.start(adds_up=False).add([Scorable(0, 'ok', row['reply'], gold=row['gold'])])
         systems[row['note'].partition(';')[0]].append(Judged(float(bool(verdict.correct)), float(row['verdict'])))
-    print('| labels of | score of | raw | true | 100 labels: holds, % | width | 300 labels: holds, % | width |')
-    print('|---|---|---:|---:|---:|---:|---:|---:|')
-    for source, rows in systems.items():
-        for target, others in systems.items():
-            true, raw = (statistics.fmean(row[place] for row in others) for place in (1, 0))
-            cells = [
-                _coverage([_carry(*_draw_sides(rows, others, size, seed)) for seed in range(draws)], true)
-                for size in SIZES[1:]
+    sizes = dict(zip(SIZES[1:], ('100 labels', 'all labels of the half, or 300'), strict=True))
+    print(f'| labels of, score of | {" | ".join(f"{name}: holds, % | width" for name in sizes.values())} |')
+    print('|---|---:|---:|---:|---:|')
+    for name, is_same in (('the same system', True), ('another system', False)):
+        pairs = [pair for pair in product(systems, repeat=2) if (pair[0] == pair[1]) == is_same]
+        cells = []
+        for size in sizes:
+            corrections = [
+                [_carry(*_draw_sides(systems[source], systems[target], size, seed)) for seed in range(draws)]
+                for source, target in pairs
             ]
-            print(f'| {source} | {target} | {100 * raw:.1f} | {100 * true:.1f} | {" | ".join(cells)} |', flush=True)
+            trues = [statistics.fmean(row.people for row in systems[target]) for _, target in pairs]
+            measured = [_measure(*entry) for entry in zip(corrections, trues, strict=True)]
+            holds, widths = zip(*filter(None, measured), strict=True)
+            cells.append(f'{statistics.fmean(holds):.1f} ({min(holds):.1f} to {max(holds):.1f})')
+            cells.append(f'{statistics.fmean(widths):.1f}')
+        print(f'| {name} ({len(pairs)}) | {" | ".join(cells)} |', flush=True)
 
 
 def _draw_sides(
@@ -196,12 +216,18 @@ def _carry(labelled: Sequence[Judged], run: Sequence[Judged]) -> Estimate | None
     return rates and rogan_gladen(sum(row.verdict for row in run), len(run), rates)
 
 
+def _measure(corrections: Sequence[Estimate | None], true: float) -> tuple[float, float] | None:
+    """How many of the intervals hold the true score, in per cent, and their mean width; None if there are none."""
+    measured = [corrected for corrected in corrections if corrected is not None]
+    if not measured:
+        return None
+    holds = statistics.fmean(corrected.low <= true <= corrected.high for corrected in measured)
+    return 100 * holds, 100 * statistics.fmean(corrected.high - corrected.low for corrected in measured)
+
+
 def _coverage(corrections: Sequence[Estimate | None], true: float) -> str:
-    given = [corrected for corrected in corrections if corrected is not None]
-    if not given:
-        return '– | –'
-    holds = statistics.fmean(corrected.low <= true <= corrected.high for corrected in given)
-    return f'{100 * holds:.1f} | {100 * statistics.fmean(corrected.high - corrected.low for corrected in given):.1f}'
+    measured = _measure(corrections, true)
+    return f'{measured[0]:.1f} | {measured[1]:.1f}' if measured else '– | –'
 
 
 def measure_graded(draws: int) -> None:
@@ -274,14 +300,21 @@ def run_readings(log: Log) -> Iterator[tuple[str, list[tuple[RereadRow, float]]]
 def measure_prior() -> None:
     print('| log | the run reads with | rows alike | misread | doubtful | misread |')
     print('|---|---|---:|---:|---:|---:|')
+    ours: list[tuple[str, int, int]] = []
     for log in reading_logs('look'):
+        seen = set()
         for reader, rows in run_readings(log):
             counts = Counter((row.trait, row.mark != true) for row, true in rows)
-            sums = [
-                f'{counts[trait, False] + counts[trait, True]:,} | {counts[trait, True]:,}'
-                for trait in ('alike', 'doubtful')
-            ]
-            print(f'| {log.name} | {reader} | {" | ".join(sums)} |')
+            sums = {trait: counts[trait, False] + counts[trait, True] for trait in ('alike', 'doubtful')}
+            cells = ' | '.join(f'{rows:,} | {counts[trait, True]:,}' for trait, rows in sums.items())
+            if reader == 'ours':
+                ours.append((log.name, counts['alike', True], sums['alike']))
+            if cells not in seen:
+                print(f'| {log.name} | {reader} | {cells} |', flush=True)
+            seen.add(cells)
+    misread, alike = (sum(entry[place] for entry in ours) for place in (1, 2))
+    name, most, of = max(ours, key=lambda entry: entry[1] / entry[2])
+    print(f'With our reader, {misread} of {alike:,} rows read alike are misread, most often {most} of {of} ({name}).')
 
 
 def measure_readings(draws: int) -> None:
@@ -289,8 +322,12 @@ def measure_readings(draws: int) -> None:
     print('|---|---|---:|---:|---:|---:|---:|---:|')
     shares = []
     for log in reading_logs('check'):
+        seen = set()
         for reader, rows in run_readings(log):
             true, raw = statistics.fmean(true for _, true in rows), statistics.fmean(row.mark for row, _ in rows)
+            if (views := tuple(row.views["the run's"].mark for row, _ in rows)) in seen:
+                continue  # reads as another reader does
+            seen.add(views)
             results = [_draw_reading(rows, seed) for seed in range(draws)]
             columns = [_coverage([result[place] for result in results], true) for place in range(2)]
             shares.append(float(columns[0].split(' | ')[0]))
@@ -310,14 +347,14 @@ def _draw_reading(rows: Sequence[tuple[RereadRow, float]], seed: int) -> list[Es
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('table', choices=('grid', 'labels', 'graded', 'carried', 'readings', 'prior'))
+    parser.add_argument('table', choices=('grid', 'judges', 'labels', 'graded', 'carried', 'readings', 'prior'))
     parser.add_argument('--draws', type=int, default=400)
     arguments = parser.parse_args()
     if not (SHARED / 'logs').is_dir():
         print(f'{SHARED / "logs"}: not here; nothing is measured.')
         return 0
-    if arguments.table == 'prior':
-        measure_prior()
+    if arguments.table in ('prior', 'judges'):
+        {'prior': measure_prior, 'judges': measure_judges}[arguments.table]()
     else:
         {
             'grid': measure_grid,

@@ -5,7 +5,6 @@ The viewer, the linter and the run take a judge's requests from here, as they ta
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import hashlib
 import re
@@ -300,10 +299,13 @@ def _find_models(entries: object, model_entries: Sequence[ModelEntry]) -> list[M
 
 
 def _find_model(judge: object, model_entries: Sequence[ModelEntry]) -> ModelEntry:
-    where = f'{_WHERE}.judge_cfg'
-    if isinstance(judge, str) and all(model_entry.abbr != judge for model_entry in model_entries):
-        with contextlib.suppress(ConfigError):  # told below, with the models of the config
-            judge = resolve_model(judge)
+    where, abbrs = f'{_WHERE}.judge_cfg', [model_entry.abbr for model_entry in model_entries]
+    if isinstance(judge, str) and judge not in abbrs:
+        try:
+            judge = resolve_model(judge, where=where)
+        except ConfigError:
+            if not difflib.get_close_matches(judge, abbrs):  # a model of the config, misspelt, is named below
+                raise
     if isinstance(judge, Mapping) and 'type' in judge:
         problems = Problems()
         model_entry = build_model_entry({'abbr': 'judge', **judge}, where, problems)
@@ -314,7 +316,6 @@ def _find_model(judge: object, model_entries: Sequence[ModelEntry]) -> ModelEntr
     fits = [model_entry for model_entry in model_entries if named is None or model_entry.abbr == named]
     if len(fits) != 1:
         what = f'no model {named!r} in the config.' if named else 'no judge model is specified.'
-        names = [model_entry.abbr for model_entry in model_entries]
-        remedy = did_you_mean(named, names) if named else "Name one: judge_cfg='its abbr'."
+        remedy = did_you_mean(named, abbrs) if named else "Name one: judge_cfg='its abbr'."
         raise ConfigError(Problem(where, what, remedy))
     return fits[0]
