@@ -38,8 +38,8 @@ from rolecall.scoring.corrected_scores import (
     rogan_gladen,
 )
 from rolecall.scoring.evaluate import build_scorer
-from rolecall.scoring.readers.golds import GoldKind
 from rolecall.scoring.rater_agreement import cohen_kappa
+from rolecall.scoring.readers.golds import GoldKind
 from rolecall.scoring.statistics import bootstrap, wilson
 
 ROWS = 500

@@ -173,7 +173,9 @@ def test_judges_that_are_not_models_are_refused(written: Any, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ('written', 'remedy'), [('nosuch/model', 'hf:nosuch/model'), ('gpt-4o', 'openai/gpt-4o'), ('m.', "'m'")]
 )
-def test_a_judge_that_is_unknown_is_named_with_what_was_probably_meant(written: str, remedy: str, tmp_path: Path) -> None:
+def test_a_judge_that_is_unknown_is_named_with_what_was_probably_meant(
+    written: str, remedy: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match='judge_cfg') as error:
         run_config(judged(judge_cfg=written), out=tmp_path)
     assert remedy in error.value.problems[0].remedy
