@@ -5,6 +5,7 @@ The viewer, the linter and the run take a judge's requests from here, as they ta
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import re
@@ -301,11 +302,9 @@ def _find_models(entries: object, model_entries: Sequence[ModelEntry]) -> list[M
 def _find_model(judge: object, model_entries: Sequence[ModelEntry]) -> ModelEntry:
     where, abbrs = f'{_WHERE}.judge_cfg', [model_entry.abbr for model_entry in model_entries]
     if isinstance(judge, str) and judge not in abbrs:
-        try:
+        is_misspelt = bool(difflib.get_close_matches(judge, abbrs))  # then that model of the config is named below
+        with contextlib.suppress(ConfigError) if is_misspelt else contextlib.nullcontext():
             judge = resolve_model(judge, where=where)
-        except ConfigError:
-            if not difflib.get_close_matches(judge, abbrs):  # a model of the config, misspelt, is named below
-                raise
     if isinstance(judge, Mapping) and 'type' in judge:
         problems = Problems()
         model_entry = build_model_entry({'abbr': 'judge', **judge}, where, problems)
