@@ -49,6 +49,8 @@ assert_type(module.batch(['a'], returns=Ticket), list[Ticket])
 assert_type(module.batch_replies(['a'], returns=Ticket), list[ChatReply[Ticket]])
 assert_type(local.with_tools([refund])('Hi', deps=Ticket('a')), str)
 bare: ChatReply = module.reply('Hi')
+assert_type(module.stream('Hi', returns=Ticket).reply.value, Ticket)
+assert_type(local.stream('Hi').reply, ChatReply[None])
 
 
 async def main() -> None:
@@ -71,6 +73,8 @@ WRONG = (
     "module('Hi', stream=True)",
     "module.reply('Hi', timeout='long')",
     "module.stream('Hi', temprature=1)",
+    "module.stream('Hi', returns=int).reply.value.upper()",
+    "claude.astream('Hi', returns=int).reply.value.upper()",
     "module.astream('Hi', heades={})",
     "module.batch(['a'], concurency=2)",
     "module.batch(['a'], returns=int)[0].upper()",

@@ -114,7 +114,11 @@ class ModuleCalls:
         """Like `reply`, for `await`."""
         return await self._ask_from_loop(Question.of(user, returns, options))
 
-    def stream(self, user: Any, /, *, returns: Any = None, **options: Unpack[CallOptions]) -> Stream:
+    @overload
+    def stream(self, user: Any, /, *, returns: type[V] | None = ..., **options: Unpack[CallOptions]) -> Stream[V]: ...
+    @overload
+    def stream(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> Stream[Any]: ...
+    def stream(self, user: Any, /, *, returns: Any = None, **options: Any) -> Stream[Any]:
         """Stream the answer in pieces. The iterator's `.reply` is the full reply.
 
         With `returns`, `.values()` gives the value as it grows. An answer that does not fit is not asked for again.
@@ -122,7 +126,13 @@ class ModuleCalls:
         start, answer = self._prepare_stream(Question.of(user, returns, options))
         return Stream(lambda on_piece: start(on_piece, None), answer)
 
-    def astream(self, user: Any, /, *, returns: Any = None, **options: Unpack[CallOptions]) -> AsyncStream:
+    @overload
+    def astream(
+        self, user: Any, /, *, returns: type[V] | None = ..., **options: Unpack[CallOptions]
+    ) -> AsyncStream[V]: ...
+    @overload
+    def astream(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> AsyncStream[Any]: ...
+    def astream(self, user: Any, /, *, returns: Any = None, **options: Any) -> AsyncStream[Any]:
         """Like `stream`, for `async for`."""
         return AsyncStream(*self._prepare_stream(Question.of(user, returns, options)))
 

@@ -11,10 +11,10 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from rolecall.apps.chat.background import submit
-from rolecall.apps.chat.chat_reply import ChatReply
+from rolecall.apps.chat.chat_reply import ChatReply, T
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.structured import AnswerType, GrowingJson
 from rolecall.core.render.spans import Request
@@ -31,11 +31,11 @@ class StreamPiece(NamedTuple):
 
 OnPiece = Callable[[StreamPiece], None]
 Begin = Callable[[OnPiece], Coroutine[Any, Any, ChatReply]]
-S = TypeVar('S', bound='Stream')
-A = TypeVar('A', bound='AsyncStream')
+S = TypeVar('S', bound='Stream[Any]')
+A = TypeVar('A', bound='AsyncStream[Any]')
 
 
-class Stream:
+class Stream(Generic[T]):
     """The pieces of an answer. Closing or dropping the stream stops the model.
 
     for piece in module.stream('Hello'):
@@ -83,7 +83,7 @@ class Stream:
         yield self.reply.value
 
     @property
-    def reply(self) -> ChatReply:
+    def reply(self) -> ChatReply[T]:
         """Wait for the full reply, skipping pieces not yet read."""
         for _ in self:
             pass
@@ -107,7 +107,7 @@ def _signal_end(pieces: queue.SimpleQueue[StreamPiece | None]) -> Callable[[Futu
     return lambda _future: pieces.put(None)
 
 
-class AsyncStream:
+class AsyncStream(Generic[T]):
     """`Stream` for an event loop.
 
     async for piece in module.astream('Hello'):
@@ -163,13 +163,13 @@ class AsyncStream:
         return piece
 
     @property
-    def reply(self) -> ChatReply:
+    def reply(self) -> ChatReply[T]:
         """The full reply, available after the last piece."""
         if self._future is None or not self._future.done() or self._future.cancelled():
             raise ModuleError('the answer is not complete. Read all pieces first, or `await stream.whole()`.')
         return self._future.result()
 
-    async def whole(self) -> ChatReply:
+    async def whole(self) -> ChatReply[T]:
         """Wait for the full reply, skipping pieces not yet read."""
         async for _ in self:
             pass
