@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -19,6 +20,7 @@ from rolecall.runs.brake import Control, change_control
 from rolecall.runs.pair_run import RowDraw
 from rolecall.scoring.confidence_sequence import MEASURING, ConfidenceSequence
 from rolecall.ui.cli.main import main
+from rolecall.ui.views.run_progress import QuietProgress
 from servers import Server, serve
 from tables import in_one
 
@@ -229,6 +231,32 @@ def test_a_cap_on_cost_is_refused_where_the_price_is_not_known(tmp_path: Path, s
     run(entry(server), out=tmp_path, rows=ROWS[:3], max_total_tokens=10_000)
 
 
+def test_a_cap_on_cost_takes_the_prices_given_to_the_run(tmp_path: Path, server: Server) -> None:
+    dataset = {
+        'abbr': 'sums',
+        'path': str(tmp_path / 'rows.jsonl'),
+        'reader_cfg': {'input_columns': ['q'], 'output_column': 'a'},
+        'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': 'Q{q}?'}},
+    }
+    (tmp_path / 'rows.jsonl').write_text(''.join(json.dumps(row) + '\n' for row in ROWS[:60]))
+    prices = tmp_path / 'prices.json'
+    prices.write_text('{"toy": {"input": 1000, "output": 1000}}')
+    config = {'models': [entry(server, concurrency=2)], 'datasets': [dataset]}
+    rolecall.run_config(config, out=tmp_path / 'run', prices=prices, max_cost=0.1)
+    assert 0 < len(rows_in(tmp_path / 'run')['served']) < 60
+
+
+def test_each_dataset_and_model_of_a_run_with_a_goal_is_announced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announced: list[str] = []
+    monkeypatch.setattr(
+        QuietProgress, 'on_pair_start', lambda self, dataset, model, *_: announced.append(model), raising=False
+    )
+    run(answers(0.9), answers(0.6), out=tmp_path, until='decided')
+    assert sorted(announced) == ['knows60', 'knows90']
+
+
 def test_a_cap_on_tokens_ends_a_run(tmp_path: Path, server: Server) -> None:
     done = run(entry(server, concurrency=1), out=tmp_path, rows=ROWS[:60], max_total_tokens=100)
     assert '--max-total-tokens 100 is reached' in done.summary.ended
@@ -255,8 +283,10 @@ def wait_for(condition: Any) -> None:
 
 
 def test_a_person_pauses_a_run_changes_its_concurrency_and_lets_go_of_a_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    messages: list[str] = []
+    monkeypatch.setattr(QuietProgress, 'on_message', lambda self, message: messages.append(message))
     with serve(latency=0.05) as server:
         model = entry(server, concurrency=4)
         running = threading.Thread(target=run, args=(model,), kwargs={'out': tmp_path, 'rows': ROWS[:400]})
@@ -274,6 +304,7 @@ def test_a_person_pauses_a_run_changes_its_concurrency_and_lets_go_of_a_model(
         running.join(20)
         assert not running.is_alive()
     assert paused_at < len(rows_in(tmp_path)['served']) < 400
+    assert [message for message in messages if 'at once' in message] == ['served: at most 1 at once from now on.']
     assert main(['runs', 'control', str(tmp_path), '--pause']) == 2
     assert 'no run is under way here' in capsys.readouterr().err
 

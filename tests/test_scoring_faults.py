@@ -21,17 +21,19 @@ from rolecall.scoring.bradley_terry import rate_models
 from rolecall.scoring.code import seccomp
 from rolecall.scoring.code.benchmark_programs import bigcodebench, contest
 from rolecall.scoring.code.extraction import longest_program
+from rolecall.scoring.confidence_sequence import ConfidenceSequence
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.group_scores import _pick_card, _pool_stderr
+from rolecall.scoring.metrics.assertions import assertions
 from rolecall.scoring.metrics.comparing import tabulate_comparisons
 from rolecall.scoring.metrics.judge_replies import read_rating_by_category
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, Rival, WinRate, make_mark
 from rolecall.scoring.paired_ranking import ModelPair
 from rolecall.scoring.postprocessors import read_postprocessor
-from rolecall.scoring.readers.native import number_in
+from rolecall.scoring.readers.native import number_in, read_choice, read_text
 from rolecall.scoring.readers.preferences import preference_in
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.session import ScoringSession
+from rolecall.scoring.session import ScoringSession, _mark_missing_answer
 from rolecall.strings import edit_distance
 
 
@@ -155,6 +157,11 @@ def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result:
         ('5 trillion', '5000000000000'),
         ('three fourths', '0.75'),
         ('five eighths', '0.625'),
+        ('2^10', '1024'),
+        ('2^20', '1048576'),
+        ('2^{-3}', '0.125'),
+        ('10^20', '1e+20'),
+        ('0^{-1}', ''),
     ],
 )
 def test_a_number_in_words_is_written_in_digits(text: str, written: str) -> None:
@@ -409,3 +416,57 @@ def test_a_package_gets_both_answers_of_a_comparison_in_the_order_shown(rival: R
     assert found == (
         given if rival is None else {'q': 1, 'base_models': ['other'], **dict(zip(keys, given, strict=True))}
     )
+
+
+@pytest.mark.parametrize('scale', [10, 8])
+def test_an_interval_that_is_watched_has_the_scale_of_its_values(scale: float) -> None:
+    values, ends = [(17 * number % 10) / 10 for number in range(300)], []
+    for factor in (1, scale):
+        sequence = ConfidenceSequence(low=0, high=factor, half_width=0.05 * factor)
+        for begin in range(0, 300, 50):
+            sequence.add([factor * value for value in values[begin : begin + 50]])
+        ends.append([end / factor for end in sequence.interval()])
+    assert ends[1] == pytest.approx(ends[0], abs=1e-6)
+
+
+def test_a_score_at_the_threshold_reaches_it() -> None:
+    metric = assertions(asserts=[{'type': 'rouge-n', 'value': 'a b c d', 'threshold': 1}])
+    mark = metric.mark(Answer('a b c d'))
+    assert mark is not None
+    assert mark.correct
+
+
+def test_texts_that_stand_for_probabilities_are_no_weights() -> None:
+    details = {'choices': [{'choice': 'x'}, {'choice': 'y'}]}
+    assert AnswerReader().read(Scorable(0, 'ok', ['b', 'a'], 'x', details=details)).extracted == ['b', 'a']
+    assert AnswerReader().read(Scorable(0, 'ok', [0.25, 0.75], 'x', details=details)).extracted == 'y'
+    assert AnswerReader().read(Scorable(0, 'ok', [True, False], 'x', details=details)).extracted == [True, False]
+
+
+@pytest.mark.parametrize(
+    ('reply', 'value'),
+    [
+        ('{"answer": {"x": 3, "y": 4}, "sure": 9}', '{"x": 3, "y": 4}'),
+        ('{"answer": [[1, 2], [3, 4]], "sure": 9}', '[[1, 2], [3, 4]]'),
+    ],
+)
+def test_a_field_that_holds_an_object_ends_where_the_object_ends(reply: str, value: str) -> None:
+    reading = read_text(reply)
+    assert reading is not None
+    assert reading.value == value
+
+
+@pytest.mark.parametrize(('reply', 'value'), [('2√3', 'B'), ('The answer is 2√3.', 'B'), ('2√35', None)])
+def test_an_option_is_known_in_another_layout(reply: str, value: str | None) -> None:
+    reading = read_choice(reply, 'AB', {'options': ['3√{2}', '2√{3}']})
+    assert (reading.value if reading and reading.counts else None) == value
+
+
+def test_a_row_without_gold_and_answer_is_wrong_without_asking_its_metric() -> None:
+    def refuse(answer: Answer) -> Mark:
+        raise AssertionError(answer)
+
+    reader = AnswerReader()
+    row = reader.read(Scorable(0, 'failed', None, None))
+    for metric in (Metric('m', refuse), Metric('m', refuse, needs_judge=bool)):
+        assert [mark.score for mark in _mark_missing_answer(metric, row)] == [0.0]

@@ -273,7 +273,8 @@ class BatchLedger:
 
     def note(self, name: str, value: Any) -> None:
         """Keep a value, as JSON."""
-        self._db.execute('INSERT OR REPLACE INTO batch_notes VALUES (?, ?)', (name, dumps(value)))
+        with self._transaction():
+            self._db.execute('INSERT OR REPLACE INTO batch_notes VALUES (?, ?)', (name, dumps(value)))
 
     def notes(self) -> dict[str, str]:
         """The values that were kept, as JSON."""

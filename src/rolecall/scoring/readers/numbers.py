@@ -329,9 +329,10 @@ def _value_of(match: re.Match[str], page: Page | None = None, *, scaled: bool = 
     )
     if match['base']:
         exponent = int(match['exponent'] or match['raised'].translate(_RAISED))
-        power = int(match['base']) ** exponent if 0 <= exponent < 20 else 10**15
-        large = f'1e{exponent}' if match['base'] == '10' else f'{match["base"]}e0'
-        return negative + (str(power) if power < 10**15 else large)
+        try:
+            return f'{negative}{float(match["base"]) ** exponent:.16g}'
+        except ArithmeticError:  # too large for a number
+            return None
     over, under = match['over'] or match['above'], match['under'] or match['below']
     if over:
         return negative + f'{int(match["whole"] or match["units"] or 0) + int(over) / int(under):.15g}'
