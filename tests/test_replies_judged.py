@@ -36,8 +36,6 @@ MISREAD = {
     'A is more detailed; B is more accurate.',
     'A is not right, B is',
     r'Thus $x = \frac{-1 \pm \sqrt{5}}{2}$.',
-    'I would rank A above B.',
-    'A is worse than B.',
     '> ```python\n> def add(a, b):\n>     return a + b\n> ```',
 }
 

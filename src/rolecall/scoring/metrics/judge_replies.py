@@ -29,26 +29,31 @@ from rolecall.scoring.readers.reading import Page
 
 Reads = Callable[[str, Answer], Mark]
 
-_POINTS = r'(-?(?:\d+(?:\.\d+)?|\.\d+))'
+_POINTS = r'(?<![A-Za-z0-9.,/])(-?(?:\d+(?:[.,]\d+)?|\.\d+))'
+_SCALE = r'\s*(?:[分点점]|points?|punkten?|puntos|stars?|sterne|étoiles|%)?'
 _RATINGS = (
     re.compile(rf'\[\[\s*{_POINTS}\s*分?\s*\]\]|\\boxed\{{\s*{_POINTS}\s*\}}'),
     re.compile(
         rf'(?<![a-zà-ÿ]){CUES.any_of("rating")}(?:\s?[(（][^()（）\n]{{0,20}}[)）])?'
-        rf'(?:\s+(?:is|of|as|would\s+be|to|de|von|est|es|ist)\b(?:\s+an?(?:\s[a-z]+)?\b)?|[为是は은는])?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-])'
-        rf'|\b(?:rate|give|score|deserves?)\s+(?:(?:it|this|the|that|an?|response|answer|reply|as)\s+){{0,4}}{_POINTS}(?![A-Za-z\d-])'
-        rf'|[打给][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])',
+        rf'(?:\s+(?:is|of|as|would\s+be|to|de|von|est|es|ist)\b(?:\s+an?(?:\s[a-z]+)?\b)?|[为是은는は])?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-])'
+        rf'|\b(?:rat|giv|scor|deserv|earn|merit|award|vergeb|verdien|gebe|bekomm|mérit|donn|attribu|merec|otorg|doy)[a-zé]*\s+'
+        rf'(?:[a-zà-ÿ]+\s+){{0,5}}{_POINTS}(?={_SCALE}'
+        rf'(?:\s*/|\W*(?:[.!;\n]|\Z)|\s(?:because|for|since|as|out of|von|sur|sobre|su)\b))'
+        rf'|[打给得][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])',
         re.IGNORECASE,
     ),
     re.compile(
-        rf'(?<![\w./-]){_POINTS}\s*(?:/|out\s+of|sobre|sur|von|su)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}(?:\s*(?:[分点점]|points?))?[\W_]*\Z'
+        rf'(?<![\w./-]){_POINTS}{_SCALE}\s*(?:/|out\s+of|sobre|sur|von|su)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}{_SCALE}[\W_]*\Z'
     ),
 )
 """Ways to state a rating, the clearest first."""
 _IN_WORDS = re.compile(
-    r'([a-zà-ÿ]{2,12})\s(?:out of|von|sur|sobre|su)\s(?:ten|five|zehn|fünf|dix|cinq|diez|cinco|10|5)\b'
+    r'([a-zà-ÿ]{2,12})\s(?:points?\s|stars?\s)?(?:out of|von|sur|sobre|su)\s'
+    r'(?:ten|five|zehn|fünf|dix|cinq|diez|cinco|10|5)\b'
 )
 _RATING_OF_ALL = re.compile(
-    r'(?:\b(?:rating|score|overall|total|final)|[评得打总]分|分数|综合|最终)[^\d\n]{0,20}\Z', re.IGNORECASE
+    r'(?:\b(?:rating|score|overall|total|final|global|gesamt\w*|note)e?|[评得打总]分|分数|综合|最终)[^\d\n]{0,20}\Z',
+    re.IGNORECASE,
 )
 _TAGGED_NUMBER = re.compile(
     r'(?:<NUMBER>|\\boxed\{)\s*(?P<points>-?\d*\.?\d+)\s*(?P<percent>\\?%)?\s*(?:</NUMBER>|\})', re.IGNORECASE
@@ -119,7 +124,7 @@ def read_rating(reply: str, answer: Answer) -> float | None:
 
 
 def _points_of(rating: re.Match[str]) -> float:
-    return float(next(filter(None, rating.groups())))
+    return float(next(filter(None, rating.groups())).replace(',', '.'))
 
 
 def read_attempt(reply: str, answer: Answer) -> Mark | None:

@@ -209,10 +209,7 @@ class Options(Mentions):
             settled = self._settle(page, chosen, at)
             if mention.value is None or settled is None or settled.value is None:
                 continue
-            right = CUES.right.match(page.low, mention.end, limit)
-            right = None if right and right[0].strip(' -:.') in self.values else right  # `no yes no yes`
-            asked = page.text[page.sentence_end(mention.end, end) :][:1] in ('?', '？')
-            if right and not (asked and '?' not in right[0]) and (mention.start >= lately or not cut):
+            if self._is_right(page, mention, limit, end) and (mention.start >= lately or not cut):
                 accepted[settled.value] = mention
                 ends.append(mention)
             elif concluded:
@@ -250,6 +247,14 @@ class Options(Mentions):
             return None
         right = (match['word'] in ('correct', 'right', 'true')) != bool(match['not'])
         return Candidate(self.values['yes' if right else 'no'], *match.span('word'))
+
+    def _is_right(self, page: Page, mention: Candidate, limit: int, end: int) -> bool:
+        """Whether an option is said to be the one behind its name."""
+        right = CUES.right.match(page.low, mention.end, limit)
+        if right is None or right[0].strip(' -:.') in self.values:  # `no yes no yes`
+            return False
+        asked = page.text[page.sentence_end(mention.end, end) :][:1] in ('?', '？')
+        return not asked or '?' in right[0]
 
     def _is_concluded(self, page: Page, mention: Candidate, start: int) -> bool:
         """Whether `so`, `it is` or `but` leads to a mention."""

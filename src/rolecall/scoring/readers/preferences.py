@@ -20,8 +20,12 @@ _NOUN = (
 )
 _NOUN_BEFORE = re.compile(rf'{_NOUN}\s*\Z')
 _SIDES: dict[str, Side] = {
-    **dict.fromkeys(('a', '1', '一', 'first', 'former', '前者', 'm'), 'first'),
-    **dict.fromkeys(('b', '2', '二', 'second', 'latter', '后者', 'M'), 'second'),
+    **dict.fromkeys(
+        ('a', '1', '一', 'first', 'former', 'erste', 'première', 'premier', 'primera', '前者', 'm'), 'first'
+    ),
+    **dict.fromkeys(
+        ('b', '2', '二', 'second', 'latter', 'zweite', 'seconde', 'deuxième', 'segunda', '后者', 'M'), 'second'
+    ),
 }
 _TIE = (
     rf'(?<![a-zà-ÿ])(?:{CUES.any_of("tie")}'
@@ -29,7 +33,8 @@ _TIE = (
 )
 _NAMED = re.compile(
     rf'(?<![a-z]){_NOUN}[\s_#:"“*(-]{{0,4}}(?P<x>[abm12二]|一(?!样))\)?(?![a-z0-9])'
-    rf'|(?<![a-z])(?P<place>first|second|former|latter)(?=\s+{_NOUN}|\s+one|\s+is\b)(?:\s+{_NOUN})?'
+    rf'|(?<![a-z])(?P<place>first|second|former|latter|erste|zweite|première|premier|seconde|deuxième'
+    rf'|primera|segunda)(?:(?=n?\s+{_NOUN}|\s+one|\s+is\b)(?:n?\s+{_NOUN})?|(?=\s*[.!]?\s*\Z))'
     r'|\((?P<paren>[ab])\)(?=\s+(?:is|was|wins))'
     rf'|第(?P<nth>[一二])个(?:{_NOUN})?|(?P<which>前者|后者)|(?P<tie>{_TIE})'
 )
@@ -41,6 +46,18 @@ _RELATION = re.compile(
     r'(?P<left>[ABab])(?<![\w<>=].)(?:\s*(?P<sign>>{1,3}|<{1,3}|={1,2}|≫|≪|不如|优于|胜过)\s*(?P<right>[ABab])(?![\w<>=])'
     r'|(?P<plus>\+{1,2})(?![\w+]))'
 )
+_SIDE = rf'(?:{_NOUN}\s*)?\(?(?<![a-z0-9])(?P<{{}}>[ab12])\)?(?![a-z0-9])(?:[\'’]s(?:\s+{_NOUN})?)?'
+_COMPARISON = re.compile(
+    rf'{_SIDE.format("left")}(?:的{_NOUN})?(?P<how>\s+(?:[^\s.,;:!?。，；]{{1,40}}\s+){{0,8}}?'
+    r'(?:than|als|que|to|over|above|below)\s+(?:the |die |der |la |le |el )?|\s?(?:比|没有|不比)\s?)'
+    rf'{_SIDE.format("right")}(?P<more>[^.。，,;；!！\n]{{0,20}})'
+)
+"""`A is better than B`, `B is inferior to A`, `A比B好`"""
+_BETTER = re.compile(r'\b(?:than|als|superior|prefer\w*|rank|above|over|mejor|más|plus|meilleure?|mieux)\b|比')
+_WORSE = re.compile(
+    r'\b(?:worse|less|fewer|weaker|poorer|inferior|below|schlechter|weniger|schwächer|moins|pire|peor|menos)\b|没有|[差糟弱]'
+)
+_UNCLEAR = re.compile(r"\b(?:not|no|nicht|kaum|pas|never|neither|if|whether)\b|n['’]t\b|不比")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +81,16 @@ class Sides(Options):
         super().__init__(('first', 'second', 'tie'))
 
     def follows(self, page: Page, start: int, end: int) -> Candidate | None:
-        named = _NOUN_BEFORE.search(page.low, max(0, start - 14), start)
-        return None if named else super().follows(page, start, end)
+        about = _NAMED.search(page.low, page.clause_start(start - 1, max(0, start - 80)), start)  # `Antwort A ist …`
+        return (
+            None
+            if about or _NOUN_BEFORE.search(page.low, max(0, start - 14), start)
+            else super().follows(page, start, end)
+        )
+
+    def _is_right(self, page: Page, mention: Candidate, limit: int, end: int) -> bool:
+        compared = _COMPARISON.fullmatch(page.low, mention.start, mention.end) is not None
+        return compared or super()._is_right(page, mention, limit, end)
 
     def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
         return super().leads(page, start, end) if correcting else None
@@ -90,6 +115,12 @@ class Sides(Options):
                 name = match['x'] or match['said']
                 side_value: Side = 'tie' if name == 'C' else _SIDES.get(name) or _SIDES[name.lower()]
                 places.setdefault(match.start(), Candidate(side_value, *match.span()))
+        for match in _COMPARISON.finditer(page.low, start, end):
+            how = match['how'] + match['more']
+            if _UNCLEAR.search(how) or not (_BETTER.search(match['how']) or _WORSE.search(how)):
+                continue
+            winner = match['right' if _WORSE.search(how) else 'left']
+            places[match.start()] = Candidate(_SIDES[winner], *match.span())
         taken = start
         for at in sorted(places):
             if at >= taken:
