@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 _FAILURES = ('failed', 'memory', 'denied')
 _TICK = 0.05
-_LONGEST_REPORT = 64 << 20
+_LONGEST_REPORT, _LONGEST_DETAIL = 16 << 20, 1000
 _MB = 1 << 20
 _ATTEMPTS = 3
 
@@ -165,7 +165,7 @@ class _EndedError(Exception):
 
     def __init__(self, outcome: Outcome, detail: str, *, by_sandbox: bool = False) -> None:
         self.outcome: Outcome = outcome
-        self.detail = detail
+        self.detail = detail[:_LONGEST_DETAIL]
         self.by_sandbox = by_sandbox
 
 

@@ -35,12 +35,24 @@ _LIBRARIES = (
     '/etc/localtime',
 )  # fmt: skip
 _DEVICES = ('/dev/null', '/dev/urandom', '/dev/zero')
+_PROXIES = (
+    'http_proxy',
+    'https_proxy',
+    'ftp_proxy',
+    'all_proxy',
+    'HTTP_PROXY',
+    'HTTPS_PROXY',
+    'FTP_PROXY',
+    'ALL_PROXY',
+)
+"""What docker's client passes on to containers, from its configuration, unless given."""
 _FOLDER = '/rolecall-sandbox'
 _MB = 1 << 20
 _LONGEST_COMPLAINT = 500
 _LONGEST_WAIT = 30.0
 """Seconds for an interpreter to start, or for a process to be killed and its memory to be freed."""
 _MOST_FILES, _MOST_THREADS = 1000, 256
+_EXITING = 4  # among the kernel's flags of a process
 _STATUS, _CREDENTIALS = struct.Struct('i'), struct.Struct('iII')
 
 
@@ -67,6 +79,7 @@ class SandboxLimits:
             'RLIMIT_CPU': int(self.seconds * max(tests, 1)) + 2,
             'RLIMIT_FSIZE': self.disk * _MB,
             'RLIMIT_NOFILE': 128,
+            'RLIMIT_SIGPENDING': 256,
             'RLIMIT_CORE': 0,
         }
 
@@ -147,12 +160,22 @@ class _Sandlocked:
         return _find_excess_of_threads(self.process.pid)
 
     def end(self) -> int | None:
+        ended = _is_ending(self.process.pid)
         self.process.kill()
         with self.process:
             result = self.process.wait(10)
         if result.reason is not None and result.reason.name == 'KILLED':
-            return None
+            return None if ended else signal.SIGKILL
         return max(int(result.signal), 0)
+
+
+def _is_ending(process: int | None) -> bool:
+    """Whether a process has ended or is about to, whoever ended it."""
+    try:
+        state, *numbers = Path(f'/proc/{process}/stat').read_bytes().rpartition(b')')[2].split()
+    except OSError:
+        return True
+    return state in (b'Z', b'X') or bool(int(numbers[5]) & _EXITING)
 
 
 def _measure_folder(folder: Path) -> tuple[int, int]:
@@ -403,20 +426,23 @@ class DockerSandbox:
             raise SandboxError('docker is not installed')
         container = f'rolecall-{uuid.uuid4().hex}'
         image = os.environ.get('ROLECALL_SANDBOX_IMAGE', 'python:3.11-slim')
-        clean = [word for name, value in _environment(_FOLDER).items() for word in ('--env', f'{name}={value}')]
+        own = {**_environment(_FOLDER), **dict.fromkeys(_PROXIES, '')}
+        del own['PATH']  # the image's own knows where its Python is
+        clean = [word for name, value in own.items() for word in ('--env', f'{name}={value}')]
+        writable = f'{_FOLDER}:size={limits.disk}m,nr_inodes={_MOST_FILES},uid=65534,gid=65534'
         command = [
-            docker, 'run', '--rm', '--interactive', '--name', container, '--network', 'none', '--read-only',
-            '--cap-drop', 'ALL', '--security-opt', 'no-new-privileges', '--user', '65534:65534',
+            docker, 'run', '--rm', '--interactive', '--name', container, '--network', 'none', '--ipc', 'none',
+            '--read-only', '--tmpfs', writable, '--workdir', _FOLDER, '--cap-drop', 'ALL',
+            '--security-opt', 'no-new-privileges', '--user', '65534:65534',
             '--memory', f'{limits.memory + 256}m', '--memory-swap', f'{limits.memory + 256}m',
-            '--pids-limit', '32', '--cpus', '1', *clean,
-            '--tmpfs', f'{_FOLDER}:size={limits.disk}m,nr_inodes={_MOST_FILES},mode=1777', '--workdir', _FOLDER,
-            image, 'python', '-I', '-B', '-c', _DRIVER,
+            '--pids-limit', '32', '--cpus', '1', *clean, image, 'python', '-I', '-B', '-c', _DRIVER,
         ]  # fmt: skip
 
         def stop() -> None:
-            subprocess.run([docker, 'rm', '--force', container], capture_output=True, check=False, timeout=30)
+            with suppress(subprocess.TimeoutExpired):
+                subprocess.run([docker, 'rm', '--force', container], capture_output=True, check=False, timeout=30)
 
-        return _spawn(command, {'PATH': os.environ.get('PATH', '')}, stop)
+        return _spawn(command, os.environ, stop)
 
 
 SANDBOXES: Mapping[str, Sandbox] = {

@@ -22,7 +22,8 @@ _REFUSED = {
     },
     'act on other processes': {
         'pidfd_send_signal': 424, 'process_madvise': 440, 'process_mrelease': 448, 'setpriority': (141, 140),
-        'ioprio_set': (251, 30), 'migrate_pages': (256, 238), 'move_pages': (279, 239),
+        'ioprio_set': (251, 30), 'migrate_pages': (256, 238), 'move_pages': (279, 239), 'sync': (162, 81),
+        'syncfs': (306, 267),
     },
     'make namespaces and mounts': {
         'unshare': (272, 97), 'setns': (308, 268), 'pivot_root': (155, 41), 'chroot': (161, 51), 'mount': (165, 40),
@@ -59,7 +60,9 @@ _SET_SOCKET, _BUFFERS = (54, 208), (7, 8, 32, 33, 60)
 """Options that let a socket hold megabytes, or pages of the process: each descriptor counts as nothing."""
 _IOCTL, _SET_FLAGS = (16, 29), (0x40086602, 0x401C5820)
 _FCNTL, _SET_LEASE = (72, 25), (1024,)
-_FORKS, _CLONE, _CLONE3, _CLONE_THREAD = ((57, None), (58, None)), (56, 220), 435, 0x10000
+_FORKS, _CLONE, _CLONE3, _CLONE_FILES, _CLONE_THREAD = ((57, None), (58, None)), (56, 220), 435, 0x400, 0x10000
+_CLOSE_RANGE, _UNSHARE = 436, (2, 2 | 4)
+"""Threads with descriptors of their own could hold gigabytes in them: the limit on descriptors counts one table."""
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _ANSWER = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
@@ -104,8 +107,9 @@ def build_filter(*, namespaces: bool) -> bytes:
     program += _on_call(number(_FCNTL), _on_argument(1, _SET_LEASE, _EPERM, _ALLOW))
     # The C library then uses clone, whose flags can be seen.
     program += _on_call(_CLONE3, [(_ANSWER, 0, 0, _REFUSE | errno.ENOSYS)])
-    threads = [(_LOAD, 0, 0, 16), (_ANY_BIT, 1, 0, _CLONE_THREAD), (_ANSWER, 0, 0, _REFUSE | errno.EAGAIN)]
-    program += _on_call(number(_CLONE), threads)
+    threads = [(_LOAD, 0, 0, 16), (_ANY_BIT, 0, 1, _CLONE_THREAD), (_ANY_BIT, 1, 0, _CLONE_FILES)]
+    program += _on_call(number(_CLONE), [*threads, (_ANSWER, 0, 0, _REFUSE | errno.EAGAIN)])
+    program += _on_call(_CLOSE_RANGE, _on_argument(2, _UNSHARE, _EPERM, _ALLOW))
     program.append((_ANSWER, 0, 0, _ALLOW))
     return b''.join(struct.pack('HBBI', *step) for step in program)
 
