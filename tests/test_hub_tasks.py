@@ -163,7 +163,7 @@ def step(name: str, **args: Any) -> dict[str, Any]:
         ({'solvers': [step('prompt_template', template='{prompt} {x}'), step('generate')]}, "'x' has no value"),
         ({'solvers': [step('generate', logprobs=True)]}, r'solvers\[0\].args.logprobs[\s\S]*only max_tokens'),
         ({'scorers': [step('match_it')]}, "'match_it' is not a scorer"),
-        ({'scorers': [step('model_graded_qa')]}, 'model_graded_qa is read alone, with its model'),
+        ({'scorers': [step('model_graded_qa')]}, 'model_graded_qa is read if it is the only scorer'),
         ({'scorers': []}, 'there are none'),
         ({'epochs': 'two'}, "epochs[\\s\\S]*must be a positive integer, got 'two'"),
         ({'epoch_reducer': 'median'}, "'median': only mean and pass_at_K"),

@@ -220,8 +220,9 @@ def _read_scorers(scorers: Sequence[tuple[str, dict[str, Any]]], several: bool) 
     for place, (name, args) in enumerate(scorers):
         where = f'scorers[{place}]'
         if name in _JUDGES:
-            if len(scorers) > 1 or set(args) - {'model'} or 'model' not in args:
-                raise ConfigError(Problem(where, f'{name} is read alone, with its model as the only argument.'))
+            if len(scorers) > 1 or set(args) != {'model'}:
+                what = f'{name} is read if it is the only scorer, and its model its only argument.'
+                raise ConfigError(Problem(where, what, 'Write args: {model: openai/gpt-4.1}'))
             aspect = 'correct' if name == 'model_graded_qa' else 'factually consistent with the expert answer'
             prompt = _JUDGE_PROMPT.format(aspect=aspect)
             return {

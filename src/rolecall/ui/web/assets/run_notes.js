@@ -43,7 +43,7 @@ export const Sparkline = ({ series, label }) => {
 
 // ── slices and sweeps ────────────────────────────────────────────────────────────────────────────────────────────
 const OURS = 3; // length, place of the answer, and class come after the columns of the rows
-const Table = ({ table }) => html`<h3><bdi>${table.title}</bdi></h3><div class="scroll" tabindex="0" role="group" aria-label=${table.title}><table class="scores slices"><thead><tr>${table.heads.map((head, at) => html`<th scope="col"><bdi>${at < (table.words ?? Infinity) ? t(head) : head}</bdi></th>`)}</tr></thead>
+const Table = ({ table }) => html`<h3><bdi>${table.title}</bdi></h3><div class="scroll" tabindex="0" role="group" aria-label=${table.title}><table class="scores slices"><thead><tr>${table.heads.map((head, at) => html`<th scope="col" class=${at >= table.numbers_from ? 'number' : ''}><bdi>${at < (table.words ?? Infinity) ? t(head) : head}</bdi></th>`)}</tr></thead>
   <tbody>${table.rows.map((row) => html`<tr>${row.map((cell, at) => (at ? html`<td class=${at >= table.numbers_from ? 'number' : ''}><bdi>${cell}</bdi></td>` : html`<th scope="row"><bdi>${cell}</bdi></th>`))}</tr>`)}</tbody></table></div>`;
 const Sliced = ({ at, by }) => {
   const { found, error } = useAsk('run_slices', { run: at, by: by.join('\n') });
