@@ -98,11 +98,20 @@ def test_values_that_cannot_be_told_apart_stay_side_by_side() -> None:
     assert not apart, 'one value would be torn in two'
 
 
+def test_every_message_can_be_filled_and_keeps_its_values_but_for_plurals_and_totals() -> None:
+    left_out = []
+    for english, chinese in MESSAGES.items():
+        values = [f'<{number}>' for number in range(english.count('{}'))]
+        filled = chinese.format(*values) if values else chinese
+        left_out += [english] * sum(value not in filled for value in values)
+    assert [message.split(':')[0] for message in left_out] == ['{}', 'turn {} is out of range']
+
+
 PACKAGE = Path(rolecall.__file__).parent
 ERRORS = re.compile(r'.*(Error|Problem)$|^(fail|print_note|_refuse|Violation)$')
 """Calls whose texts people read."""
-PROGRAMMING = ('apps', 'compat', 'core')
-"""Rooms whose errors are for those who write Python or bring configs of other systems: not in Chinese yet."""
+PROGRAMMING = ('apps',)
+"""Rooms whose errors are for those who write Python: not in Chinese yet."""
 
 
 def texts_of(node: ast.expr) -> Iterator[str]:
