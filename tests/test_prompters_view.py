@@ -86,6 +86,10 @@ def test_the_command_shows_a_prompter_in_every_form(file: Path, capsys: pytest.C
     assert "label: 'Ciao'" in capsys.readouterr().out
     assert main(['config', 'prompter', f'{file}:chat', '--history', 'Hi']) == 2
     assert 'history must be a list' in capsys.readouterr().err
+    assert main(['config', 'prompter', f'{file}:chat', '--input', '{"x": 1']) == 2
+    assert '{"x": 1 begins like JSON and cannot be read as such' in capsys.readouterr().err
+    assert main(['config', 'prompter', f'{file}:chat', '--meta-template', 'chatmll']) == 2
+    assert capsys.readouterr().err.startswith("rolecall: unknown meta template 'chatmll'.")
 
 
 def shown(prompter: ChatPrompter, given: object = None, **options: object) -> str:

@@ -54,7 +54,7 @@ class Problem:
         return replace(self, where=f'{prefix}{glue}{self.where}')
 
     def __str__(self) -> str:
-        return '\n  '.join(part for part in (self.where or 'here', self.what, self.remedy) if part)
+        return '\n  '.join(part for part in (self.where, self.what, self.remedy) if part)
 
 
 class ConfigError(RolecallError):

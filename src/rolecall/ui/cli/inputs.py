@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from rolecall.usercode import neighbours_of, printing_to_stderr
 if TYPE_CHECKING:
     from rolecall.core.prompters import Prompter
     from rolecall.experiment.opening.model_entries import ModelEntry
+
+_LIKE_JSON = re.compile(r'\s*(\{\s*"|\[\s*[\[{"])')
 
 
 def read_replies(path: str) -> list[str]:
@@ -41,7 +44,9 @@ def read_json_or_text(text: str) -> Any:
     """
     try:
         value = json.loads(text)
-    except ValueError:
+    except ValueError as error:
+        if _LIKE_JSON.match(text):
+            raise DataError(f'{text:.60} begins like JSON and cannot be read as such: {error}.') from None
         return text
     return value if isinstance(value, (dict, list)) else text
 
