@@ -372,3 +372,16 @@ def test_rows_are_found_by_the_text_that_only_their_prompt_holds(length: int) ->
     right = [row(9 - i, f'other {i}', f'Q: {text}\nA:') for i, text in enumerate([*texts, texts[0]])]
     pairs = [(one.result.row, other.result.row) for one, other in alignment._match_model(left, right)]
     assert pairs == ([] if length < 8 else [(1, 8), (2, 7), (3, 6)]), 'the first is in two prompts'
+
+
+def test_rows_with_the_same_question_are_told_apart_by_their_options() -> None:
+    def row(number: int, fields: dict[str, str], prompt: str) -> alignment.ContentRow:
+        return alignment.ContentRow(SimpleNamespace(row=number, model='m'), fields, prompt)  # type: ignore[arg-type]
+
+    asked = 'Which of these is a fruit?'
+    options = [('pear', 'saw'), ('plum', 'cat'), ('pear', 'cat'), ('pear', 'cat')]
+    theirs = [row(at, {}, f'Pick one. {asked} A. {a} B. {b}') for at, (a, b) in enumerate(options)]
+    ours = [row(at, {'q': asked, 'A': a, 'B': b}, f'{asked} ({a}, {b})') for at, (a, b) in enumerate(options)]
+    for left, right in ((theirs, ours[::-1]), (ours[::-1], theirs)):
+        pairs = sorted((one.result.row, other.result.row) for one, other in alignment._match_model(left, right))
+        assert pairs == [(0, 0), (1, 1), (2, 2), (3, 3)]

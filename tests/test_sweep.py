@@ -140,6 +140,17 @@ def test_all_mixes_of_levels_say_what_axes_do_only_together(capsys: pytest.Captu
     assert main(['run', 'robust.yaml', '--out', 'runs/robust', '-q']) == 0
 
 
+def test_draws_of_examples_are_mixed_with_their_number(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ('--axis', 'draw=1,2', 'shots=0,2', '--full', '--limit', '20')
+    assert sweep(*words, '--json') == 0
+    captured = json.loads(capsys.readouterr().out)
+    names = ['as written', 'shots=2', 'draw=1', 'draw=1, shots=2', 'draw=2', 'draw=2, shots=2']
+    assert list(captured['swept'][0]['variants']) == names
+    assert '120 requests, 40 not sent again (draw 40 of 40)' in captured['notes']
+    assert sweep('--axis', 'draw=1,2', '--full', '--out', 'sweeps/other') == 2
+    assert 'Say how many with --shots N.' in capsys.readouterr().err
+
+
 def test_what_should_not_matter_is_noise(capsys: pytest.CaptureFixture[str]) -> None:
     counting = (
         'asked = []\n\n\ndef moody(prompt):\n    asked.append(prompt)\n    return "yes" if len(asked) % 3 else "no"\n'

@@ -1,7 +1,7 @@
 """A log of another harness beside a run: rows aligned by content, and why the two may differ.
 
 Harnesses number, name and shuffle rows differently. A row is found again by its columns, else by its prompt, else by
-its longest text, which the other side's prompt must hold and no other prompt may.
+its longest text, which the other side's prompt must hold; where several do, by the most texts in common.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from rolecall.strings import count_noun
 
 _LONG_ENOUGH, _STRETCH = 8, 32
 """The fewest characters of a text that may match a row, and the length of the stretch used to look up longer ones."""
+_MOST_ALIKE = 500
+"""Rows with the same longest text, beyond which they are not told apart by their other texts."""
 _SHOWN = 160
 
 
@@ -38,9 +40,12 @@ class ContentRow:
         return json.dumps(self.fields, sort_keys=True, default=repr) if self.fields else ''
 
     @property
+    def texts(self) -> list[str]:
+        return [value.strip() for value in self.fields.values() if isinstance(value, str)]
+
+    @property
     def longest(self) -> str:
-        texts = [value.strip() for value in self.fields.values() if isinstance(value, str)]
-        return max(texts, key=len, default='')
+        return max(self.texts, key=len, default='')
 
 
 class AlignedRun(StoredRun):
@@ -190,7 +195,21 @@ def _find_by_text(rows: Sequence[ContentRow], others: Sequence[ContentRow]) -> d
         candidates = (above, below, [other for other in above if id(other) in both])
         if (only := next((same for same in candidates if len(same) == 1), None)) is not None:
             matches[id(row)] = only[0]
+        elif (closest := _find_closest(row, above or below)) is not None:
+            matches[id(row)] = closest
     return matches
+
+
+def _find_closest(row: ContentRow, others: Sequence[ContentRow]) -> ContentRow | None:
+    """Of rows that share their longest text, the one with the most other texts in common; of equals, the same number."""
+    if not 1 < len(others) <= _MOST_ALIKE:
+        return None
+    shared = [
+        sum(text in other.text for text in row.texts) + sum(text in row.text for text in other.texts)
+        for other in others
+    ]
+    best = [other for other, count in zip(others, shared, strict=True) if count == max(shared)]
+    return best[0] if len(best) == 1 else next((same for same in best if same.result.row == row.result.row), None)
 
 
 class _LongestTexts:

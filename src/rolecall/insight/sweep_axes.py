@@ -23,6 +23,8 @@ _FIELD = re.compile(r'(\{\w+\}|</[EX]>)')
 _LABEL = re.compile(r'[^\W\d_][\w ]{0,30}(?=:)')
 _OPTION = re.compile(r'\(?\b(?:Option )?([A-Z])[.):]\s*\{\1\}')
 _SHORT = 30
+_OF_EXAMPLES = ('draw', 'retriever')
+"""Axes that say nothing where there are no examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,9 @@ def find_variants(
     'casing=lower, order=reversed'
     """
     variants = [Variant(entries)]
+    shown = full and any(text.partition('=')[0] == 'shots' for text in axes)
     for text in axes:
-        variants += _vary(variants, text)
+        variants += _vary(variants, text, with_examples=shown and text.partition('=')[0] in _OF_EXAMPLES)
     if full:
         single = [variant.levels for variant in variants[1:]]
         choices = [
@@ -112,9 +115,12 @@ def find_variants(
     return variants + again + [replace(variant, folder=f'noise-{at}') for at, variant in enumerate(others, 1)]
 
 
-def _vary(variants: Sequence[Variant], text: str) -> Iterator[Variant]:
-    """The levels of an axis that change something, each alone."""
+def _vary(variants: Sequence[Variant], text: str, *, with_examples: bool = False) -> Iterator[Variant]:
+    """The levels of an axis that change something, each alone; `with_examples` that another axis brings."""
     known, entries = list(variants), variants[0].entries
+    if with_examples:
+        entries = _override(entries, shots=1)
+        known.append(Variant(entries))
     axis, _, values = text.partition('=')
     for label, change in _list_changes(axis, values):
         changed = change(entries)
@@ -132,8 +138,13 @@ def _name_apart(level: AxisLevel, others: Sequence[Variant]) -> AxisLevel:
 
 
 def _combine(entries: Entries, levels: tuple[AxisLevel, ...]) -> Variant:
-    for level in levels:
-        entries = level.change(entries)
+    """A mix of levels. Other draws of no examples change nothing: then it is asked as the mix without them is."""
+    for level in sorted(levels, key=lambda level: level.axis in _OF_EXAMPLES):
+        try:
+            entries = level.change(entries)
+        except ConfigError:
+            if level.axis not in _OF_EXAMPLES:
+                raise
     return Variant(entries, levels)
 
 
@@ -170,6 +181,13 @@ def _override(entries: Entries, **changes: Any) -> Entries:
     """Changes that the options of a run can make, too."""
     config = apply_overrides({'datasets': [entries.dataset], 'models': list(entries.models)}, Overrides(**changes))
     return Entries(config['datasets'][0], tuple(config['models']))
+
+
+def _show(value: str, entries: Entries) -> Entries:
+    """So many examples; a dataset without any stays as it is with 0."""
+    retriever = (entries.dataset.get('infer_cfg') or {}).get('retriever')
+    count = _number('shots', value)
+    return entries if count == 0 and not retriever else _override(entries, shots=count)
 
 
 def _set(path: str, value: str, entries: Entries) -> Entries:
@@ -303,7 +321,7 @@ _TEXTS: Mapping[str, Mapping[str, Callable[[str], str]]] = {
 }
 """Axes that change words: separators, casing and spacing as FormatSpread has them, option labels and order."""
 _VALUES: Mapping[str, tuple[Sequence[str], Callable[[str, Entries], Entries]]] = {
-    'shots': (('0', '1', '3', '5'), lambda value, entries: _override(entries, shots=_number('shots', value))),
+    'shots': (('0', '1', '3', '5'), _show),
     'draw': (
         ('1', '2', '3'),
         lambda value, entries: _override(entries, retriever='random', seed=_number('draw', value)),
