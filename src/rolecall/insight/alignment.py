@@ -201,7 +201,7 @@ def _find_by_text(rows: Sequence[ContentRow], others: Sequence[ContentRow]) -> d
 
 
 def _find_closest(row: ContentRow, others: Sequence[ContentRow]) -> ContentRow | None:
-    """Of rows that share their longest text, the one with the most other texts in common; of equals, the same number."""
+    """Of rows with the same longest text, the one with the most other texts in common; of equals, the same number."""
     if not 1 < len(others) <= _MOST_ALIKE:
         return None
     shared = [
