@@ -96,6 +96,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         config = make_config(arguments.model, arguments.rows, folder)
+        run_config(config, out=folder / 'warm', force=True, limit=1)  # packages are imported once, for both ways
         options = RunOptions(out=folder / 'sweep', force=True)
         sweep = Sweep(Experiment.open(config), AXES[arguments.model], options, repeats=1)
         begun = time.process_time()

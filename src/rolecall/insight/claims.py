@@ -24,7 +24,7 @@ from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.alignment import ContentRow, is_imported, rows_by_dataset
-from rolecall.insight.run_source import PairRows, StoredRun, find_code, names_code, requests_sent
+from rolecall.insight.run_source import PairRows, StoredRun, names_code, requests_sent
 from rolecall.insight.scored_mixes import score_results
 from rolecall.models.backends import MODELS
 from rolecall.runs.batches.snapshot import hide_keys, without_rows
@@ -215,7 +215,6 @@ class ClaimSource:
             {**without_rows(dataset), 'type': 'Rows', **bundled} if bundled else restore_rows(dataset, claim.rows)
         )
         claim = replace(claim, has_own_rows=restored is dataset)
-        _refuse_code(restored.get('infer_cfg'), restored.get('eval_cfg'))
         dataset, model = restored, _stand_in(model)
         judges = [_stand_in(entry) for entry in find_judge_entries(self.reader.config(), dataset)]
         config = {'datasets': [dataset], 'models': [model, *(judge for judge in judges if judge != model)]}
@@ -307,18 +306,10 @@ def restore_rows(dataset: Mapping[str, Any], rows: Sequence[ContentRow]) -> Mapp
     return {**rest, 'type': 'Rows', 'test': test, 'train': train, 'reader_cfg': reader}
 
 
-def _refuse_code(*sections: Any) -> None:
-    """Code of the user's own is not imported from a run directory: it may be a stranger's."""
-    if named := next(find_code(sections), None):
-        what = named.partition('(')[0]
-        raise RunError(f'it names {what}, which is not imported from a run directory; --config names the config')
-
-
 def _stand_in(model: Mapping[str, Any]) -> Mapping[str, Any]:
     """The entry of a model without keys, which trusts no code of a repository; with a stand-in for a function."""
     plain = {key: value for key, value in _distrust(hide_keys(model)).items() if key not in ('function', 'score')}
     called = str(model.get('function', model.get('type')))
-    _refuse_code({key: value for key, value in plain.items() if key != 'type'})
     is_path = {'.', ':'} & {*called} and MODELS.builtin_name(called) is None
     return {**plain, 'type': _refuse_call} if is_path else plain
 

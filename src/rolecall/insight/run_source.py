@@ -22,7 +22,7 @@ from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.kept_counts import CountKind, HitCount, describe_unreadable, read_counts
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
-from rolecall.runs.parts import KEYS_OF_CODE, KNOWN_PACKAGES, PartDigests
+from rolecall.runs.parts import KNOWN_PACKAGES, PartDigests
 from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
@@ -246,7 +246,7 @@ class ConfigPreviews:
     def of_stored(cls, config: Mapping[str, Any]) -> ConfigPreviews | None:
         """The previews of the config that a run has stored. None if it names code, which a report does not import."""
         try:
-            return None if any(find_code(config)) else cls(config, is_stored=True)
+            return cls(config, is_stored=True)
         except RolecallError:
             return None
 
@@ -264,17 +264,6 @@ class ConfigPreviews:
         except RolecallError as error:
             self.problems[key] = str(error)
             return []
-
-
-def find_code(value: Any) -> Iterator[str]:
-    """The paths in a config that lead to code of the user's own, not to parts of ours or of a system that we know."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            named = key in KEYS_OF_CODE and not isinstance(inner, Mapping | list | tuple)
-            yield from [str(inner)] if named and names_code(inner) else find_code(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from find_code(inner)
 
 
 def names_code(kind: Any) -> bool:

@@ -288,8 +288,6 @@ def as_data(value: Any) -> Any:
 
 KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
 _NAMES_CODE = ('type', 'evaluator', 'pred_postprocessor', 'dataset_postprocessor', 'model_postprocessor', 'function')
-KEYS_OF_CODE = (*_NAMES_CODE, 'retriever', 'inferencer', 'metric', 'meta_template', 'score')
-"""Keys of a config whose text may be a path to code."""
 _IN_IDENTITY = ('type', 'function', 'score')
 """Options of a model entry that may be code: the model's identity covers them."""
 
