@@ -1,6 +1,7 @@
 """How often corrected scores hold the true one: the tables of design/labels.md, from public judgements of people.
 
     python benchmarks/labels.py grid        judges with known error rates, two intervals
+    python benchmarks/labels.py queue       the same with the queue's 30 labels, as drawn and stretched
     python benchmarks/labels.py judges      how far the judges of these logs agree with people (docs/judge.md)
     python benchmarks/labels.py labels      scores corrected by 30, 100 and 300 labels
     python benchmarks/labels.py graded      ratings instead of right and wrong
@@ -21,7 +22,9 @@ import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from itertools import product
+from statistics import NormalDist
 from typing import NamedTuple
 
 from real_replies import SHARED, Case, logged_cases, rows_of, scorer_for
@@ -156,6 +159,30 @@ def measure_grid(draws: int) -> None:
         least, mean = min(number[0] for number in numbers), statistics.fmean(number[0] for number in numbers)
         width = statistics.fmean(number[1] for number in numbers if number[2] == 30)
         print(f'| {name} | {100 * least:.1f} | {100 * mean:.1f} | {width:.3f} |')
+
+
+def measure_queue(draws: int) -> None:
+    """Judges with known error rates, good and bad: 30 labels in the order of the queue, with and without the stretch."""
+    stretch = 1 + (NormalDist().inv_cdf(0.975) ** 2 + 1) / 4 / 32  # 30 labels, and half a one for each of four marks
+    holds: dict[str, list[float]] = defaultdict(list)
+    widths: dict[str, list[float]] = defaultdict(list)
+    errors = ((0.9, 0.9), (0.7, 0.7), (0.6, 0.5), (0.9, 0.3), (0.98, 0.1))
+    for share, (hits, misses) in product((0.2, 0.5, 0.8), errors):
+        drawn = random.Random(f'{share}{hits}{misses}')
+        people = [float(place < share * 4000) for place in range(4000)]
+        rows = [Judged(float(drawn.random() < (hits if mark else 1 - misses)), mark) for mark in people]
+        corrections = [entry for seed in range(draws) if (entry := _draw_corrections(rows, 30, seed)[0])]
+        for name, factor in (('as drawn', 1 / stretch), ("stretched as Student's t is", 1.0)):
+            ends = [
+                (value - (value - low) * factor, value + (high - value) * factor)
+                for value, low, high, *_ in map(astuple, corrections)
+            ]
+            holds[name].append(100 * statistics.fmean(low <= share <= high for low, high in ends))
+            widths[name].append(100 * statistics.fmean(high - low for low, high in ends))
+    print('| interval | holds, least % | holds, mean % | mean width |')
+    print('|---|---:|---:|---:|')
+    for name, shares in holds.items():
+        print(f'| {name} | {min(shares):.1f} | {statistics.fmean(shares):.1f} | {statistics.fmean(widths[name]):.1f} |')
 
 
 def _add_by_squares(strata: Sequence[Stratum]) -> Estimate:
@@ -347,7 +374,9 @@ def _draw_reading(rows: Sequence[tuple[RereadRow, float]], seed: int) -> list[Es
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('table', choices=('grid', 'judges', 'labels', 'graded', 'carried', 'readings', 'prior'))
+    parser.add_argument(
+        'table', choices=('grid', 'queue', 'judges', 'labels', 'graded', 'carried', 'readings', 'prior')
+    )
     parser.add_argument('--draws', type=int, default=400)
     arguments = parser.parse_args()
     if not (SHARED / 'logs').is_dir():
@@ -358,6 +387,7 @@ def main() -> int:
     else:
         {
             'grid': measure_grid,
+            'queue': measure_queue,
             'labels': measure_labels,
             'graded': measure_graded,
             'carried': measure_carried,

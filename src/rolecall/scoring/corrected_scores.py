@@ -80,14 +80,17 @@ def correct_by_strata(strata: Sequence[Stratum], *, units: float | None = None) 
     >>> strata = [Stratum(1.0, 700, [1.0] * 18 + [0.0] * 2), Stratum(0.0, 300, [0.0] * 9 + [1.0])]
     >>> corrected = correct_by_strata(strata)
     >>> round(corrected.value, 2), round(corrected.low, 2), round(corrected.high, 2), corrected.labels
-    (0.66, 0.53, 0.76, 30)
+    (0.66, 0.52, 0.76, 30)
     """
     rows = sum(stratum.rows for stratum in strata)
     value = sum(stratum.rows * stratum.mean for stratum in strata) / rows
-    draws = sorted(draw_means(strata, units=units))
-    low, high = (draws[round(share * (len(draws) - 1))] for share in (0.025, 0.975))
+    draws, marks = sorted(draw_means(strata, units=units)), marks_of(strata)
+    size = sum(sum(stratum.counts(marks).values()) for stratum in strata)
+    wider = 1 + (_Z**2 + 1) / 4 / size  # as Student's t is than the normal distribution, to first order
+    ends = (value + wider * (draws[round(share * (len(draws) - 1))] - value) for share in (0.025, 0.975))
+    low, high = (min(max(end, marks[0]), marks[-1]) for end in ends)
     labels = sum(len(stratum.labels) for stratum in strata)
-    within = sum(stratum.variance(marks_of(strata)) for stratum in strata) / rows**2
+    within = sum(stratum.variance(marks) for stratum in strata) / rows**2
     between = sum(stratum.rows * (stratum.mean - value) ** 2 for stratum in strata) / rows / (units or rows)
     return Estimate(value, min(low, value), max(high, value), labels, _labels_to_halve(within, between, labels))
 

@@ -61,21 +61,15 @@ def execute(arguments: argparse.Namespace) -> int:
         joined = join_labels(arguments.directory, arguments.file, columns)
         print_lines(joined.lines(), to=sys.stderr if arguments.json else sys.stdout)
     with RunReader(arguments.directory) as run:
-        carried = list(carry_calibration(run, arguments.calibration)) if arguments.calibration else []
-        calibrations = [entry for entry in calibrate(run) if (entry.dataset, entry.model) in pairs]
-        for calibration in calibrations:
-            if arguments.json:
-                print_json(calibration)
-            else:
-                print_lines(describe_calibration(calibration))
-        for calibration, why in carried:
-            if (calibration.dataset, calibration.model) not in pairs:
-                continue
-            if arguments.json:
-                print_json({**asdict(calibration), 'carried_from': arguments.calibration, 'stale': why})
-            else:
-                print_lines([describe_carried(calibration, why, arguments.calibration)])
-    if not calibrations and not arguments.calibration:
+        calibrations = [(asdict(entry), describe_calibration(entry)) for entry in calibrate(run)]
+        source = arguments.calibration
+        for entry, why in carry_calibration(run, source) if source else ():
+            record = {**asdict(entry), 'carried_from': source, 'stale': why}
+            calibrations.append((record, iter([describe_carried(entry, why, source)])))
+        calibrations = [entry for entry in calibrations if (entry[0]['dataset'], entry[0]['model']) in pairs]
+        for record, lines in calibrations:
+            print_json(record) if arguments.json else print_lines(lines)
+    if not calibrations:
         name = arguments.directory
         add = f'No labels yet. Add some: rolecall runs label {name} FILE, or rolecall web {name}'
         print_note('No labelled row has a verdict yet.' if joined is not None and joined.labels else add)
