@@ -82,8 +82,11 @@ REPEATS, MILLION = [3], [1_000_000]
 
 def run_command(folder: Path, *command: str) -> tuple[float, float]:
     """CPU seconds of a command, its children included, and its peak memory in MB."""
+    environment = {name: value for name, value in os.environ.items() if name != 'PYTHONDONTWRITEBYTECODE'}
     with open(folder / 'output.txt', 'w') as output:
-        process = subprocess.Popen([sys.executable, *command], cwd=folder, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [sys.executable, *command], cwd=folder, env=environment, stdout=output, stderr=output
+        )
         peak, ended = 0, False
         while not ended:
             peak = max(peak, read_peak(process.pid))  # the kernel's figure for a child has its parent's memory in it

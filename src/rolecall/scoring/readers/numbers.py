@@ -52,6 +52,8 @@ _NUMBER = compile_late(
     rf'(?=[\d.\\$€£¥₹+–负MmNn¼-¾⅐-⅞-]){_SIGN}(?:{_POWERED}|{_FRACTION}|{_COMMA}|{_DIGITS}{_POWER}){_SCALE}',
     re.MULTILINE,
 )
+_LONGEST_SIGN = 24
+"""Characters of a number before its first digit, at most: `negative \\$-\\dfrac{`."""
 _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
 _RATIO = compile_late(r'(?<![\d:.])\d{1,6}(?:\s?:\s?\d{1,6}){1,4}(?![\d:])')
 _DIGIT = compile_late(r'\d|[¼-¾⅐-⅞]')
@@ -296,7 +298,7 @@ class Numbers:
 
 
 def _find(page: Page, start: int, end: int) -> Iterator[Candidate]:
-    for match in _NUMBER.finditer(page.text, start, end):
+    for match in _match_numbers(page.text, start, end):
         value = _value_of(match, page)
         if value is not None and not (len(value) > _LOOP and _LOOPING.fullmatch(value)):
             yield Candidate(value, match.start(), match.end())
@@ -307,8 +309,18 @@ def find_numbers(text: str) -> list[str]:
     if not text:
         return []
     page = Page(text)
-    values = [_value_of(match, page, scaled=False) for match in _NUMBER.finditer(page.text)]
+    values = [_value_of(match, page, scaled=False) for match in _match_numbers(page.text, 0, len(page.text))]
     return [value for value in values if value is not None]
+
+
+def _match_numbers(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """As `_NUMBER.finditer`, but quick where there are no digits: a number has its first one near its beginning."""
+    while digit := _DIGIT.search(text, start, end):
+        match = _NUMBER.search(text, max(start, digit.start() - _LONGEST_SIGN), end)
+        if match is None:
+            return
+        yield match
+        start = match.end()
 
 
 def _first(page: Page, start: int, end: int) -> Candidate | None:
