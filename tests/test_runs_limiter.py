@@ -151,6 +151,10 @@ def test_a_server_that_slows_down_is_held_near_its_best(limits: Limits, peak: in
     assert share_of(server, limits, best) > 0.9
 
 
+def test_many_calls_in_flight_are_reached_soon() -> None:
+    assert share_of(Toy(), Limits(512, 512), 512 / 0.2, seconds=2) > 0.53  # 0.48 if each level takes a whole round
+
+
 @pytest.mark.parametrize('start', [4, 8, 64])
 def test_calls_in_flight_stop_growing_where_the_server_gives_no_more(start: int) -> None:
     async def run() -> int:
@@ -198,6 +202,11 @@ def test_a_server_without_reserves_is_used_to_near_its_limit(per_second: float, 
     server = Toy(per_second=per_second, burst=burst)
     assert share_of(server, Limits(256, 256), per_second) > share
     assert server.ends['refused'] / server.ends.total() < 0.05
+
+
+def test_refusals_do_not_lower_the_calls_in_flight() -> None:
+    server = Toy(latency=lambda active: 0.1, per_second=500)
+    assert share_of(server, Limits(64, 64), 500, seconds=16) > 0.78  # 0.69 if they count as failures
 
 
 @pytest.mark.parametrize('limits', [Limits(64, 64), Limits(512, 512)])

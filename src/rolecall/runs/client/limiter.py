@@ -26,6 +26,8 @@ _SMALLEST_ROUND, _FEW_ANSWERS = 8, 16
 """Calls of a round at the least, and answers that are enough where a higher level brings less than the one before."""
 _MOST_AT_FIRST = 64
 """Calls in flight until the first answers are there; from there their number doubles each round while that helps."""
+_QUICK = 4
+"""At first, while levels only double, this part of a round is enough."""
 _FIRST_REST, _LONGEST_REST = 8, 64
 """Rounds between two tries of a neighbouring level; the rest doubles while tries bring nothing."""
 
@@ -70,7 +72,8 @@ class ConcurrencyController:
         self._time += ended - began
         rate = self.limit * self._answers / max(self._time, 1e-9)
         hopeless = self.limit > self._home and self._answers >= _FEW_ANSWERS and rate < self._rates[self._home]
-        if hopeless or self._calls >= max(_SMALLEST_ROUND, self.limit):
+        enough = self.limit / (_QUICK if self._factor == 2.0 else 1)
+        if hopeless or self._calls >= max(_SMALLEST_ROUND, enough):
             self._judge(rate)
             self._start_round(ended)
 
@@ -306,7 +309,7 @@ class Limiter:
                 announced = self._rates[unit].announced
                 sent.state = 'void' if announced.is_window and announced.opens_at > now else 'refused'
             self._rates[unit].settle(sent, now, tokens if unit == 'tokens' else None)
-        if slot.full and outcome != 'other':
+        if slot.full and outcome in ('answered', 'trouble'):  # refusals show the limit of a rate
             self._concurrency.record(began=slot.began, ended=now, answered=outcome == 'answered')
         if outcome != 'other':
             self._recent.append(outcome)
