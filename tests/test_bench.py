@@ -23,7 +23,7 @@ from rolecall.models.protocol import Reply, Sampling
 from rolecall.runs import RunOptions, run_config
 from rolecall.runs.serving.bench_files import StoredBench, save_result
 from rolecall.runs.serving.bench_options import BenchOptions, Level
-from rolecall.runs.serving.load_generator import LoadRun, RequestRecord
+from rolecall.runs.serving.load_generator import LoadRun, RequestRecord, send_load
 from rolecall.runs.serving.serving_benchmark import BenchResult, LevelRun, describe_run, find_steady, run_benchmark
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
@@ -281,12 +281,56 @@ def test_the_command_prints_a_table_and_says_where_the_result_is(
         ({'goodput': ['ttft=200']}, 'unknown measure'),
         ({'goodput': ['ttft:soon']}, 'Write ttft:200.'),
         ({'arrivals': 'poison'}, "Did you mean 'poisson'?"),
+        ({'goodput': ['ttft:nan']}, 'Write ttft:200.'),
         ({'concurrency': [0]}, 'expected numbers above 0, got 0.'),
+        ({'seconds': float('nan')}, 'expected numbers above 0, got nan.'),
+        ({'warmup': -1}, 'expected a number of at least 0, got -1.'),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace('?', '[?]')):
         measure('http://127.0.0.1:9', **options)
+
+
+def test_the_command_says_what_is_missing_before_it_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('trace.jsonl').write_text('{"timestamp": 0}\n{"timestamp": 1}\n')
+    served = ['--model', 'http://127.0.0.1:9']
+    for words, message in (
+        (['--input-len', '9'], 'no server is named'),
+        ([*served, '--arrivals', 'trace.jsonl'], 'there is nothing to send'),
+        ([*served, '--input-len', '9', '--out', 'trace.jsonl'], 'is not empty'),
+        ([*served, '--input-len', '9', '--out', '.'], 'is not empty'),
+    ):
+        assert main(['bench', *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_every_level_sends_something_however_short(quick_server: str) -> None:
+    [level] = measure(quick_server, seconds=1e-9, warmup=2).levels
+    assert level.figures['completed'] == 1
+
+
+def test_an_interrupted_benchmark_keeps_its_finished_levels(
+    quick_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    levels = iter([None])
+
+    async def send_one_level(*arguments: Any) -> LoadRun:
+        if next(levels, KeyboardInterrupt) is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return await send_load(*arguments)
+
+    monkeypatch.setattr('rolecall.runs.serving.serving_benchmark.send_load', send_one_level)
+    words = ['bench', '--model', quick_server, '--input-len', '9', '--concurrency', '1', '2', '--requests', '4']
+    assert main([*words, '--warmup', '0', '--out', 'half']) == 130
+    assert 'Interrupted after 1 of 2 levels.' in capsys.readouterr().out
+    assert [level['level'] for level in StoredBench.load('half').levels] == ['concurrency 1']
+    assert main([*words, '--warmup', '0', '--out', 'none']) == 130
+    assert not Path('none').exists()
 
 
 def test_a_model_in_this_process_is_refused() -> None:
@@ -324,6 +368,13 @@ def test_two_benchmarks_are_compared_and_gated(tmp_path: Path, capsys: pytest.Ca
     assert main(['compare', quick, slow]) == 0, 'without --gate, only told'
     assert main(['report', slow]) == 0
     assert main(['report', slow, '--html', str(tmp_path / 'page.html')]) == 0
+    capsys.readouterr()
+    assert main(['report', slow, '--csv']) == 0
+    assert capsys.readouterr().out.startswith('level,stage,')
+    assert main(['report', slow, '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['levels'][0]['level'] == 'concurrency 2'
+    assert main(['report', slow, '--markdown']) == 2
+    assert 'is a benchmark: it has no such report' in capsys.readouterr().err
     page = (tmp_path / 'page.html').read_text(encoding='utf-8')
     assert page.count('<figure>') == 6 + 4, 'curves and histograms'
     other = json.loads((tmp_path / 'slow' / 'bench.json').read_text(encoding='utf-8'))

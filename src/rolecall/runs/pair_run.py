@@ -33,7 +33,6 @@ from rolecall.scoring.evaluate import DatasetScorer
 from rolecall.scoring.groups import DatasetGroup
 from rolecall.scoring.scorecard import Verdict
 from rolecall.scoring.session import ScoringSession
-from rolecall.strings import count_noun
 
 
 class RowDraw:
@@ -80,14 +79,10 @@ class RowDraw:
         places = (place for order in self._orders for place in order[self.begin : self.end])
         return array('Q', sorted(number for name, number in places if name == dataset))
 
-    def describe(self, dataset: str, rows: int) -> str:
-        """What the rows of a dataset are."""
-        how = 'by number' if self._chosen else f'drawn at random (seed {self.seed})'
-        return f'{rows:,} of {count_noun(self.totals[dataset], "row")}, {how}'
-
-    def share_left(self, dataset: str, rows: int) -> float:
-        """The share of a dataset's rows that is not among these."""
-        return 1 - rows / max(self.totals[dataset], 1)
+    @property
+    def manner(self) -> str:
+        """How the rows were chosen."""
+        return 'by number' if self._chosen else f'drawn at random (seed {self.seed})'
 
 
 def _deal(pool: Mapping[str, int], seed: int) -> list[tuple[str, int]]:

@@ -110,20 +110,22 @@ class RunScorer:
             self.unjudged_yet += pending
             self._outcomes[pair] = store.count_outcomes(*names)
             return None
-        cards = [self._note_draw(_note_missing(card, opponents)) for card in cards]
+        every = len(pair.compiled.data.test)
+        cards = [self._note_rows(_note_missing(card, opponents), every) for card in cards]
         cards = [_note_judging(card, judge) for card, judge in zip_longest(cards, judges[: len(cards)])]
         return ScoredPair(pair, [replace(card, receipt=receipt) for card in cards], judges, opponents)
 
-    def _note_draw(self, card: Scorecard) -> Scorecard:
-        """The scorecard of rows that were drawn, with how far off it may be for all rows."""
-        draw = self._prepared.draw
-        if draw is None or card.error or not draw.share_left(card.dataset, card.total):
+    def _note_rows(self, card: Scorecard, every: int) -> Scorecard:
+        """The scorecard of some of the rows, with what they are; of drawn ones, with how far off it may be for all."""
+        draw, options = self._prepared.draw, self._prepared.options
+        left = 1 - card.total / max(every, 1)
+        if card.error or left <= 0 or (draw is None and options.limit is None):
             return card
-        note = draw.describe(card.dataset, card.total)
+        of = f'{card.total:,} of {count_noun(every, "row")}'
+        note = f'the first {of}' if draw is None else f'{of}, {draw.manner}'
         value, low, high = card.value, card.low, card.high
-        if self._prepared.options.sample is not None and value is not None and low is not None and high is not None:
-            shrink = draw.share_left(card.dataset, card.total) ** 0.5
-            low, high = (value + shrink * (bound - value) for bound in (low, high))
+        if options.sample is not None and value is not None and low is not None and high is not None:
+            low, high = (value + left**0.5 * (bound - value) for bound in (low, high))
             note += f'; on all rows {card.model} would score {low:,.1f} to {high:,.1f}'
         return replace(card, rows_note='; '.join(filter(None, (card.rows_note, note))))
 

@@ -18,7 +18,7 @@ from rolecall.runs.serving.serving_benchmark import MEASURES, BenchResult, reque
 
 RESULT = 'bench.json'
 _LARGEST_REQUESTS = 4 << 30
-_REQUESTS = 'requests.jsonl'
+_REQUESTS, _LEVELS = 'requests.jsonl', 'levels.csv'
 _STATISTICS = {'Average': 'mean', **{title: title.lower() for title in ('Min', 'Max', 'Median', 'P75', 'P90', 'P99')}}
 
 
@@ -39,6 +39,15 @@ class StoredBench:
             return cls(path, result['settings'], result['levels'])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f'{path / RESULT}: not the result of a benchmark ({error}).') from error
+
+    def read_csv(self) -> str:
+        """A row for each level and stage."""
+        return read_plain(self.directory / _LEVELS)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every planned level was run."""
+        return len(self.levels) >= int(self.settings.get('planned_levels', 0))
 
     @cached_property
     def requests(self) -> Sequence[Sequence[Mapping[str, Any]]]:
@@ -62,7 +71,7 @@ def save_result(result: BenchResult, directory: Path) -> StoredBench:
     with (directory / _REQUESTS).open('w', encoding='utf-8') as lines:
         for number, level in enumerate(result.levels):
             lines.writelines(json.dumps({'level': number, **line}) + '\n' for line in _request_lines(level.records))
-    _write_csv(directory / 'levels.csv', [row for level in levels for row in _level_rows(level)])
+    _write_csv(directory / _LEVELS, [row for level in levels for row in _level_rows(level)])
     _write_csv(directory / 'measures.csv', [row for level in levels for row in _measure_rows(level)])
     with write_atomically(directory / RESULT) as part:
         part.write_text(json.dumps({'settings': result.settings, 'levels': levels}, indent=1) + '\n', 'utf-8')

@@ -125,7 +125,7 @@ class BenchOptions:
     )
     seconds: float = field(default=60.0, metadata=on_command_line('start nothing after this long in a level', 'S'))
     warmup: int = field(
-        default=4, metadata=on_command_line('conversations before the first level, not measured', 'N', type=int)
+        default=4, metadata=on_command_line('conversations before the first level, not measured', 'N', least=0)
     )
     input_len: int | None = field(
         default=None, metadata=on_command_line('made-up prompts of exactly N tokens instead of rows', 'N')
@@ -160,8 +160,10 @@ class BenchOptions:
             Problem(f'--{name}', f'expected numbers above 0, got {value!r}.')
             for name in ('concurrency', 'rate', 'seconds', 'processes', 'requests', 'input_len', 'output_len', 'stall')
             for value in _listed(getattr(self, name))
-            if value is not None and value <= 0
+            if value is not None and not value > 0
         ]
+        if self.warmup < 0:
+            problems.append(Problem('--warmup', f'expected a number of at least 0, got {self.warmup}.'))
         if problems:
             raise ConfigError(problems)
 
@@ -176,8 +178,10 @@ class BenchOptions:
             try:
                 limits[name] = float(limit)
             except ValueError:
+                limits[name] = 0.0
+            if not limits[name] > 0:
                 what = f'expected milliseconds after the colon, got {text!r}.'
-                raise ConfigError(Problem('--goodput', what, 'Write ttft:200.')) from None
+                raise ConfigError(Problem('--goodput', what, 'Write ttft:200.'))
         return limits
 
     @property

@@ -258,12 +258,12 @@ async def send_load(model: ServedModel[Any], share: LoadShare, on_record: OnReco
 async def _send_all(model: ServedModel[Any], share: LoadShare, add: OnRecord) -> None:
     places = asyncio.Semaphore(share.concurrency or len(share.conversations))
     tasks: set[asyncio.Task[None]] = set()
-    for number, conversation, start in share.conversations:
+    for place, (number, conversation, start) in enumerate(share.conversations):
         due = None if start is None else share.begin + start
         if due is not None:
             await asyncio.sleep(due - time.perf_counter())
         await places.acquire()
-        if time.perf_counter() - share.begin > share.seconds:
+        if place and time.perf_counter() - share.begin > share.seconds:
             break
         task = asyncio.ensure_future(_converse(model, share, number, conversation, due, add))
         tasks.add(task)

@@ -63,7 +63,7 @@ class BenchResult:
 def run_benchmark(
     experiment: Experiment, options: BenchOptions, *, on_progress: OnProgress = lambda *_: None
 ) -> BenchResult:
-    """Load the server of the experiment's model, level by level."""
+    """Load the server of the experiment's model, level by level. If interrupted, the finished levels are the result."""
     if len(experiment.models) != 1:
         names = ', '.join(model.abbr for model in experiment.models) or 'none'
         raise ConfigError(Problem('--model', f'a benchmark loads one model at a time, got {names}.', 'Name one.'))
@@ -71,7 +71,13 @@ def run_benchmark(
     if not isinstance(model, ServedModel):
         what = f'{model.name} runs in this process; a benchmark loads a server.'
         raise ConfigError(Problem('--model', what, 'Give the URL of a server: --model http://127.0.0.1:8000/v1.'))
-    return run_blocking(_Benchmark(experiment, model, options, on_progress).execute())
+    benchmark = _Benchmark(experiment, model, options, on_progress)
+    try:
+        run_blocking(benchmark.execute())
+    except KeyboardInterrupt:
+        if not benchmark.levels:
+            raise
+    return benchmark.result()
 
 
 class _Benchmark:
@@ -89,34 +95,36 @@ class _Benchmark:
         self._sent = 0
         self._writer: PromptWriter | None = None
         self._rows: list[BenchConversation] = []
+        self._planned = options.levels(self._trace)
+        self._began = time.strftime('%Y-%m-%dT%H:%M:%S%z'), os.getloadavg()[0]
+        self.levels: list[LevelRun] = []
         self._dataset = 'synthetic'
         if options.input_len is not None or (self._trace is not None and self._trace.lengths):
             shared = (options.input_len or 0) // 2 if options.prefix_cache == 'on' else 0
             self._writer = PromptWriter(self._count, chat=model.capabilities.chat, shared=shared)
         else:
             self._dataset = ', '.join(task.abbr for task in experiment.tasks)
-            needed = options.warmup + sum(map(self._count_conversations, options.levels(self._trace)))
+            needed = options.warmup + sum(map(self._count_conversations, self._planned))
             self._rows = fix_output(read_conversations(experiment, limit=needed), options.output_len)
 
-    async def execute(self) -> BenchResult:
+    async def execute(self) -> None:
         options = self._options
         is_split = options.processes > 1
         processes = LoadProcesses(self._entry.entry, self._model.name, options.processes) if is_split else None
-        started, load = time.strftime('%Y-%m-%dT%H:%M:%S%z'), os.getloadavg()[0]
         try:
             if options.warmup:
                 await self._warm_up()
-            levels = [await self._run_level(level, processes) for level in options.levels(self._trace)]
+            for level in self._planned:
+                self.levels.append(await self._run_level(level, processes))
         finally:
             await self._model.close()
             if processes is not None:
                 processes.shutdown()
-        return BenchResult({**self._describe(), 'date': started, 'load_average': [load, os.getloadavg()[0]]}, levels)
 
-    def _describe(self) -> dict[str, Any]:
+    def result(self) -> BenchResult:
         options, identity = self._options, self._model.identity
         kept = ('input_len', 'no_stream', 'warmup', 'stall', 'seconds', 'requests', 'processes')
-        return {
+        settings = {
             'rolecall': __version__,
             'model_id': identity.get('model') or self._model.name,
             'endpoint': f'{identity.get("server")}/{identity.get("endpoint")}',
@@ -126,11 +134,15 @@ class _Benchmark:
             'prefix_cache': options.prefix_cache or ('off' if self._writer else 'on'),
             'goodput': dict(self._limits),
             **{name: value for name, value in asdict(options).items() if name in kept},
+            'planned_levels': len(self._planned),
+            'date': self._began[0],
+            'load_average': [self._began[1], os.getloadavg()[0]],
         }
+        return BenchResult(settings, self.levels)
 
     async def _warm_up(self) -> None:
         share = await self._share(Level(min(self._options.warmup, 8)), self._options.warmup)
-        records = (await send_load(self._model, share)).records
+        records = (await send_load(self._model, replace(share, seconds=math.inf))).records
         if all(record.outcome in ('failed', 'cut') for record in records):
             raise ModelError(f'no warm-up request was answered: {records[0].reason}')
 
@@ -347,7 +359,7 @@ def find_steady(records: Sequence[RequestRecord]) -> tuple[tuple[float, float] |
     """When latencies stopped changing (the MSER-5 rule) until the last request was sent; None and why, if never."""
     whole = [record for record in records if record.outcome == 'ok']
     if len(whole) < _FEWEST:
-        return None, f'{len(whole)} whole replies are too few to find a steady state'
+        return None, f'too few whole replies ({len(whole)}) to find a steady state'
     latencies = [record.times.ended - record.times.sent for record in whole]
     cut = truncate_transient(latencies)
     if _has_trend(latencies[cut:]):

@@ -49,6 +49,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from rolecall.errors import ConfigError, Problem
     from rolecall.runs.serving.bench_files import save_result
     from rolecall.runs.serving.bench_options import BenchOptions
@@ -56,10 +58,15 @@ def execute(arguments: argparse.Namespace) -> int:
     from rolecall.ui.report.bench_text import bench_terminal
 
     options = read_options(BenchOptions, arguments)
-    if arguments.config is None and options.input_len is None and options.arrivals in ('poisson', 'constant'):
+    trace = options.trace
+    if arguments.config is None and not arguments.model:
+        raise ConfigError(Problem('--model', 'no server is named.', 'Give its URL: --model http://127.0.0.1:8000/v1.'))
+    if arguments.config is None and options.input_len is None and not (trace and trace.lengths):
         raise ConfigError(Problem('CONFIG', 'there is nothing to send.', 'Name a config, or prompts: --input-len 512.'))
     if arguments.config is None:  # rows that are not sent
         arguments.config, arguments.answer, arguments.metric = [{'question': '', 'answer': ''}], 'answer', 'exact'
+    if options.out is not None:
+        _check_place(Path(options.out))
     experiment = open_experiment(arguments, arguments.config, asks_models=True)
     with _show_progress(quiet=arguments.quiet) as on_progress:
         result = run_benchmark(experiment, options, on_progress=on_progress)
@@ -69,7 +76,19 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         bench_terminal(stored, terminal())
     print_note(f'wrote {stored.directory}: rolecall report {stored.directory} --open shows histograms and curves.')
-    return int(not all(level['completed'] for level in stored.levels))
+    return int(not all(level['completed'] for level in stored.levels)) if stored.is_whole else 130
+
+
+def _check_place(place: Path) -> None:
+    """Refuse a place that holds something else, before anything is measured."""
+    from rolecall.errors import ConfigError, Problem
+    from rolecall.runs.serving.bench_files import is_bench
+
+    if is_bench(place):
+        print_note(f'{place}: the benchmark there will be replaced.')
+    elif place.exists() and not (place.is_dir() and not any(place.iterdir())):
+        what = f'{place} is not empty, and not the result of a benchmark.'
+        raise ConfigError(Problem('--out', what, 'Name another directory.'))
 
 
 def _find_place(out: str | Path | None, name: str) -> Path:

@@ -50,7 +50,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return fail('--open shows the page: leave out --markdown, --csv and --json.')
     page = arguments.html or (os.path.join(arguments.directory, 'report.html') if arguments.open else '')
     if is_bench(arguments.directory):
-        _report_bench(arguments.directory, page)
+        _report_bench(arguments, page)
     else:
         _report_run(arguments, page)
     if arguments.open:
@@ -103,14 +103,22 @@ def _print_slices(run: StoredRun, arguments: argparse.Namespace) -> None:
             print_table(table, terminal())
 
 
-def _report_bench(directory: str, page: str) -> None:
+def _report_bench(arguments: argparse.Namespace, page: str) -> None:
+    from rolecall.errors import ConfigError, Problem
     from rolecall.runs.serving.bench_files import StoredBench
     from rolecall.ui.report.bench_page import bench_html
     from rolecall.ui.report.bench_text import bench_terminal
 
-    stored = StoredBench.load(directory)
+    for option in ('markdown', 'junit', 'all', 'by', 'prices', 'config'):
+        if getattr(arguments, option):
+            raise ConfigError(Problem(f'--{option}', f'{arguments.directory} is a benchmark: it has no such report.'))
+    stored = StoredBench.load(arguments.directory)
     if page:
         write_page(page, bench_html(stored))
+    elif arguments.csv:
+        print(stored.read_csv(), end='')
+    elif arguments.json:
+        print_json({'settings': stored.settings, 'levels': stored.levels})
     else:
         bench_terminal(stored, terminal())
 

@@ -83,6 +83,8 @@ def bench_notes(stored: StoredBench) -> Iterator[str]:
     facts += ['not streamed' if settings['no_stream'] else 'streamed']
     facts += [f'{name} ≤ {limit:g} ms' for name, limit in settings['goodput'].items()]
     yield f'{", ".join(facts)}; load average {" → ".join(f"{load:.1f}" for load in settings["load_average"])}.'
+    if not stored.is_whole:
+        yield f'Interrupted after {len(stored.levels)} of {settings["planned_levels"]} levels.'
     for level in stored.levels:
         name, client = level['level'], level['client']
         if level['not_steady']:
