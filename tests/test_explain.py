@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import rolecall
 from explained_cases import (
     CASES,
     FIRST_NUMBER,
@@ -552,3 +553,14 @@ def test_marks_that_cannot_be_given_again_stand(tmp_path: Path) -> None:
     store.close()
     [explanation] = explain(left, other)
     assert 'its replies cannot be scored again as they were; its marks stand.' in str(explanation.unknown)
+
+
+def test_a_model_that_one_side_has_alone_is_not_compared_with_one_that_both_have(tmp_path: Path) -> None:
+    rows = [{'question': f'{number}+1?', 'answer': '2'} for number in range(3)]
+    models = {name: lambda request, text=text: text for name, text in {'good': '2', 'bad': '3'}.items()}
+    for name, model in models.items():
+        model.__name__ = name
+    for side, chosen in (('a', ('good', 'bad')), ('b', ('good',))):
+        options: dict[str, Any] = {'answer': 'answer', 'out': tmp_path / side, 'quiet': True}
+        rolecall.run(rows, model=[models[name] for name in chosen], **options)
+    assert [explanation.model for explanation in explain(tmp_path / 'a', tmp_path / 'b')] == ['good']

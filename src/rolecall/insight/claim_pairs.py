@@ -72,10 +72,11 @@ def match_names(left: ClaimSource, right: ClaimSource) -> list[tuple[tuple[str, 
             {name: right.rows(name, _model_of(right, name)) for name in datasets[1] if name not in datasets[0]},
         ]
         names = align_rows(sides[0], sides[1])[1]
-    matched = []
-    for dataset, model in left.pairs():
+    ours, matched = left.pairs(), []
+    for dataset, model in ours:
         own = [pair for pair in theirs if pair[0] == names.get(dataset, dataset)]
-        same = [pair for pair in own if pair[1] == model] or own[:1]
+        others = [pair for pair in own if (dataset, pair[1]) not in ours]  # not those of a model that both sides have
+        same = [pair for pair in own if pair[1] == model] or others[:1]
         matched += [((dataset, model), same[0])] if same else []
     return matched
 

@@ -128,18 +128,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _check_machine(arguments: argparse.Namespace) -> int:
-
-    problems = 0
+    problems, home = 0, os.path.expanduser('~')
     for check in check_environment(offline=arguments.offline):
         problems += check.problem
         if arguments.json:
             print_json(check)
         else:
-            words = _shorten_home(translate_message(check.found))
+            words = translate_message(check.found)
+            words = words if home == os.sep else words.replace(f'{home}{os.sep}', f'~{os.sep}')
             print_lines([f'{"! " if check.problem else "  "}{check.what:<22}{words}'], hang=22)
     return 1 if problems else 0
-
-
-def _shorten_home(text: str) -> str:
-    home = os.path.expanduser('~')
-    return text if home == '/' else text.replace(f'{home}{os.sep}', f'~{os.sep}')

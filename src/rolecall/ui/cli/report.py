@@ -54,7 +54,11 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         _report_run(arguments, page)
     if arguments.open:
-        _open_page(page)
+        import webbrowser
+        from pathlib import Path
+
+        if not webbrowser.open(Path(page).absolute().as_uri()):
+            print_note(f'no browser could be started; open {page} yourself.')
     return 0
 
 
@@ -154,14 +158,6 @@ def show_scores(directory: str | Path, prices: str | None) -> None:
 
     with open_stored(directory) as run:
         report_terminal(run, terminal(), prices=run.prices(_read_overrides(prices)))
-
-
-def _open_page(target: str) -> None:
-    import webbrowser
-    from pathlib import Path
-
-    if not webbrowser.open(Path(target).absolute().as_uri()):
-        print_note(f'no browser could be started; open {target} yourself.')
 
 
 def _write_page(run: StoredRun, target: str, arguments: argparse.Namespace, prices: Mapping[str, Price | None]) -> None:

@@ -41,7 +41,9 @@ def export_mlflow(
             page.writelines(build_page(StoredRun(reader)).parts)
         try:
             client = mlflow.MlflowClient(tracking_uri)
-            place = _find_experiment(client, experiment or reader.title)
+            name = experiment or reader.title
+            known = client.get_experiment_by_name(name)
+            place = str(client.create_experiment(name) if known is None else known.experiment_id)
             models = dict.fromkeys(model for _, model in reader.pairs())
             ids = [_log_model(client, place, reader, model, report) for model in models]
         except mlflow.exceptions.MlflowException as error:
@@ -49,11 +51,6 @@ def export_mlflow(
         if reader.damage and on_damage is not None:
             on_damage(str(reader.damage))
     return ids
-
-
-def _find_experiment(client: Any, name: str) -> str:
-    experiment = client.get_experiment_by_name(name)
-    return str(client.create_experiment(name) if experiment is None else experiment.experiment_id)
 
 
 def _log_model(client: Any, experiment: str, reader: RunReader, model: str, report: Path) -> str:

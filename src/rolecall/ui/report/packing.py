@@ -16,7 +16,6 @@ from typing import Any
 
 from rolecall.core.prompts.pieces import Origin, label_of
 from rolecall.core.render.spans import Span
-from rolecall.experiment.pairs.pair import Preview
 from rolecall.experiment.previews.blocks import blocks_of, is_messages, shorten_media
 from rolecall.insight.run_source import SentRequest
 from rolecall.runs.store.results import Result, SettledRows
@@ -161,7 +160,7 @@ class Packer:
                 result.row,
                 self.outcomes.setdefault(result.outcome, len(self.outcomes)),
                 VERDICTS.index(verdict_of(result)),
-                _finite(result.score),
+                result.score if _finite_number(result.score) else None,
                 [prompt for prompt, _ in prompts],
                 [_cut(reply) for reply in result.replies],
                 [_cut(thought) for thought in result.reasoning],
@@ -188,7 +187,9 @@ class Packer:
         runs = self._runs if sent.origins else self._runs_as_sent
         blocks = [[block.heading if headed else '', block.extra, runs(block.spans)] for block in blocks_of(preview)]
         note = 0 if sent.origins else 1 if sent.changed else 2
-        return [_title(preview), note, blocks], sum(len(span.text) for span in preview.spans)
+        label = '' if preview.label is None else f'label {preview.label}'
+        title = label if preview.turn is None else f'turn {preview.turn}'
+        return [title, note, blocks], sum(len(span.text) for span in preview.spans)
 
     def _runs(self, spans: Iterable[Span]) -> list[int]:
         """Texts and their origins, in turn."""
@@ -222,13 +223,6 @@ class Packer:
         return number
 
 
-def _title(preview: Preview) -> str:
-    """Which of a row's requests this is, if it has several."""
-    if preview.turn is not None:
-        return f'turn {preview.turn}'
-    return '' if preview.label is None else f'label {preview.label}'
-
-
 def _answer(value: object) -> str | None:
     """An answer as text: a text as it is, anything else as JSON."""
     if value is None or isinstance(value, str):
@@ -243,7 +237,7 @@ def _more(result: Result) -> dict[str, Any]:
     dropped = (*(('labels', 'decide_by') if losses else ()), *(('ended',) if ended else ()))
     details = {name: value for name, value in result.details.items() if name not in dropped}
     more = {
-        'seconds': _finite(result.seconds),
+        'seconds': result.seconds if _finite_number(result.seconds) else None,
         'in': result.input_tokens,
         'expected': None if result.expected_tokens == result.input_tokens else result.expected_tokens,
         'served': str(result.served),
@@ -298,10 +292,6 @@ def _turn_golds(result: Result) -> list[str | None] | None:
     """The gold answer of each turn of a dialogue."""
     turns = isinstance(result.gold, (list, tuple)) and len(result.replies) > 1
     return [_answer(gold) for gold in result.gold] if turns and len(result.gold) == len(result.replies) else None
-
-
-def _finite(number: float | None) -> float | None:
-    return number if number is not None and abs(number) < float('inf') else None
 
 
 def _cut(value: object) -> str:

@@ -181,6 +181,7 @@ def _bar_parts(pair: Pair, counts: Counter[str]) -> Iterator[Drawn]:
         count = counts[ending]
         width = 100 * count / total
         label = f'{count:,}'
+        chosen = {'outcome': 'ok', 'verdict': ending} if ending in VERDICTS else {'outcome': ending}
         yield {
             'hue': f'e-{ending.replace(" ", "_")}',
             'x': f'{x:.2f}%',
@@ -188,14 +189,9 @@ def _bar_parts(pair: Pair, counts: Counter[str]) -> Iterator[Drawn]:
             'middle': f'{x + width / 2:.2f}%',
             'label': label if width > 2.4 * len(label) + 0.5 else '',
             'title': f'{count:,} of {total:,} {OUTCOMES.get(ending, ending)}',
-            'href': link_to_rows(**_filters(pair, ending)),
+            'href': link_to_rows(**({'dataset': pair[0]} if pair[0] else {}), model=pair[1], **chosen),
         }
         x += width
-
-
-def _filters(pair: Pair, ending: str) -> dict[str, str]:
-    chosen = {'outcome': 'ok', 'verdict': ending} if ending in VERDICTS else {'outcome': ending}
-    return ({'dataset': pair[0]} if pair[0] else {}) | {'model': pair[1], **chosen}
 
 
 def measure_plot(name: str, numbers: Mapping[str, array[float]], models: Sequence[str], *, unit: str = 'row') -> Drawn:

@@ -83,10 +83,6 @@ class PairProgress:
             self.sent += 1
             self.tokens += (result.input_tokens or 0) + (result.output_tokens or 0)
 
-    def add_known(self, outcomes: Mapping[str, int]) -> None:
-        self.done += sum(outcomes.values())
-        self.outcomes.update(outcomes)
-
     def line(self) -> str:
         """Everything on one line."""
         done = count_noun(self.done, 'row') if self.total is None else f'{self.done:,}/{count_noun(self.total, "row")}'
@@ -174,7 +170,9 @@ class PlainProgress(QuietProgress):
 
     def on_known(self, dataset: str, model: str, outcomes: Mapping[str, int]) -> None:
         """Rows of a dataset × model were finished before."""
-        self._pairs[dataset, model].add_known(outcomes)
+        pair = self._pairs[dataset, model]
+        pair.done += sum(outcomes.values())
+        pair.outcomes.update(outcomes)
 
     def on_row(self, result: Result, *, asked: bool) -> None:
         """A row is on disk."""
