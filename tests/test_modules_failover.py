@@ -364,6 +364,8 @@ def test_all_models_fail_with_the_error_of_the_last() -> None:
     ):
         module_of(first).with_fallbacks(module_of(last))('Hi')
     assert caught.value.status == 403
+    assert str(caught.value).count('(401)') == str(caught.value).count('Models asked before: toy: ') == 1
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 def test_a_model_that_does_not_begin_in_time_is_followed_by_the_next(till: Till, second: Server) -> None:

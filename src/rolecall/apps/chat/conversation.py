@@ -127,6 +127,9 @@ class Conversation:
             raise
         except ModelError as failure:
             error = failure
+        if self.attempts:
+            earlier = '; '.join(f'{attempt.model}: {attempt.failure}' for attempt in self.attempts)
+            error.args = (f'{end_sentence(str(error))} Models asked before: {earlier}',)
         if self.rounds and not isinstance(error, UnfinishedCallError):
             self.attempts.append(self._describe_attempt(str(error)))
             raise UnfinishedCallError(error, [*self.before, *self.said], self.attempts) from error
