@@ -231,6 +231,19 @@ def test_of_several_builtins_only_the_tested_one_may_be_the_solution_s() -> None
     assert [out == 'passed' for out in outcomes(right, wrong)] == [True, False]
 
 
+def test_a_solution_may_change_what_it_is_given() -> None:
+    source = (
+        'def change(value):\n'
+        '    getattr(value, "update", getattr(value, "extend", None))([("a", 1)] if isinstance(value, dict) else ["a"])'
+    )
+    given = ['{}', '{"a": 2, "b": 3}', '{1}', '[]', '__import__("collections").deque([1])']
+    left = ['{"a": 1}', '{"a": 1, "b": 3}', '{1, "a"}', '["a"]', '__import__("collections").deque([1, "a"])']
+    checks = [
+        f'value = {before}\nchange(value)\nassert value == {after}' for before, after in zip(given, left, strict=True)
+    ]
+    assert set(outcomes(*(CodeProgram(source, checks=check) for check in checks))) == {'passed'}
+
+
 def test_a_solution_cannot_look_behind_what_the_checks_hand_to_it() -> None:
     source = (
         'def f(g):\n'

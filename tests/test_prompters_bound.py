@@ -159,6 +159,17 @@ def test_a_chat_template_that_knows_tools_writes_them_itself() -> None:
     assert text_of(slotted, given) == '[user]it: Add 1.[assistant]'
 
 
+def test_the_user_says_the_instruction_where_tools_leave_no_place_for_a_system_message() -> None:
+    template = ChatTemplate(
+        "{% if tools %}<tools>{{ tools | tojson }}</tools>{% for m in messages if m.role != 'system' %}"
+        '[{{ m.role }}]{{ m.content }}{% endfor %}{% else %}'
+        '{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{% endif %}[assistant]'
+    )
+    bound = ChatPrompter('Add {x}.', system='S').bind(ChatRenderer(template))
+    assert text_of(bound, '1+1').startswith('[system]S')
+    assert text_of(bound, '1+1', tools=[TOOL]).endswith('</tools>[user]S\nAdd 1+1.\n\n[assistant]')
+
+
 def test_a_local_model_gets_the_messages_that_its_server_would_get() -> None:
     template = ChatTemplate(CHATML)
     for prompter in (AlpacaPrompter('Add {x}.', system='S'), ChatPrompter('Add {x}.')):

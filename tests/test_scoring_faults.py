@@ -22,6 +22,7 @@ from rolecall.scoring.code import seccomp
 from rolecall.scoring.code.benchmark_programs import bigcodebench, contest
 from rolecall.scoring.code.extraction import longest_program
 from rolecall.scoring.confidence_sequence import ConfidenceSequence
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.evaluators import read_evaluator
 from rolecall.scoring.group_scores import _pick_card, _pool_stderr
 from rolecall.scoring.metrics.assertions import assertions
@@ -32,6 +33,8 @@ from rolecall.scoring.paired_ranking import ModelPair
 from rolecall.scoring.postprocessors import read_postprocessor
 from rolecall.scoring.readers.native import number_in, read_choice, read_text
 from rolecall.scoring.readers.preferences import preference_in
+from rolecall.scoring.readers.quotations import leave_out_quotations
+from rolecall.scoring.scanners import ScannedReply, find_language_switch
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.session import ScoringSession, _mark_missing_answer
 from rolecall.strings import edit_distance
@@ -157,6 +160,7 @@ def test_a_package_marks_one_reply_of_a_judge_with_a_number_or_a_verdict(result:
         ('5 trillion', '5000000000000'),
         ('three fourths', '0.75'),
         ('five eighths', '0.625'),
+        ('Therefore it must be step 5.', '5'),
         ('2^10', '1024'),
         ('2^20', '1048576'),
         ('2^{-3}', '0.125'),
@@ -470,3 +474,38 @@ def test_a_row_without_gold_and_answer_is_wrong_without_asking_its_metric() -> N
     row = reader.read(Scorable(0, 'failed', None, None))
     for metric in (Metric('m', refuse), Metric('m', refuse, needs_judge=bool)):
         assert [mark.score for mark in _mark_missing_answer(metric, row)] == [0.0]
+
+
+def test_only_rows_of_which_the_verdict_says_all_are_settled_by_it() -> None:
+    rows = [Scorable(0, 'ok', 'A', 'A'), Scorable(1, 'ok', ' ', 'A')]
+    rows += [Scorable(3, 'ok', 'A', 'A', cluster='c'), Scorable(4, 'ok', 'A', 'A', details={'ended': ['length']})]
+    run = build_scorer({'evaluator': 'AccEvaluator'}).score(rows)
+    assert [verdict.settled for verdict in run.verdicts] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(('depth', 'passed'), [(100, True), (101, False)])
+def test_elements_that_lie_too_deep_are_not_looked_for(depth: int, passed: bool) -> None:
+    wanted = {'type': 'is-xml', 'value': {'requiredElements': ['.'.join('a' * depth)]}}
+    mark = assertions(asserts=[wanted]).mark(Answer('<a>' * depth + '1' + '</a>' * depth))
+    assert mark is not None
+    assert mark.correct is passed
+
+
+def test_a_correction_may_be_in_small_letters() -> None:
+    reading = read_text('The answer is Paris. Wait, no, it is rome.')
+    assert reading is not None
+    assert reading.value == 'rome'
+
+
+@pytest.mark.parametrize(('foreign', 'switched'), [(1, True), (2, False)])
+def test_a_fiftieth_of_a_prompt_asks_for_its_language(foreign: int, switched: bool) -> None:
+    prompt = 'x' * (100 - foreign) + '中' * foreign
+    reply = ScannedReply('我认为答案是选项二，因为它最符合题意要求。' * 2, prompt=prompt)
+    assert (find_language_switch(reply) is not None) is switched
+
+
+@pytest.mark.parametrize(('length', 'own'), [(40, True), (41, False)])
+def test_a_short_line_is_the_judge_s_own_though_the_answer_has_its_words(length: int, own: bool) -> None:
+    line = 'The grade is B'.ljust(length, '.')
+    reply = f'It is well done.\nThe candidate repeats what was asked.\n{line}'
+    assert ('grade is B' in leave_out_quotations(reply, [line])) is own
