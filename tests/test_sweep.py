@@ -113,6 +113,11 @@ def test_hopeless_variants_are_given_up_and_the_best_becomes_a_config(capsys: py
     output = capsys.readouterr().out
     assert 'casing=upper]: given up after' in output
     assert main(['run', 'best.yaml', '--out', 'runs/best', '-q']) == 0
+    capsys.readouterr()
+    assert sweep(*words[:-2]) == 0, 'a sweep that was stopped goes on'
+    again = capsys.readouterr().out
+    assert again.splitlines()[:3] == output.splitlines()[:3]
+    assert 'casing=upper]: given up after' in again
 
 
 def test_all_mixes_of_levels_say_what_axes_do_only_together(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.stopping import measured_score
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import read_pairs
 from rolecall.scoring.confidence_sequence import ConfidenceSequence
 from rolecall.scoring.statistics import Interval, mean_interval
 from rolecall.strings import count_noun
@@ -339,7 +340,7 @@ class Sweep:
         left = {dataset: [variant for variant in own if not variant.folder] for dataset, own in self.variants.items()}
         for stage in reversed(range(_STAGES)):
             staged = replace(self.options, limit=None, sample=max(2, math.ceil(wanted / 2**stage)))
-            self._ask(left, staged, listener)
+            self._ask(self._find_behind(left, staged) if stage else left, staged, listener)
             swept = self._read(left)
             for dataset, own in left.items():
                 left[dataset] = _drop_hopeless(own, [each for each in swept if each.dataset == dataset])
@@ -348,6 +349,16 @@ class Sweep:
             if self._is_over:
                 break
         return self._finish(left)
+
+    def _find_behind(self, variants: Mapping[str, list[Variant]], staged: RunOptions) -> dict[str, list[Variant]]:
+        """The variants that were not asked about more rows of the same draw before: a stopped sweep goes on."""
+        rows = {names: pair.get('sample', 0) for names, pair in read_pairs(self.out).items()}
+
+        def is_behind(dataset: str, variant: Variant) -> bool:
+            models = (variant.abbr(model.abbr, of_model=True) for model in self.experiment.models)
+            return any(rows.get((variant.abbr(dataset), model), 0) <= (staged.sample or 0) for model in models)
+
+        return {dataset: [each for each in own if is_behind(dataset, each)] for dataset, own in variants.items()}
 
     def describe_cost(self) -> Iterator[str]:
         """What was asked, what was known or computed already, and which variants were given up."""
