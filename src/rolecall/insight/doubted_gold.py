@@ -146,13 +146,12 @@ def _fold(answer: str) -> str:
 
 
 def _better_half(votes: Mapping[str, Mapping[int, _Vote]]) -> list[str]:
-    shares = {model: _share(own.values()) for model, own in votes.items()}
+    marked = {
+        model: [vote.correct for vote in own.values() if vote.correct is not None] for model, own in votes.items()
+    }
+    shares = {model: _mean(map(float, marks)) for model, marks in marked.items()}
     ranked = sorted((model for model in votes if shares[model] >= _STRONG), key=shares.__getitem__, reverse=True)
     return ranked[: max(_FEWEST, (len(votes) + 1) // 2)]
-
-
-def _share(votes: Iterable[_Vote]) -> float:
-    return _mean(float(vote.correct) for vote in votes if vote.correct is not None)
 
 
 def _mean(marks: Iterable[float]) -> float:

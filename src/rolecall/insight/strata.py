@@ -164,17 +164,11 @@ def check_orders(run: RunReader, pairs: Mapping[tuple[str, str], Sampled]) -> li
     orders = []
     ranked = sorted(pairs, key=lambda pair: (pair[0], -pairs[pair][0].mean))
     for better, worse in combinations(ranked, 2):
-        if better[0] == worse[0]:
-            paired = pair_results(run.results(*worse), run.results(*better)).pairs
-            if paired and paired[0].low is not None and paired[0].high is not None:
-                spread = (paired[0].high - paired[0].low) / 2 / _Z
-                orders.append(_compare(pairs[better], pairs[worse], spread))
+        paired = pair_results(run.results(*worse), run.results(*better)).pairs if better[0] == worse[0] else ()
+        if paired and paired[0].low is not None and paired[0].high is not None:
+            noise, spread = random.Random(2), (paired[0].high - paired[0].low) / 2 / _Z
+            means = [draw_means(pairs[pair][1], fixed=True, seed=seed) for seed, pair in enumerate((better, worse))]
+            draws = sorted(high - low + noise.gauss(0.0, spread) for high, low in zip(*means, strict=True))
+            low, high = (draws[round(share * (len(draws) - 1))] for share in (0.025, 0.975))
+            orders.append(Order(better[0], better[1], worse[1], low, high))
     return orders
-
-
-def _compare(better: Sampled, worse: Sampled, spread: float) -> Order:
-    noise = random.Random(2)
-    first, second = (draw_means(side[1], fixed=True, seed=seed) for seed, side in enumerate((better, worse)))
-    draws = sorted(high - low + noise.gauss(0.0, spread) for high, low in zip(first, second, strict=True))
-    low, high = (draws[round(share * (len(draws) - 1))] for share in (0.025, 0.975))
-    return Order(better[0].dataset, better[0].model, worse[0].model, low, high)

@@ -56,9 +56,8 @@ def describe_carried(carried: Calibration, why: str, source: str) -> str:
     name = f'{carried.dataset} × {carried.model}: {_number(carried.raw, carried.factor)}'
     if carried.rogan_gladen is None:
         return f'{name}; not corrected: {why}. Label 30 rows: rolecall runs label RUN --todo 30.'
-    return (
-        f'{name}; corrected by the labels of {source} (Rogan–Gladen): {_number(carried.rogan_gladen, carried.factor)}'
-    )
+    corrected = _number(carried.rogan_gladen, carried.factor)
+    return f'{name}; corrected by the labels of {source} (Rogan–Gladen): {corrected}'
 
 
 def describe_reading(error: ReadingError) -> Iterator[str]:
