@@ -57,7 +57,7 @@ _LONGEST_SIGN = 24
 _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
 _RATIO = compile_late(r'(?<![\d:.])\d{1,6}(?:\s?:\s?\d{1,6}){1,4}(?![\d:])')
 _DIGIT = compile_late(r'\d|[¼-¾⅐-⅞]')
-_ASIDE = compile_late(r'(?<=[\w%°.*])\s+[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>')
+_ASIDE = compile_late(r'(?:(?<=[\w%°.*])\s+|(?<=[一-鿿]))[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>')
 """Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
 _REJECTED = compile_late(
     r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the'
@@ -79,8 +79,8 @@ _CIRCUMSTANCE = compile_late(
 )
 """What an amount took, or goes with: `180 km in 3 hours`, `20 days to save $1,000`."""
 _RESTATED = compile_late(
-    r'(?:\b(?:which|so|or|and|then|meaning|means|that|this|giving|leaving|making|rounds?|i\.?e'
-    r'|ou seja|o sea|es decir|das heißt|soit)\b|[≈→⇒一-鿿]).*\d'
+    r'(?:\b(?:which|so|or|and|then|meaning|means|that|this|giving|leaving|making|rounds?|i\.?e|donc|folglich|entonces'
+    r'|ou seja|o sea|es decir|das heißt|soit)\b|[≈→⇒一-鿿]).*\d|:\s+[$€£]?-?\d'
     r'|\b(?:is|are|was|were|ist|est|es|equals?)'
     r'(?: (?:equal to|approximately|about|around|exactly|gleich|égale? à|igual a))* [$€£]?-?\d',
     re.DOTALL,
@@ -209,6 +209,8 @@ class Numbers:
             return None
         rest = page.text[first.end : stop]
         if _OPERATION.search(page.text, start, stop) or '=' in rest:
+            if _has_number(page, stop, end):  # only the first step
+                return None
             return self._result(page, start, stop) if '=' in rest else self._stated(page, start, stop)
         return first if correcting or not re.search(r'\w|\A\s*=', rest + page.text[stop + 1 : stop + 3]) else None
 

@@ -240,10 +240,15 @@ class Options(Mentions):
         return Candidate(other, named[0].start, named[0].end)
 
     def _judged(self, page: Page, start: int, end: int) -> Candidate | None:
-        """What a single sentence says of a claim, for yes and no: `That is correct.`, `The claim is false.`"""
+        """What a single sentence says of a claim, or the last clause of any says, for yes and no."""
         begin, stop = page.last_sentence(start, end)
+        if not self.is_pair:
+            return None
+        clause = page.clause_start(stop - 1, begin)
+        if clause > begin and (answer := self.fills(page, clause, stop)):
+            return answer
         match = _CLAIM.search(page.low, begin, stop) if begin <= start + 1 else None
-        if match is None or not self.is_pair:
+        if match is None:
             return None
         right = (match['word'] in ('correct', 'right', 'true')) != bool(match['not'])
         return Candidate(self.values['yes' if right else 'no'], *match.span('word'))
