@@ -173,10 +173,15 @@ def chinese_words(text: str) -> list[str]:
     >>> chinese_words('我爱北京')
     ['我', '爱', '北京']
     """
+    return [word for word in chinese_tokens(text) if word.strip()]
+
+
+def chinese_tokens(text: str) -> list[str]:
+    """The words, signs and spaces of a Chinese text, as `jieba` finds them."""
     jieba = import_extra('jieba', extra='score', purpose='to find Chinese words')
     jieba.setLogLevel(logging.WARNING)
     bounded = _LONG_RUN.sub(lambda run: ' '.join(re.findall('.{1,500}', run[0])), text)
-    return [word for word in jieba.lcut(bounded) if word.strip()]
+    return list(jieba.lcut(bounded))
 
 
 def f1_of_words(ours: Sequence[str], right: Sequence[str]) -> float:

@@ -102,12 +102,17 @@ def read_theorem_answer(text: str) -> str:
     >>> [read_theorem_answer(one) for one in ('The answer is yes.', 'the answer is x = 3.5 m', 'about 7 or 8')]
     ['True', '3.5', '8']
     """
+    return theorem_answer(text, r'\b')
+
+
+def theorem_answer(text: str, edge: str) -> str:
+    """`read_theorem_answer`, where `edge` is the pattern around the words for a truth value."""
     own = text.strip('\n').partition('\n\n')[0] if len(re.findall('he answer is', text)) > 1 else text
     parts = re.split(r'[Tt]he answer is:?', own)
     rest = parts[-1].strip().rstrip('./').strip()
-    if re.search(r'\b(?:yes|true)\b', rest, re.IGNORECASE):
+    if re.search(rf'{edge}(?:yes|true){edge}', rest, re.IGNORECASE):
         return 'True'
-    if re.search(r'\b(?:no|false)\b', rest, re.IGNORECASE):
+    if re.search(rf'{edge}(?:no|false){edge}', rest, re.IGNORECASE):
         return 'False'
     if re.search(r'\([a-f]\)', rest, re.IGNORECASE):
         return rest

@@ -224,7 +224,7 @@ def read_number_in_box(text: str) -> str:
     >>> read_number_in_box(r'So the answer is \boxed{1.5}.'), read_number_in_box('The answer is 1,250 K')
     ('1.5', '1250')
     """
-    stated = text.partition('answer is')[2] or text
+    stated = f'{text}answer is'.split('answer is')[1].strip() or text
     numbers: Sequence[str] = re.findall(r'-?\d*\.?\d+', re.sub(r'(\d),(\d)', r'\1\2', stated))
     return last_boxed(stated) or (numbers[-1] if numbers else stated)
 

@@ -11,6 +11,7 @@ from rolecall.plain_files import read_table
 _PARTS: Mapping[str, Callable[[str], str]] = {
     'reply': str,
     'stripped': str.strip,
+    'bare line': lambda text: text.strip().partition('\n')[0].strip(),
     'line': lambda text: text.strip().partition('\n')[0],
     'top line': lambda text: text.strip('\n').partition('\n')[0],
     'question': lambda text: text.partition('Question:')[0],

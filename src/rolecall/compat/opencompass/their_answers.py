@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rolecall.scoring.texts import chinese_tokens
+
 _ARTICLE = re.compile(r'\b(?:a|an|the)\b', re.IGNORECASE)
 _SIGN = re.compile(r'[^\w\s]')
 _NUMBER = re.compile(r'-?\d+(?:\.\d+)?')
@@ -24,6 +26,15 @@ def read_phrase(text: str) -> str:
     """
     phrase = _SIGN.sub('', re.split('[\n.,]', text, maxsplit=1)[0])
     return ' '.join(_ARTICLE.sub('', phrase).split())
+
+
+def read_tokens(text: str) -> str:
+    """Every token that `jieba` finds, also spaces and signs, with a space between them.
+
+    >>> read_tokens('我爱北京。 3')
+    '我 爱 北京 。   3'
+    """
+    return ' '.join(chinese_tokens(text))
 
 
 def read_first_figures(text: str) -> float | None:

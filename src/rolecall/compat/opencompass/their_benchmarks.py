@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from rolecall.compat.benchmark_metrics.mathematics import theorem_answer
 from rolecall.compat.opencompass.their_answers import read_phrase
 from rolecall.compat.opencompass.their_metrics import compare_by
 from rolecall.core.prompts.values import text_of
@@ -12,8 +13,14 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark
 from rolecall.scoring.texts import alternatives, longest_common
 
 _YES_OR_NO = re.compile('yes|no')
+_BOOLEANS = (
+    r'<boolean>\s*({0})\s*</boolean>',
+    r'the answer is:?\s*"?({0})|answer:\s*({0})\b|\\boxed\{{({0})',
+    r'\A({0})|({0})\Z',
+)
 _LABELLED = re.compile(r'answer\s*:\s*([a-d])', re.IGNORECASE)
 _AMOUNT = re.compile(r'-?\d*[./]?\d+')
+_FIGURES = re.compile(r'-?\d*\.?\d+')
 _DIGITS = re.compile(r'\d[\d.]*')
 _WORD_END = re.compile(r'[^\w]|_')
 _PUNCTUATION = str.maketrans(dict.fromkeys('\n:"\'.,?!{}', ' '))
@@ -80,6 +87,43 @@ def read_yes_before_no(text: str) -> str:
     """
     word = next((word for word in ('Yes', 'No') if word.lower() in text.lower()), '')
     return word and f'<BOOLEAN> {word} </BOOLEAN>'
+
+
+def read_stated_boolean(text: str) -> str:
+    """`<BOOLEAN> Yes </BOOLEAN>` or `… No …`: as the reply has it, behind `the answer is`, or at its beginning or end.
+
+    >>> read_stated_boolean('The answer is not 5.'), read_stated_boolean('It is so, yes.')
+    ('<BOOLEAN> No </BOOLEAN>', '')
+    """
+    low = text.strip().lower()
+    words = (
+        found[found.lastindex or 1]
+        for form in _BOOLEANS
+        for word in ('yes', 'no')
+        if (found := re.search(form.format(word), low))
+    )
+    word = next(words, '').capitalize()
+    return word and f'<BOOLEAN> {word} </BOOLEAN>'
+
+
+def read_theorem_answer(text: str) -> str:
+    """The answer behind the last `the answer is`, else the last digits; `no` or `yes` anywhere is a truth value.
+
+    >>> read_theorem_answer('I do not know'), read_theorem_answer('The answer is (a).')
+    ('False', '(a)')
+    """
+    answer = theorem_answer(text, '')
+    figures: list[str] = [] if 'he answer is' in text or not answer[-1:].isdigit() else _FIGURES.findall(text)
+    return figures[-1] if figures else answer
+
+
+def read_bare_theorem_answer(text: str) -> str:
+    """The same without the brackets at its ends.
+
+    >>> read_bare_theorem_answer('The answer is (a) or so')
+    'a) or so'
+    """
+    return read_theorem_answer(text).strip('()')
 
 
 def read_after_label(text: str, lang: str) -> str:

@@ -57,7 +57,9 @@ _LONGEST_SIGN = 24
 _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
 _RATIO = compile_late(r'(?<![\d:.])\d{1,6}(?:\s?:\s?\d{1,6}){1,4}(?![\d:])')
 _DIGIT = compile_late(r'\d|[¼-¾⅐-⅞]')
-_ASIDE = compile_late(r'(?:(?<=[\w%°.*])\s+|(?<=[一-鿿]))[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>')
+_ASIDE = compile_late(
+    r'(?:(?<=[\w%°.*])\s+|(?<=[一-鿿]))[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>'
+)
 """Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
 _REJECTED = compile_late(
     r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the'
