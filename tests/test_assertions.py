@@ -22,6 +22,7 @@ SCHEMA = {'type': 'object', 'required': ['city'], 'properties': {'city': {'type'
 HOLDS = [
     ({'type': 'equals', 'value': 'Paris'}, ' Paris\n'),
     ({'type': 'equals', 'value': {'a': 1}}, '{"a": 1}'),
+    ({'type': 'is-json', 'value': {'uniqueItems': True}}, '[1, true, [1], "1", {"a": [1]}, {"a": [true]}]'),
     ({'type': 'contains', 'value': 0}, 'There are 0.'),
     ({'type': 'icontains', 'value': 'PARIS'}, 'in paris'),
     ({'type': 'contains-all', 'value': ['a', 'b']}, 'b a'),
@@ -52,6 +53,9 @@ HOLDS = [
     ({'type': 'contains', 'value': 'z', 'weight': 0}, 'a'),
 ]
 FAILS = [
+    ({'type': 'equals', 'value': {'a': 1}}, '[' * 100_000),
+    ({'type': 'is-json', 'value': {'uniqueItems': True}}, '[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]'),
+    ({'type': 'is-json', 'value': {'items': {'$ref': '#'}}}, '[' * 900 + ']' * 900),
     ({'type': 'equals', 'value': {'a': 1}}, 'a: 1'),
     ({'type': 'contains-all', 'value': ['a', 'b']}, 'a'),
     ({'type': 'is-json', 'value': SCHEMA}, '{"town": "Rome"}'),

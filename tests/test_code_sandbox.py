@@ -108,7 +108,7 @@ time.sleep(60)
 
 def test_the_process_numbers_of_the_machine_are_not_used_up_with_threads(sandbox: str) -> None:
     ended = run(SMALL_THREADS, sandbox, seconds=60.0)
-    assert ended.detail in ('started more than 256 threads', 'AssertionError:  (line 6)' * (sandbox == 'docker'))
+    assert ended.detail in ('started more than 256 threads', 'AssertionError:  (line 7)' * (sandbox == 'docker'))
 
 
 def test_a_disk_is_not_filled_with_many_files() -> None:

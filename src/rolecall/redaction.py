@@ -51,15 +51,14 @@ _ADDRESSES = re.compile(r'(?:.*_)?(?:url|uri|api_base|base|endpoint|address|host
 _HEADERS = re.compile(r'(?:.*_)?headers?', re.IGNORECASE)
 _WEBHOOK = re.compile(r'hook|/bot\d+:|/key/', re.IGNORECASE)
 """In addresses of Slack, Discord, Teams, Telegram, IFTTT and their like the path is the secret, whatever names it."""
-_RANDOM = re.compile(r'(?=[a-zA-Z]*\d)(?=[a-z\d]*[A-Z])(?=[A-Z\d]*[a-z])[a-zA-Z\d]{24,}')
-"""Parts of any path that cannot be words: 24 small and capital letters and digits."""
-_PLAIN = re.compile(r'[\d.:/ -]*|[a-z]+(?:[/;=., -]+[a-z0-9.*+-]*)*|v?\d[\w.-]*', re.IGNORECASE)
+_RANDOM, _KINDS = re.compile(r'[a-zA-Z\d]{24,}'), tuple(map(re.compile, ('[a-z]', '[A-Z]', r'\d')))
+_PLAIN = re.compile(r'[\d.:/ -]*|[a-z]+(?:[/;=., -][a-z0-9/;=., *+-]*)?|v?\d[\w.-]*', re.IGNORECASE)
 """Values of headers and queries that are words, media types, dates or versions, if all their parts are short."""
 _PART = re.compile(r'[a-z]{0,15}|\d{1,8}|v?\d{1,4}[a-z]{1,7}\d{0,2}|[a-z]{1,7}\d{1,3}', re.IGNORECASE)
 _IN_HEADER = re.compile(r'[;,\s]+(?:[\w-]+=)?|^[\w-]+=')
 _ORGANIZATION = 'org'
 """An option that is sent as a header."""
-_URL = re.compile(r'[a-z][a-z0-9+.-]*://\S+', re.IGNORECASE)
+_URL = re.compile(r'[a-z][a-z0-9+.-]{0,30}://\S+', re.IGNORECASE)
 _REFERENCE = re.compile(r'\$?[A-Z][A-Z0-9_]*')
 _SPLITS = ('train', 'test', 'validation')
 """Inline rows of a dataset are data: a column named `key` holds answers."""
@@ -156,7 +155,7 @@ def _in_urls(text: str, *, paths: bool = False) -> Iterator[str]:
         for name, value in parse_qsl(parts.query):
             if is_secret_name(name) or name.lower() in _SECRET_QUERIES or _looks_secret(value):
                 yield value
-        looks_secret = _looks_secret if paths or _WEBHOOK.search(parts.netloc + parts.path) else _RANDOM.search
+        looks_secret = _looks_secret if paths or _WEBHOOK.search(parts.netloc + parts.path) else _looks_random
         yield from filter(looks_secret, map(unquote, parts.path.split('/')))
 
 
@@ -186,6 +185,11 @@ def _looks_secret(value: str) -> bool:
     if len(value) < _SHORTEST_UNNAMED:
         return False
     return _PLAIN.fullmatch(value) is None or not all(map(_PART.fullmatch, re.split(r'[\W_]', value)))
+
+
+def _looks_random(value: str) -> bool:
+    """Whether a part of any path cannot be words: it has 24 small and capital letters and digits in a row."""
+    return any(all(kind.search(part) for kind in _KINDS) for part in _RANDOM.findall(value))
 
 
 def _resolve(text: str) -> tuple[str, ...]:

@@ -10,11 +10,14 @@ from itertools import pairwise
 from typing import Any
 
 from rolecall.errors import RolecallError
+from rolecall.redaction import drop_url_secrets
 from rolecall.scoring.code import extraction
 from rolecall.scoring.evaluators import METRICS, read_evaluator
 from rolecall.scoring.metrics.judge_replies import READINGS
 from rolecall.scoring.metrics.metric import Answer
 from rolecall.scoring.postprocessors import POSTPROCESSORS, read_postprocessor
+from rolecall.scoring.readers.quotations import leave_out_quotations
+from rolecall.scoring.scanners import SCANNERS, ScannedReply, Scanner
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     'first_option_postprocess': {'options': 'ABCD'},
@@ -24,6 +27,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     'think_pred_postprocess': {'re_pattern': r'</think>(.*)'},
     'match_answer_pattern': {'answer_pattern': 'Answer: (.*)'},
     'TruthfulQAEvaluator': {'metrics': 'rouge'},
+    'AssertEvaluator': {'asserts': [{'type': 'is-json', 'value': {'type': 'array', 'uniqueItems': True}}]},
 }
 EXTRACTORS = (
     extraction.mbpp_program,
@@ -129,6 +133,8 @@ SHAPES: Mapping[str, Callable[[int], str]] = {
         for name, space in {'spaces': ' ', 'newlines': '\n'}.items()
     },
     'closed boxes': lambda size: r'\boxed{1}' * (size // 9),
+    'letter after dashes': lambda size: f'a{"-" * size}!',
+    'list of objects': lambda size: str([{'a': number} for number in range(size // 10)]).replace("'", '"'),
     'braces closed': lambda size: r'\boxed{' + '{' * (size // 2) + '}' * (size // 2),
     'word': lambda size: 'The answer is ' + 'a' * size,
     'number': lambda size: 'The answer is ' + '1' * size,
@@ -167,6 +173,10 @@ def subjects() -> Iterator[tuple[str, Callable[[str], object]]]:
         yield f'program {extract.__name__}', extract
     for name in READINGS:
         yield f'judge {name}', _judge(name)
+    yield 'judge quotations', lambda reply: leave_out_quotations(reply, [reply])
+    for name, scanner in SCANNERS.items():
+        yield f'scan {name}', _scan(scanner)
+    yield 'scan for secrets', lambda reply: drop_url_secrets(f'https://host/{reply}?a={reply}')
     for name in METRICS:
         try:
             metric = read_evaluator({'type': name, **OPTIONS.get(name, {})})
@@ -174,6 +184,10 @@ def subjects() -> Iterator[tuple[str, Callable[[str], object]]]:
             continue  # needs options or a package that is not installed
         if metric.prepare is None and metric.needs_judge is None:
             yield f'metric {name}', _marks(metric.mark)
+
+
+def _scan(scanner: Scanner) -> Callable[[str], object]:
+    return lambda reply: scanner(ScannedReply(reply, f'Write JSON. {reply}', 'B', 'length', answered=False))
 
 
 def _judge(name: str) -> Callable[[str], object]:

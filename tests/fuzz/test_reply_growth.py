@@ -10,11 +10,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from reply_growth import SHAPES, growth_faults, subjects
 
-FEW = ('newlines after A', 'spaces after A', 'nested pairs', 'boxed', 'mixed', r'spaces after \boxed{')
+FEW = (
+    'newlines after A', 'spaces after A', 'spaces after 1', 'nested pairs', 'boxed', 'mixed', r'spaces after \boxed{',
+    'spaces', 'word', 'letter after dashes', 'braces closed', 'list of objects',
+)  # fmt: skip
 
 
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')  # a limit that ends a finaliser
-@pytest.mark.parametrize('kind', ['postprocessor', 'program', 'judge', 'metric'])
+@pytest.mark.parametrize('kind', ['postprocessor', 'program', 'judge', 'metric', 'scan'])
 def test_time_grows_no_faster_than_the_reply(kind: str) -> None:
     calls = {subject: call for subject, call in subjects() if subject.partition(' ')[0] == kind}
     assert calls

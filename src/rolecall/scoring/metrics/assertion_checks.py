@@ -87,7 +87,7 @@ def _equals(part: Assertion, text: str, answer: Answer) -> bool:
     if isinstance(words, dict | list):
         try:
             return bool(json.loads(text) == words)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
     return text.strip() == text_of(words).strip()
 
@@ -114,7 +114,10 @@ def _fits(value: Any, schema: Any) -> AssertionResult:
     schema = load_yaml(schema) if isinstance(schema, str) else schema
     if not schema:
         return AssertionResult(1.0, passed=True)
-    error = next(_make_validator(schema).iter_errors(value), None)
+    try:
+        error = next(_make_validator(schema).iter_errors(value), None)
+    except RecursionError:
+        return AssertionResult(0.0, passed=False, reason='the JSON, or its schema, nests too deeply')
     return AssertionResult(float(error is None), error is None, '' if error is None else str(error.message)[:200])
 
 
@@ -143,12 +146,28 @@ def _make_validator(schema: Any) -> Any:
             else:
                 yield from validator.descend(value[name], inner, path=name)
 
+    def check_unique(validator: Any, unique: Any, value: Any, schema: Any) -> Iterator[Any]:
+        if unique and validator.is_type(value, 'array') and len(set(map(_hashable, value))) < len(value):
+            yield jsonschema.ValidationError(f'{value!r:.60} has non-unique elements')
+
     if all(word in str(schema) for word in ('patternProperties', 'unevaluatedProperties')):
         raise PatternError('patternProperties and unevaluatedProperties in one schema cannot be limited in time')
     kind = jsonschema.validators.validator_for(schema)
-    keywords = {'pattern': match, 'patternProperties': check_matching, 'additionalProperties': check_others}
+    keywords = {
+        'pattern': match,
+        'patternProperties': check_matching,
+        'additionalProperties': check_others,
+        'uniqueItems': check_unique,
+    }
     bounded = jsonschema.validators.extend(kind, keywords)
     return bounded(schema, registry=drafts.REGISTRY, format_checker=getattr(kind, 'FORMAT_CHECKER', None))
+
+
+def _hashable(value: Any) -> Any:
+    """JSON values are equal where these are: 1 and 1.0, but not 1 and true."""
+    if isinstance(value, dict):
+        return dict, frozenset((name, _hashable(inner)) for name, inner in value.items())
+    return (list, *map(_hashable, value)) if isinstance(value, list) else (type(value) is bool, value)
 
 
 def _refuse_constant(name: str) -> None:

@@ -30,7 +30,7 @@ from rolecall.scoring.readers.reading import Page
 Reads = Callable[[str, Answer], Mark]
 
 _POINTS = r'(?<![A-Za-z0-9.,/])(-?(?:\d+(?:[.,]\d+)?|\.\d+))'
-_SCALE = r'\s*(?:[分点점]|points?|punkten?|puntos|stars?|sterne|étoiles|%)?'
+_SCALE = r'(?:\s*(?:[分点점]|points?|punkten?|puntos|stars?|sterne|étoiles|%))?'
 _RATINGS = (
     re.compile(rf'\[\[\s*{_POINTS}\s*分?\s*\]\]|\\boxed\{{\s*{_POINTS}\s*\}}'),
     re.compile(
@@ -38,7 +38,7 @@ _RATINGS = (
         rf'(?:\s+(?:is|of|as|would\s+be|to|de|von|est|es|ist)\b(?:\s+an?(?:\s[a-z]+)?\b)?|[为是은는は])?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-])'
         rf'|\b(?:rat|giv|scor|deserv|earn|merit|award|vergeb|verdien|gebe|bekomm|mérit|donn|attribu|merec|otorg|doy)[a-zé]*\s+'
         rf'(?:[a-zà-ÿ]+\s+){{0,5}}{_POINTS}(?={_SCALE}'
-        rf'(?:\s*/|\W*(?:[.!;\n]|\Z)|\s(?:because|for|since|as|out of|von|sur|sobre|su)\b))'
+        rf'(?:\s*/|\W*(?:[.!;\n]|\Z)|\s+(?:because|for|since|as|out of|von|sur|sobre|su)\b))'
         rf'|[打给得][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])',
         re.IGNORECASE,
     ),

@@ -28,8 +28,7 @@ _QUOTED = (
 _ATTRIBUTED = re.compile(
     rf'{_SPEAKER}[^.!?\n"“„«`「{{\[]{{0,60}}?{_SAYS}[^.!?\n"“„«`「{{\[]{{0,40}}(?P<quote>{_QUOTED})', re.IGNORECASE
 )
-_OPEN_FORM = re.compile(r'(?:\[\[?|\{|")[^\]}"]*\Z|\w*\Z')
-"""A form that a quotation only begins: `[[1` of `[[10]]` may be the judge's own."""
+_OPENS, _WORD = re.compile(r'[\[{]'), re.compile(r'\w*')
 _BLOCK = re.compile(r'^[ \t]*>[^\n]*$|^[ \t]*```[^\n]*\n(?:[^\n]*\n){0,400}?[ \t]*```', re.MULTILINE)
 
 
@@ -55,7 +54,7 @@ def leave_out_quotations(reply: str, answers: Iterable[str] = ()) -> str:
 
 def _own_lines(reply: str) -> list[tuple[int, int]]:
     """The first and the last line, where they are short."""
-    lines = [match.span() for match in re.finditer(r'[^\n]*\S[^\n]*', reply)]
+    lines = [match.span() for match in re.finditer(r'[^\n]+', reply) if not match[0].isspace()]
     return [(start, end) for start, end in (*lines[:1], *lines[-1:]) if end - start <= _VERDICT_LINE]
 
 
@@ -74,8 +73,20 @@ def _aligned(reply: str, answer: str) -> Iterator[tuple[int, int]]:
         length = _PIECE
         while at + length < len(ours) and place + length < len(theirs) and ours[at + length] == theirs[place + length]:
             length += 1
-        piece = ours[at : at + length]
-        whole = len(piece) - len(_OPEN_FORM.search(piece)[0])  # type: ignore[index]  # may be empty
+        whole = _begun_form(ours[at : at + length])
         if whole >= _PIECE:
             yield at, at + whole
         at += length
+
+
+def _begun_form(piece: str) -> int:
+    """Where a form starts that a quotation only begins: `[[1` of `[[10]]` may be the judge's own.
+
+    >>> [_begun_form(piece) for piece in ('rate it [[1', 'a "b" or "c', 'all of it')]
+    [8, 9, 7]
+    """
+    closed = max(map(piece.rfind, ']}"'))
+    if closed >= 0 and piece[closed] == '"':
+        return closed
+    opens = _OPENS.search(piece, closed + 1)
+    return opens.start() if opens else len(piece) - _WORD.match(piece[::-1]).end()  # type: ignore[union-attr]
