@@ -304,10 +304,12 @@ def test_the_filter_of_bubblewrap_refuses_the_system_calls_it_should(
     program = seccomp.build_filter(namespaces=True)
     refused = {name: run_filter(program, architecture, numbers[column]) for name, numbers in _REFUSED_CALLS.items()}
     assert refused == dict.fromkeys(_REFUSED_CALLS, _REFUSED | errno.EPERM)
-    clone, clone3, forks, thread = (56, 220)[column], 435, ((57, 58), ())[column], 0x10000
+    clone, clone3, forks, thread = (56, 220)[column], 435, ((57, 58), ())[column], 0x10400
     child_ends = int(signal.SIGCHLD)  # what a fork says that is a clone
     assert run_filter(program, architecture, clone, argument=child_ends) == _REFUSED | errno.EAGAIN
     assert run_filter(program, architecture, clone, argument=thread) == _ALLOWED
+    without_files = 0x10000  # a thread with descriptors of its own, which no limit counts
+    assert run_filter(program, architecture, clone, argument=without_files) == _REFUSED | errno.EAGAIN
     assert run_filter(program, architecture, clone3) == _REFUSED | errno.ENOSYS
     assert [run_filter(program, architecture, fork) for fork in forks] == [_REFUSED | errno.EAGAIN] * len(forks)
     allowed = {'read': (0, 63), 'write': (1, 64), 'mmap': (9, 222), 'openat': (257, 56), 'exit_group': (231, 94)}
