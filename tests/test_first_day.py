@@ -350,6 +350,14 @@ def test_a_brace_that_nothing_closes_is_an_error(folder: Path, capsys: pytest.Ca
     assert main(['run', *ask, '--template', r'{question}\n{answer}']) == 0
 
 
+def test_an_argument_too_many_is_not_said_to_stand_behind_options(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    behind = 'Arguments stand before options.'
+    assert behind not in message(capsys, 'run', 'rows.jsonl', 'more.jsonl', '--model', 'mine:two')
+    assert behind in message(capsys, 'run', 'rows.jsonl', '--model', 'mine:two', '-q', 'more.jsonl')
+
+
 ENCODED = 'question,answer\n{},2\n'
 
 
@@ -592,9 +600,9 @@ def test_a_report_takes_origins_from_the_config_that_the_run_has_stored_and_impo
         entry = {'abbr': 'm', 'type': 'OpenAI', 'path': 'toy', 'base_url': server.url, 'key': 'k'}
         model = 'mine:two' if code_of_the_user else entry
         rolecall.run('rows.jsonl', model=model, answer='answer', out='out', quiet=True)
-    assert main(['report', 'out', '--html', 'page.html']) == 0
-    page = Path('page.html').read_text()
-    assert ('field question' in page) is not code_of_the_user
+    Path('mine.py').write_text("raise RuntimeError('imported')")
+    subprocess.run([sys.executable, '-m', 'rolecall', 'report', 'out', '--html', 'page.html'], check=True)
+    assert 'field question' in Path('page.html').read_text()
 
 
 def test_rows_are_the_same_whatever_would_have_been_skipped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

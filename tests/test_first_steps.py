@@ -301,6 +301,10 @@ def test_runs_are_listed_with_their_scores(folder: Path, capsys: pytest.CaptureF
     assert found[2]['run'] == 'runs/broken'
     assert found[0]['scores'][0]['value'] == 50.0
     assert found[2]['error']
+    assert main(['runs', 'list', 'deep', '--json']) == 0
+    assert [json.loads(line)['run'] for line in capsys.readouterr().out.splitlines()] == ['runs/deep/two']
+    assert main(['runs', 'list', 'deeper']) == 2
+    assert 'runs: none of 3 runs matches.' in capsys.readouterr().err
 
 
 def test_members_of_large_groups_are_folded_in_the_list_of_runs(

@@ -93,7 +93,10 @@ class _Parser(argparse.ArgumentParser):
             options = [word.partition('=')[0] for word in unknown if word.startswith('--')]
             meant = filter(None, (close_match(option, self._option_string_actions) for option in options))
             if not any(word.startswith('-') for word in unknown):
-                self._refuse(f'unexpected argument: {" ".join(unknown)}', 'Arguments stand before options.')
+                before = [*(sys.argv if args is None else args)]
+                behind = any(word.startswith('-') for word in before[: before.index(unknown[0])])
+                remedy = 'Arguments stand before options.' if behind else ''
+                self._refuse(f'unexpected argument: {" ".join(unknown)}', remedy)
             self._refuse(f'unknown option: {" ".join(unknown)}', *(f"Did you mean '{close}'?" for close in meant))
         return arguments, unknown
 

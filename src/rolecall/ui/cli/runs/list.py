@@ -4,7 +4,7 @@ List the run directories below a folder, newest first, each with its name, tags 
 whose path, name, note, tags, datasets or models contain all of them.
 
   rolecall runs list
-  rolecall runs list runs gpt gsm8k              of these words
+  rolecall runs list gpt gsm8k                   of these words
   rolecall runs list --tag paper
   rolecall runs list experiments --json | jq .scores
 """
@@ -36,6 +36,9 @@ def execute(arguments: argparse.Namespace) -> int:
     from rolecall.strings import count_noun
 
     folder = Path(arguments.folder)
+    if not folder.exists() and '/' not in arguments.folder and Path('runs').is_dir():  # a word
+        arguments.words.insert(0, arguments.folder)
+        folder = Path('runs')
     if not folder.is_dir():
         return fail(f'{folder}: no such folder. rolecall run writes run directories below runs/ unless --out is given.')
     directories = [file.parent for file in folder.rglob(FILE)]
