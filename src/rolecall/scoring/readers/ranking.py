@@ -142,7 +142,10 @@ def _decide(page: Page, family: Family, start: int, end: int) -> _Evidence | Non
 def _correct(page: Page, family: Family, evidence: _Evidence, start: int, end: int) -> _Evidence:
     """What a reply concludes after it has taken its statement back: `No, that is wrong. It is C.`"""
     cue = CUES.corrects.find(page, evidence.candidate.end, end)
-    later = family.concludes(page, max(cue.end(), end - _TAIL), end) if cue else None
+    begin = _skip_signs(page, cue.end(), end) if cue else end
+    later = family.concludes(page, max(begin, end - _TAIL), end) if cue else None
+    if later and later.start <= begin and not family.leads(page, begin, end, correcting=True):
+        return evidence  # all that follows
     return _Evidence(later.start, 'correction', 'concluded', later) if later and later.value else evidence
 
 
@@ -323,15 +326,20 @@ def _correction(page: Page, family: Family, start: int, end: int) -> _Evidence |
     """What a reply corrects itself to, directly behind `wait`, `actually`, `no,`."""
     for match in _latest(CUES.corrects.find_all(page, start, end)):
         stop = page.sentence_end(match.end(), end)
-        begin = match.end()
-        while begin < stop and not page.text[begin].isalnum() and page.text[begin] not in '([$\\"\'“-':
-            begin += 1
+        begin = _skip_signs(page, match.end(), stop)
         for again in CUES.concludes.find_all(page, begin, min(stop, begin + 12)):
             begin = again.end() if again.start() <= begin + 1 else begin
         candidate = family.leads(page, begin, end, correcting=True)
         if candidate and candidate.value is not None and page.text[start : match.start()].strip():
             return _Evidence(match.start(), 'correction', 'stated', candidate)
     return None
+
+
+def _skip_signs(page: Page, start: int, end: int) -> int:
+    """Where something begins that can be an answer."""
+    while start < end and not page.text[start].isalnum() and page.text[start] not in '([$\\"\'“-':
+        start += 1
+    return start
 
 
 def _final_line(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
