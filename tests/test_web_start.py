@@ -80,6 +80,16 @@ def test_a_run_is_planned_started_watched_and_controlled(client):
     assert [row['row'] for row in client.get('run_rows', run=0, q='2+')['rows']] == [1]
 
 
+def test_a_run_with_nothing_left_to_send_is_shown(client):
+    for number in range(2):
+        client.post('start', config=0, options={'model': 'fast'})
+        state = wait_for(
+            lambda number=number: client.get('started', number=number), lambda seen: seen['code'] is not None
+        )
+        assert (state['code'], state['run']) == (0, 0), state
+    assert client.post('plan', config=0, options={'model': 'fast'})[1][0]['requests'] == 0
+
+
 def test_the_page_answers_while_a_run_is_planned(client):
     hold = (
         "import pathlib, time\npathlib.Path('reading').touch()\nwhile pathlib.Path('hold').exists(): time.sleep(0.05)\n"

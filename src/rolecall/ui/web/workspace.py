@@ -81,7 +81,7 @@ class StartedRun:
             self._printed = self._log.read().decode('utf-8', 'replace')[-_LAST:]
         if code is not None:
             self._log.close()
-        begun = _count_starts(self.out) > self._starts_before
+        begun = code == 0 or _count_starts(self.out) > self._starts_before  # with nothing to send, it does not start
         return {'out': str(self.out), 'begun': begun, 'code': code, 'printed': self._printed}
 
 
