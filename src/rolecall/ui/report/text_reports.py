@@ -118,13 +118,14 @@ def report_csv(run: StoredRun, *, prices: Mapping[str, Price | None] | None = No
     lines = usage_lines(report.counts, prices or {})
     usage = {(line.dataset, line.model): line for line in lines if not line.as_judge}
     for card in report.grid.cards_in_order():
+        cut, empty = (count or ReplyCount(0, 0) for count in (card.cut, card.empty))
         writer.writerow(
             [
                 *map(quote_formula, (card.dataset, card.model, card.metric)),
                 *('' if number is None else repr(number) for number in (card.value, card.low, card.high)),
                 *(card.scored, card.total),
                 *(card.outcomes.get(outcome, 0) for outcome in OUTCOMES),
-                *_reply_counts(card),
+                *(cut.rows, empty.rows, '' if cut.finished is None else repr(cut.finished)),
                 *_usage_cells(usage.get((card.dataset, card.model))),
                 json.dumps(details, ensure_ascii=False, default=str) if (details := card.details) else '',
             ]
@@ -138,12 +139,6 @@ def _usage_cells(line: UsageLine | None) -> list[Any]:
         return [''] * (len(_USED) + 1)
     numbers = [getattr(line.used, name) for name in _USED]
     return ['' if number is None else round(number) for number in numbers] + ['' if line.cost is None else line.cost]
-
-
-def _reply_counts(card: Scorecard) -> tuple[Any, Any, str]:
-    """The numbers of cut and empty replies, and the score of the others, if the run has counted them."""
-    cut, empty = (count or ReplyCount(0, 0) for count in (card.cut, card.empty))
-    return cut.rows, empty.rows, '' if cut.finished is None else repr(cut.finished)
 
 
 def _describe_replies(card: Scorecard) -> str:

@@ -116,7 +116,8 @@ def show_preview(preview: Preview, to: Console, *, whitespace: bool = False, cou
     """Print one request with its legend and facts; with its tokens, if they were counted."""
 
     def draw(spans: Sequence[Span]) -> Text:
-        tokens = [token for token in counted.tokens if _same_place(token, spans)] if counted else []
+        place = (spans[0].message, spans[0].part) if spans else None
+        tokens = [token for token in counted.tokens if (token.message, token.part) == place] if counted else []
         return draw_tokens(tokens, whitespace=whitespace) if tokens else draw_spans(spans, whitespace=whitespace)
 
     to.rule(Text(printable(title_of(preview)), 'bold'), style='dim')
@@ -129,10 +130,6 @@ def show_preview(preview: Preview, to: Console, *, whitespace: bool = False, cou
             )
         )
     to.print(draw_facts([*facts_of(preview), *(counted.facts() if counted else ())]))
-
-
-def _same_place(token: TokenAt, spans: Sequence[Span]) -> bool:
-    return bool(spans) and (token.message, token.part) == (spans[0].message, spans[0].part)
 
 
 def draw_legend(spans: Iterable[Span], width: int, meanings: Mapping[str, str] | None = None) -> Text:

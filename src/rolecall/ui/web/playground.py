@@ -61,7 +61,10 @@ class Pasted:
 
     def write(self, folder: Path) -> Path:
         """The rows as a file, and the config that asks about them."""
-        rows, config = folder / f'rows{_guess_suffix(self.rows)}', folder / 'playground.yaml'
+        text = self.rows.lstrip()
+        table = '.tsv' if '\t' in text.partition('\n')[0] else '.csv'
+        rows = folder / ('rows' + {'{': '.jsonl', '[': '.json'}.get(text[:1], table))
+        config = folder / 'playground.yaml'
         config.unlink(missing_ok=True)
         rows.write_text(self.rows, encoding='utf-8')
         names = dict.fromkeys(name.strip() for name in self.models.split(',') if name.strip())
@@ -73,13 +76,6 @@ class Pasted:
         places = {*(task.where for task in experiment.tasks), *(model.where for model in experiment.models)}
         save_config(experiment.config, config, places=places)
         return config
-
-
-def _guess_suffix(rows: str) -> str:
-    """The format of rows, by how they begin."""
-    text = rows.lstrip()
-    by_start = {'{': '.jsonl', '[': '.json'}
-    return by_start.get(text[:1]) or ('.tsv' if '\t' in text.partition('\n')[0] else '.csv')
 
 
 def _entry_of(name: str) -> str | Mapping[str, Any]:
