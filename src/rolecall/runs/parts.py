@@ -106,7 +106,7 @@ _REST = {
 _NESTED = {('dataset', name): name for name in ('reader_cfg', 'infer_cfg', 'eval_cfg')} | {
     ('infer_cfg', 'inferencer'): 'inferencer'
 }
-_LAST_FIELD = re.compile(r'\s+(\{\w+\})\s*$')
+_LAST_FIELD = re.compile(r'(?<!\s)\s+(\{\w+\})\s*$')
 _NOT_ENGINE = frozenset((*keys_of('sampling'), 'generation', 'stops', 'max_seq_len', 'tokenizer'))
 _PROBE = 'Hello, world!  Zwölf 12345.67 naïve 你好\n<s></s><|im_end|>'
 Path = tuple[str, ...]

@@ -25,7 +25,7 @@ from rolecall.models.http.body import check_depth, parse_json
 
 _ONLY = 'answer'
 _HALF_PAIR = re.compile(r'\\u[dD][89abAB]..\Z')
-_FENCED = re.compile(r'```(?:json)?\s*\n(.*?)```', re.DOTALL)
+_FENCED = re.compile(r'```(?:json)?[^\S\n]*\n(.*?)```', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from rolecall.models.protocol import OnText
 
 Call = Mapping[str, Any]
 
-_TAGGED = re.compile(r'<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)', re.DOTALL)
+_TAGGED = re.compile(r'<tool_call>(.*?)(?:</tool_call>|\Z)', re.DOTALL)
 _BRACKETED = re.compile(r'\[TOOL_CALLS\]\s*(.*)\Z', re.DOTALL)
-_FENCED = re.compile(r'\A\s*```(?:json|tool_call)?\s*(.*?)\s*```\s*\Z', re.DOTALL)
+_FENCED = re.compile(r'\A\s*```(?:json|tool_call)?(.*)```\s*\Z', re.DOTALL)
 _LABELLED = re.compile(r'\A\s*<\|python_tag\|>\s*(.*)\Z', re.DOTALL)
 _MARKERS = ('<tool_call>', '[TOOL_CALLS]')
 _MAY_BE_CALL = re.compile(r'\s*(?:[{\[]|`{1,2}\Z|```(?:json\b|tool_call\b|\s|[a-z_]*\Z)|<(?:\Z|\|))')
@@ -103,7 +103,7 @@ def _keep_unreadable(match: re.Match[str]) -> str:
 def _calls(text: str) -> tuple[Call, ...]:
     """The calls in a piece of JSON; empty unless every item is a call."""
     try:
-        parsed = json.loads(text)
+        parsed = json.loads(text.strip())
         calls = [_call(item) for item in (parsed if isinstance(parsed, list) else [parsed])]
     except _UNREADABLE:
         return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import string
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +32,7 @@ from rolecall.errors import Problem, RenderError, TemplateError
 from rolecall.models.http.media import has_media
 
 _NOT_SAID = ('marker', 'chat_template', 'joint', 'sep')
-_LETTERS = re.compile(r'[A-Za-z0-9_]+\Z')
+_LETTERS = f'{string.ascii_letters}{string.digits}_'
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class LabelTrainingProgram:
             places = [at for at, span in with_offsets(spans) if span.origin.kind == kind and span.origin.shot is None]
             if places:
                 return places[0], stop
-        return len(_LETTERS.sub('', commonprefix(list(prompts)))), stop  # noqa: RUF071  # of texts, not of paths
+        return len(commonprefix(list(prompts)).rstrip(_LETTERS)), stop  # noqa: RUF071  # of texts, not of paths
 
 
 def end_of_turn(renderer: Renderer) -> str:
