@@ -15,13 +15,8 @@ from rolecall.core.prompts.values import text_of
 from rolecall.errors import import_extra
 from rolecall.scoring.blame import ScoringError
 
-_NEXT_PROBLEM = re.compile(
-    r'(?<=\n)[ \t#*]*(?:(?:Problem|Question|Exercise|Q|Human|User|HUMAN|USER)(?:\s{0,4}\d{1,6})?|问题|题目)'
-    r'[*\s]{0,6}[:：]'
-)
 _BOX = re.compile(r'\\(?:boxed|fbox)\s*\{|\\boxed(?:\s+|(?=\d))(?P<bare>[^\s${}]+)')
 _BRACE = re.compile(r'(?<!\\)[{}]|\\[{}](?=\})')
-_FULLWIDTH = {0xFF10 + digit: str(digit) for digit in range(10)} | str.maketrans('．－', '.-')
 _LONG_RUN = re.compile('[\u4e00-\u9fd5a-zA-Z0-9+#&._%-]{500,}')
 """No text in words: `jieba` takes quadratic time for a run without a space or a sign."""
 _UNSPACED = '\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
@@ -73,16 +68,6 @@ def after_reasoning(text: str) -> str:
     return answer if answer.strip() else text
 
 
-def cut_next_problem(text: str) -> str:
-    """The reply up to where the model invents a next problem.
-
-    >>> cut_next_problem('The answer is 12.\\n\\nProblem: What is 2+2?\\nThe answer is 4.')
-    'The answer is 12.'
-    """
-    next_problem = _NEXT_PROBLEM.search(text, len(text) - len(text.lstrip())) if '\n' in text else None
-    return text[: next_problem.start()].rstrip() if next_problem else text
-
-
 def last_boxed(text: str) -> str:
     r"""The content of the last complete box, the innermost one if boxes are nested.
 
@@ -119,17 +104,6 @@ def contents_between(text: str, opening: re.Pattern[str], closing: re.Pattern[st
         contents.append(text[start.end() : end.start()].strip())
         start = opening.search(text, end.end())
     return contents
-
-
-def narrow_digits(text: str) -> str:
-    """The text with fullwidth digits as ASCII ones.
-
-    >>> narrow_digits('１，２００．５，共３')
-    '1,200.5，共3'
-    """
-    if text.isascii():
-        return text
-    return re.sub('(?<=[０-９])，(?=[０-９]{3})', ',', text).translate(_FULLWIDTH)
 
 
 def names_whole(text: str, wanted: str) -> bool:

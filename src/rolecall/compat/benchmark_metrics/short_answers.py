@@ -11,11 +11,11 @@ from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, comparison, row_comparison
 from rolecall.scoring.postprocess.freeform import general_postprocess
 from rolecall.scoring.readers.native import read_choice
+from rolecall.scoring.readers.reading import Page
 from rolecall.scoring.texts import (
     after_reasoning,
     alternatives,
     bare_words,
-    cut_next_problem,
     equals_an_answer,
     names_whole,
     strip_text,
@@ -165,7 +165,7 @@ def read_yes_or_no(text: str) -> str:
     >>> read_yes_or_no('So the answer is Yes.\\n\\nNo.'), read_yes_or_no('Hm.\\n\\nNo.'), read_yes_or_no('Maybe')
     ('yes', 'no', '')
     """
-    own = cut_next_problem(after_reasoning(text).strip()).lower()
+    own = Page(text).own.strip().lower()
     first = own.partition('\n\n')[0]
     for part in (own,) if 'answer is ' not in first and 'answer is ' in own else (first, own):
         if verdict := re.search(r'\b(yes|no)\b', part.rpartition('answer is ')[2]):

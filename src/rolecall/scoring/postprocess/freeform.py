@@ -6,7 +6,8 @@ import re
 
 from rolecall.patterns import search_groups
 from rolecall.scoring.readers.native import read_text
-from rolecall.scoring.texts import after_reasoning, chinese_words, cut_next_problem
+from rolecall.scoring.readers.reading import Page
+from rolecall.scoring.texts import chinese_words
 
 _TITLE = re.compile(
     r'(\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt|Gen|Col|Sgt|Capt|Sen|Rev)|(?<=[a-z]\s)[A-Z])\.(?=\s[A-Z])'  # also `John F. Kennedy`
@@ -41,7 +42,7 @@ def bbh_freeform_postprocess(text: str) -> str:
     >>> bbh_freeform_postprocess("Let's see. So the answer is **valid**. Because …"), bbh_freeform_postprocess('no')
     ('valid', 'No')
     """
-    text = cut_next_problem(after_reasoning(text))
+    text = Page(text).own
     stated = read_text(text)
     phrase = (stated.value if stated and stated.certainty == 'stated' else None) or text.strip().partition('\n')[0]
     phrase = phrase.strip('"“”$').strip()

@@ -142,8 +142,7 @@ def read_last_number(text: str) -> str:
     >>> read_last_number('3 + 4 = 7 eggs, so $1,234.50.\n\nQuestion: How old is 55?')
     '1234.50'
     """
-    page = Page(text)
-    own = text[page.start : page.own_end]
+    own = Page(text).own
     marked = own.rpartition('####')[2].strip().partition('\n')[0] if '####' in own else ''
     final = find_numbers(marked)
     if final:

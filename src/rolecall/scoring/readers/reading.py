@@ -144,6 +144,11 @@ class Page:
             self._own_end = self._find_next_question()
         return self._own_end
 
+    @property
+    def own(self) -> str:
+        """The reply without its reasoning, up to the next question."""
+        return self.raw[self.start : self.own_end].rstrip()
+
     def heads(self, start: int, end: int) -> list[tuple[int, str]]:
         """The words of a part that a cue can begin with, with their places."""
         blocks = range(start // _BLOCK, (max(end, 1) - 1) // _BLOCK + 1)
