@@ -1,6 +1,6 @@
 """Where a run waits or computes: one table, each line against a baseline of the same run.
 
-    taskset -c 0,1 python benchmarks/waiting.py             # as the figures in the README: 9 minutes on two quiet cores
+    taskset -c 0,1 python benchmarks/waiting.py             # about 8 minutes on two quiet cores
     python benchmarks/waiting.py [LINE …] [--rows 1000000] [--seeds 10] [--repeats 3]
 
 Needs `rolecall[api]` (and `[score]` for three of the readers) and no network; the sandbox's line needs sandlock or
