@@ -316,6 +316,30 @@ def test_a_person_pauses_a_run_changes_its_concurrency_and_lets_go_of_a_model(
     assert 'no run is under way here' in capsys.readouterr().err
 
 
+def test_rows_that_wait_to_be_sent_are_not_under_way(tmp_path: Path) -> None:
+    def start(out: Path, **options: Any) -> threading.Thread:
+        model = entry(server, concurrency=64, query_per_second=20)
+        running = threading.Thread(
+            target=run, args=(model,), kwargs={'out': out, 'rows': ROWS[:400], **options}, daemon=True
+        )
+        running.start()
+        return running
+
+    with serve(latency=0.05) as server:
+        running = start(tmp_path / 'dropped')
+        wait_for(lambda: len(server.calls) > 4)
+        assert main(['runs', 'control', str(tmp_path / 'dropped'), '--pause']) == 0
+        wait_for(lambda: _is_still(server))
+        assert len(server.calls) < 60, 'of the 128 rows that are held ready'
+        assert main(['runs', 'control', str(tmp_path / 'dropped'), '--drop', 'served']) == 0
+        running.join(20)
+        assert not running.is_alive()
+        answered = len(server.calls)
+        start(tmp_path / 'late', max_minutes=0.02).join(20)
+        assert len(rows_in(tmp_path / 'late')['served']) == len(server.calls) - answered < 60
+    assert len(rows_in(tmp_path / 'dropped')['served']) == answered
+
+
 def _is_still(server: Server) -> bool:
     before = len(server.calls)
     time.sleep(0.4)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -80,13 +80,13 @@ class Brake:
         self._directory = directory
         self._tell = tell
         self._began = time.monotonic()
-        self._looked = 0.0
         self._control = Control()
         self._clients: dict[str, ModelClient] = {}
         self._rows: dict[str, Collection[object]] = {}
         self._answers = 0
         self._uncounted = 0
         self._free: set[str] = set()
+        self._models = frozenset(prepared.models)
         self._local = {model.name for model, _ in prepared.asked_models if 'server' not in model.identity}
         self.tokens = 0
         self.cost = 0.0
@@ -100,16 +100,29 @@ class Brake:
         self._clients[client.model.name] = client
         client.on_answer = lambda answer: self._count(client.model.name, answer)
 
+    @contextmanager
+    def keep_looking(self) -> Iterator[None]:
+        """Look at the control file and the clock, again and again."""
+
+        async def look() -> None:
+            while True:
+                self._look()
+                await asyncio.sleep(_LOOK_EVERY)
+
+        looking = asyncio.get_running_loop().create_task(look())
+        try:
+            yield
+        finally:
+            looking.cancel()
+
     async def allows(self, model: str, rows: Collection[object]) -> bool:
         """Whether a model may be asked about another row, beside the `rows` that it is being asked about.
 
         It waits while the run is paused, and while rows under way may use up what a cap leaves.
         """
         self._rows[model] = rows
-        self._look()
-        while self._control.paused and not self._find_reason(0):
+        while self._control.paused and model not in self._control.dropped and not self._find_reason(0):
             await asyncio.sleep(_LOOK_EVERY)
-            self._look()
         while self._has_caps and (under_way := sum(map(len, self._rows.values()))):
             untried = not (self._answers or self._uncounted) and under_way >= _UNTRIED
             if not untried and not self._find_reason(under_way):
@@ -147,31 +160,44 @@ class Brake:
         options = self._options
         return (options.max_cost, options.max_total_tokens, options.max_minutes) != (None, None, None)
 
+    def _is_late(self) -> bool:
+        minutes = self._options.max_minutes
+        return minutes is not None and time.monotonic() - self._began >= 60 * minutes
+
     def _find_reason(self, under_way: int) -> str:
         """Which cap is reached if rows under way use what others did, on average; empty if none is."""
         options, share = self._options, 1 + (under_way + self._uncounted) / max(self._answers, 1)
-        minutes = (time.monotonic() - self._began) / 60
         if options.max_cost is not None and self.cost * share >= options.max_cost:
             return f'--max-cost {options.max_cost:g} is reached: {self.cost:.2f} spent'
         if options.max_total_tokens is not None and self.tokens * share >= options.max_total_tokens:
             return f'--max-total-tokens {options.max_total_tokens:,} is reached: {self.tokens:,} used'
-        if options.max_minutes is not None and minutes >= options.max_minutes:
+        if self._is_late():
             return f'--max-minutes {options.max_minutes:g} is reached'
         return ''
 
     def _look(self) -> None:
-        """Do what the control file says, if it changed."""
-        now = time.monotonic()
-        if now - self._looked < _LOOK_EVERY:
-            return
-        self._looked, before, self._control = now, self._control, Control.read(self._directory)
+        """Do what the control file says, if it changed. Rows that wait to be sent are not under way."""
+        before, self._control = self._control, Control.read(self._directory)
+        if not self.reason and self._is_late():
+            self.reason = self._find_reason(0)
+            self._drop_waiting(self._models)
+            for client in self._clients.values():
+                client.hold(False)  # judges are asked to the end
         if self._control.paused != before.paused:
             self._tell('paused from outside; rows under way are finished.' if self._control.paused else 'goes on.')
+            for client in self._clients.values():
+                client.hold(self._control.paused)
+        self._drop_waiting({*self._control.dropped} - {*before.dropped})
         for model in sorted({*self._control.dropped} - {*before.dropped}):
             self._tell(f'{model}: let go of from outside; what it answered is kept.')
         if self._control.concurrency not in (None, before.concurrency):
             for client in self._clients.values():
                 self._tell(f'{client.model.name}: {client.resize(self._control.concurrency or 1)}')
+
+    def _drop_waiting(self, models: Collection[str]) -> None:
+        for model in models:
+            if model in self._clients:
+                self._clients[model].drop_waiting()
 
 
 def _find_prices(prepared: PreparedRun) -> dict[str, Price]:

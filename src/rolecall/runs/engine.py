@@ -21,8 +21,8 @@ from rolecall.experiment.inferencers.inferencer import Asker, Prediction, TooLon
 from rolecall.experiment.opening.fitting import Step
 from rolecall.models.protocol import ModelError
 from rolecall.runs.brake import Brake
-from rolecall.runs.client.cache import CachedClient, RequestPending, RowClient
-from rolecall.runs.client.model_client import ModelCall
+from rolecall.runs.client.cache import CachedClient, RowClient
+from rolecall.runs.client.model_client import ModelCall, RequestDropped, RequestPending
 from rolecall.runs.client.retry import ModelUnavailableError
 from rolecall.runs.finished_rows import FinishedRow
 from rolecall.runs.pair_run import PairRun
@@ -178,6 +178,8 @@ class Engine:
                 noted['error'] = error
                 self.broken = self.broken or str(error)
                 return
+            except RequestDropped:
+                return
             except RequestPending:
                 noted['rolecall.outcome'] = 'deferred'
                 pair.pending += 1
@@ -211,6 +213,8 @@ class Engine:
             answers = await cache.answer_group(keys, calls)
         except ModelUnavailableError as error:
             self.broken = self.broken or str(error)
+            return
+        except RequestDropped:
             return
         for (place, step), call, answer in zip(steps.items(), calls, answers, strict=True):
             if answer is None:

@@ -14,7 +14,8 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.models.http.served_model import ServedModel
 from rolecall.models.protocol import Model, ModelError
-from rolecall.runs.client.cache import CachedClient, RequestPending, RowClient
+from rolecall.runs.client.cache import CachedClient, RowClient
+from rolecall.runs.client.model_client import RequestPending
 from rolecall.runs.client.retry import ModelUnavailableError
 from rolecall.runs.receipts import check_requests
 from rolecall.runs.store.results import Used

@@ -211,7 +211,7 @@ class Run:
             for client in (*clients.values(), *judges.own):
                 self._brake.watch(client)
             try:
-                with stop_on_signal(self.stop), times.tell(listener):
+                with stop_on_signal(self.stop), times.tell(listener), self._brake.keep_looking():
                     for _ in self._rounds():
                         await self._ask_and_score(list(caches.values()), scorer)
                     await self._tell_scores(scorer)

@@ -26,8 +26,8 @@ from rolecall.models.protocol import Model, ModelError
 from rolecall.runs.batches.ledger import COPIED, FOUND, BatchLedger, BatchRecord, PendingRequest
 from rolecall.runs.batches.ledger_reader import count_waiting, has_batches
 from rolecall.runs.batches.snapshot import Snapshot, hide_keys, keep_snapshot
-from rolecall.runs.client.cache import CachedClient, Known, RequestPending
-from rolecall.runs.client.model_client import ModelCall, ModelClient
+from rolecall.runs.client.cache import CachedClient, Known
+from rolecall.runs.client.model_client import ModelCall, ModelClient, RequestPending
 from rolecall.runs.pair_run import PairRun, PreparedRun
 from rolecall.runs.store.codec import pack_request
 from rolecall.runs.store.lookup import Failure

@@ -21,10 +21,6 @@ from rolecall.runs.store.writer import Store
 Known = Reply | Scored | Failure
 
 
-class RequestPending(Exception):  # noqa: N818  # not an error: the answer comes later
-    """A request waits for a batch, and with it everything that depends on its answer."""
-
-
 class RequestKeys:
     """The keys under which a model's requests are stored: what is sent, how answers are sampled, and its identity."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from types import TracebackType
 from typing import Any
 
@@ -72,6 +72,9 @@ class ConcurrentClient(ModelClient):
         self._limiter.resize(most)
         return f'at most {most} at once from now on.'
 
+    def hold(self, held: bool) -> None:
+        self._limiter.hold(held)
+
     @property
     def group(self) -> int:
         limiter = self._limiter
@@ -117,10 +120,12 @@ class ConcurrentClient(ModelClient):
         return outcomes
 
     async def _send_once(self, call: ModelCall, *, retry: bool) -> Answer:
-        async with self._places or _NO_BOUND:
+        async with AsyncExitStack() as held:
             limiter, retrier = self._limiter, self._retrier
             length = _count_characters(call.request)
-            slot = await limiter.acquire(self._cost.estimate(length), retry=retry)
+            with self._droppable():
+                await held.enter_async_context(self._places or _NO_BOUND)
+                slot = await limiter.acquire(self._cost.estimate(length), retry=retry)
             outcome: CallOutcome = 'other'
             tokens = retry_after = None
             refused: Unit = 'requests'

@@ -208,6 +208,7 @@ class Limiter:
         self._alarm_at = 0.0
         self._unlimited = False
         self.active = 0
+        self._held = False
         self.closed_until = 0.0
         """The server asked to be left alone until then, by the limiter's clock."""
 
@@ -219,6 +220,11 @@ class Limiter:
     def resize(self, most: int) -> None:
         """Change how many calls may be in flight at most."""
         self._concurrency.resize(most)
+        self._admit_waiting()
+
+    def hold(self, held: bool) -> None:
+        """Let no call through while held."""
+        self._held = held
         self._admit_waiting()
 
     @property
@@ -340,7 +346,7 @@ class Limiter:
 
     def _admit(self, tokens: float) -> Slot | None:
         now = self._clock()
-        if not self._unlimited and (self.active >= self.limit or self._opens_at() > now):
+        if self._held or (not self._unlimited and (self.active >= self.limit or self._opens_at() > now)):
             return None
         if self.down_since is not None:
             self._probe_at = now + _PROBE_SECONDS

@@ -7,7 +7,8 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from rolecall.runs.telemetry import end_model_span, end_span, note_retry, start_
 from rolecall.strings import count_noun
 
 Answer = Reply | Scored
+_HELD_SECONDS = 0.2
 _SANE = 10**9
 """Servers have been seen to report anything as a number of tokens."""
 
@@ -49,6 +51,14 @@ class Activity:
     """Where it happens, if in other processes."""
 
 
+class RequestPending(Exception):  # noqa: N818  # not an error: the answer comes later
+    """A request waits for a batch, and with it everything that depends on its answer."""
+
+
+class RequestDropped(RequestPending):
+    """A request that waited to be sent never will be: the model is not asked any more."""
+
+
 class ModelClient(ABC):
     """The way to one model. A failed call is retried as long as the policy allows."""
 
@@ -63,6 +73,8 @@ class ModelClient(ABC):
         """Called before the pause after which a call is sent again."""
         self.on_answer: Callable[[Answer], None] | None = None
         """Called with each answer that was not known before."""
+        self._waiting: set[asyncio.Task[Any] | None] = set()
+        """Tasks of calls of which nothing is under way."""
 
     @property
     @abstractmethod
@@ -126,7 +138,8 @@ class ModelClient(ABC):
                     self._count(answer)
                     end_model_span(span, answer)
                     return answer
-                await retrier.wait(pause, told=is_stated)  # the error itself is not kept: it holds this frame
+                with self._droppable():
+                    await retrier.wait(pause, told=is_stated)  # the error itself is not kept: it holds this frame
         except BaseException as error:
             end_span(span, error=error)
             raise
@@ -134,6 +147,33 @@ class ModelClient(ABC):
     def resize(self, calls: int) -> str:
         """Change how many calls may be under way; what came of it."""
         return f'its calls are computed together, {self.model.batch} at once; that does not change while it runs.'
+
+    @abstractmethod
+    def hold(self, held: bool) -> None:
+        """Send nothing while held. Calls that are under way are answered."""
+
+    def drop_waiting(self) -> None:
+        """Give up the calls of which nothing is under way."""
+        waiting, self._waiting = self._waiting, set()
+        for task in waiting:
+            if task is not None:
+                task.cancel()
+
+    @contextmanager
+    def _droppable(self) -> Iterator[None]:
+        """Where a call waits, until `drop_waiting` ends that."""
+        task = asyncio.current_task()
+        self._waiting.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if task is None or task in self._waiting:
+                raise
+            if hasattr(task, 'uncancel'):  # from Python 3.11 on
+                task.uncancel()
+            raise RequestDropped from None
+        finally:
+            self._waiting.discard(task)
 
     def _count(self, answer: Answer) -> None:
         """An answer has come."""
@@ -232,6 +272,7 @@ class GatheringClient(ModelClient):
         self._pending: list[PendingCall] = []
         self._computing = 0
         self._dispatcher: asyncio.Task[None] | None = None
+        self._paused = False
         self.times: defaultdict[str, ComputingTimes] = defaultdict(ComputingTimes)
         """Where time went, by machine."""
 
@@ -246,6 +287,14 @@ class GatheringClient(ModelClient):
             return await pending.answer
         finally:
             self._retrier.end()
+
+    def hold(self, held: bool) -> None:
+        self._paused = held
+
+    def drop_waiting(self) -> None:
+        super().drop_waiting()
+        for pending in self._pending:
+            pending.fail(RequestDropped())
 
     async def _dispatch(self) -> None:
         """Hand out calls. What goes wrong here ends every call that waits: none may wait for a task that is gone."""
@@ -266,6 +315,8 @@ class GatheringClient(ModelClient):
 
     async def _gather_calls(self) -> None:
         """Let rows that are prepared put in their requests."""
+        while self._paused:
+            await asyncio.sleep(_HELD_SECONDS)
         before = -1
         while before < len(self._pending) < self._enough:
             before = len(self._pending)
