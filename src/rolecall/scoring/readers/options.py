@@ -89,6 +89,8 @@ class Options(Mentions):
         begin = article.end() if article else start
         stop = min(page.sentence_end(begin, end), begin + 160)
         chosen = self._chosen(page, begin, max(stop, min(end, begin + 2)), head=True)
+        if len({mention.value for mention in chosen if page.text[mention.start].islower()}) > 1 and self.lettered:
+            return None  # parts of an answer
         small = _SMALL.match(page.text, begin, end) if self.lettered else None
         if small and small['x'].upper() in self.labels and not re.match(r'[aei]\s+\w', page.text[small.start('x') :]):
             return Candidate(small['x'].upper(), *small.span('x'))
@@ -269,6 +271,10 @@ class Options(Mentions):
         ]
         cues += [match.end() for match in CUES.contrast.finditer(page.low, begin, mention.start)]
         if not cues or not re.fullmatch(r'[\s,:，]*[^.,!?。，\n=<]{0,24}', page.low[max(cues) : mention.start]):
+            return False
+        if CUES.contrast.search(page.low, max(cues) - 8, max(cues)) and not re.match(
+            r'[)\]"*]*\s*(?:[.!。]|\Z)', page.text[mention.end :]
+        ):
             return False
         return not CUES.others.find(page, page.clause_start(mention.start, begin), mention.start)
 
