@@ -432,7 +432,7 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         ['run', 'e.csv', *R, '--model', 'mine:f'],
         (
             'rolecall: e.csv:2: not valid utf-8: byte 0xff at position 0 of the line.\n'
-            "  If the file has another encoding, name it: --encoding gb18030, or encoding='gb18030' in a config. If only some lines are wrong, skip and count such lines of a dataset: --on-error skip, or on_error='skip' in a config."
+            "  If the file has another encoding, name it: --encoding cp1252, or encoding='cp1252' in a config. If only some lines are wrong, skip and count such lines of a dataset: --on-error skip, or on_error='skip' in a config."
         ),
     ),
     (
