@@ -98,6 +98,12 @@ def test_values_that_cannot_be_told_apart_stay_side_by_side() -> None:
     assert not apart, 'one value would be torn in two'
 
 
+def test_a_line_that_fits_a_message_in_a_million_ways_stays_english() -> None:
+    line = 'a' + ''.join(f'{part}b' * 60 for part in (' scores ', ' [', ', ', '] on ', ' rows of ')) + '!'
+    assert to_chinese(line) == line
+    assert to_chinese('m scores 33.3 [6.1, 79.2] on 3 rows of he.') != 'm scores 33.3 [6.1, 79.2] on 3 rows of he.'
+
+
 def test_every_message_can_be_filled_and_keeps_its_values_but_for_plurals_and_totals() -> None:
     left_out = []
     for english, chinese in MESSAGES.items():

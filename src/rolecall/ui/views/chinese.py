@@ -7,6 +7,7 @@ read only when Chinese is asked for. Terms are those of the Chinese documents of
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
@@ -16,6 +17,8 @@ from rolecall.plain_files import read_table
 Translate = Callable[[str], str]
 _LEAF = re.compile(r'(?<=>)([^<>{}]*[A-Za-z][^<>{}]*)(?=<)')
 _language = 'en'
+_MOST_SPLITS = 100_000
+"""Ways to divide a line between the values of a message; beyond, as in a made line, trying them could take hours."""
 
 
 @cache
@@ -79,8 +82,9 @@ def markup_in_chinese(source: str) -> str:
 @lru_cache(maxsize=4096)
 def _translate_line(line: str) -> str:
     text = line.strip()
-    for literal, pattern, chinese in _message_patterns():
-        if literal in text and (match := pattern.fullmatch(text)):
+    for parts, pattern, chinese in _message_patterns():
+        ways = math.prod(map(text.count, parts)) if parts[0] in text else 0
+        if 0 < ways <= _MOST_SPLITS and (match := pattern.fullmatch(text)):
             values = list(match.groups())
             if chinese.endswith('}'):  # where another message may stand
                 values[-1] = _translate_line(values[-1])
@@ -116,12 +120,13 @@ def _fact_patterns() -> list[tuple[re.Pattern[str], str]]:
 
 
 @cache
-def _message_patterns() -> list[tuple[str, re.Pattern[str], str]]:
-    """Of each message its longest fixed part, pattern and Chinese: first what begins with words, then by length."""
+def _message_patterns() -> list[tuple[list[str], re.Pattern[str], str]]:
+    """Of each message its fixed parts, the longest first, pattern and Chinese: messages that begin with words first."""
     messages = {**read_chinese('argparse'), **read_chinese('message')}
     patterns = []
     for english in sorted(messages, key=lambda text: (text.startswith('{'), -len(text.replace('{}', '')))):
         parts = english.split('{}')
         chinese = messages[english] if len(parts) > 1 else messages[english].replace('{', '{{').replace('}', '}}')
-        patterns.append((max(parts, key=len), re.compile('(.+?)'.join(map(re.escape, parts))), chinese))
+        fixed = sorted(filter(None, parts), key=len, reverse=True)
+        patterns.append((fixed, re.compile('(.+?)'.join(map(re.escape, parts))), chinese))
     return patterns
