@@ -1,4 +1,6 @@
-"""Reasoning: steps of solutions (ProcessBench), logic grids (ZebraLogic), BIG-Bench Extra Hard, ArxivRollBench."""
+"""Reasoning: steps of solutions (ProcessBench), logic grids (ZebraLogic), BIG-Bench Extra Hard, ArxivRollBench, and
+tasks of reasoning-gym with verifiers of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rolecall.core.prompts.values import text_of
+from rolecall.errors import import_extra
+from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, comparison, share_of_tallies
 from rolecall.scoring.texts import contents_between, parse_gold, strip_text
 
@@ -137,3 +141,21 @@ def read_any_letter(text: str) -> str:
     """
     letter = re.search(r'(?i)\b([ABCD])\b', text)
     return letter[1].upper() if letter else text.strip()
+
+
+def verified() -> Metric:
+    """The score of the task's own verifier for the answer; 1.0 is right."""
+
+    def mark(answer: Answer) -> Mark:
+        facts = answer.values.get('metadata')
+        task = facts.get('source_dataset') if isinstance(facts, dict) else None
+        if task is None:
+            raise ScoringError("needs rows of reasoning-gym, with 'metadata' that names their task.")
+        library = import_extra('reasoning_gym', extra='generate', purpose='to verify answers')
+        try:
+            score = float(library.get_score_answer_fn(task)(str(answer.prediction), dict(answer.values)))
+        except Exception as error:  # a verifier of the package may raise anything
+            raise ScoringError(f'the verifier of {task} failed: {error}') from error
+        return Mark(score, correct=score == 1.0)
+
+    return Metric('verified', mark)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from rolecall.compat.benchmark_metrics.longbench import rouge_l_of
+from rolecall.compat.benchmark_metrics.long_context import rouge_l_of
 from rolecall.errors import import_extra
 from rolecall.scoring.metrics.metric import Mark, comparison
 from rolecall.scoring.texts import chinese_words, contents_between, strip_text

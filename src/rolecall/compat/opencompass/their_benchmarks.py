@@ -7,9 +7,9 @@ from typing import Any
 
 from rolecall.compat.benchmark_metrics.mathematics import theorem_answer
 from rolecall.compat.opencompass.their_answers import read_phrase
-from rolecall.compat.opencompass.their_metrics import compare_by
+from rolecall.compat.opencompass.their_metrics import same_as_any
 from rolecall.core.prompts.values import text_of
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark
+from rolecall.scoring.metrics.metric import comparison
 from rolecall.scoring.texts import alternatives, longest_common
 
 _YES_OR_NO = re.compile('yes|no')
@@ -137,66 +137,51 @@ def read_after_label(text: str, lang: str) -> str:
     return numbers[-1].rstrip('.') if numbers else ''
 
 
-def equal_phrase() -> Metric:
+@same_as_any('accuracy')
+def equal_phrase(ours: str, gold: str) -> bool:
     """The share of rows whose first line, behind `answer is`, is the phrase of a gold answer."""
-
-    def same(ours: Any, gold: Any) -> bool:
-        line = text_of(ours).partition('\n')[0].lower().rpartition('answer is')[2]
-        return read_phrase(line) == read_phrase(text_of(gold)).lower()
-
-    return compare_by('accuracy', same)
+    line = ours.partition('\n')[0].lower().rpartition('answer is')[2]
+    return read_phrase(line) == read_phrase(gold).lower()
 
 
-def same_first_word() -> Metric:
+@same_as_any('accuracy')
+def same_first_word(ours: str, gold: str) -> bool:
     """The share of rows whose text before the first space or sign is the gold word; articles are nothing."""
-
-    def same(ours: Any, gold: Any) -> bool:
-        word = _WORD_END.split(text_of(ours).strip(), maxsplit=1)[0]
-        return read_phrase(word) == read_phrase(text_of(gold))
-
-    return compare_by('accuracy', same)
+    return read_phrase(_WORD_END.split(ours.strip(), maxsplit=1)[0]) == read_phrase(gold)
 
 
-def contain_facts() -> Metric:
+@comparison('accuracy')
+def contain_facts(prediction: str, gold: Any) -> bool:
     """The share of rows whose first sentence has the first gold answer in it, also inside words."""
-
-    def mark(answer: Answer) -> Mark:
-        sentence = text_of(answer.prediction).lower().partition('.')[0]
-        for begin in ('<context>', '<example>'):
-            sentence = sentence.partition(begin)[0]
-        return make_mark(_first(answer.gold).lower() in sentence)
-
-    return Metric('accuracy', mark)
+    sentence = prediction.lower().partition('.')[0]
+    for begin in ('<context>', '<example>'):
+        sentence = sentence.partition(begin)[0]
+    return _first(gold).lower() in sentence
 
 
-def named_word() -> Metric:
+@same_as_any('accuracy')
+def named_word(ours: str, gold: str) -> bool:
     """The share of rows that have the gold answer as a word; brackets, bold and backticks belong to a word."""
-    return compare_by('accuracy', lambda ours, gold: text_of(gold) in text_of(ours).translate(_PUNCTUATION).split())
+    return gold in ours.translate(_PUNCTUATION).split()
 
 
-def named_speaker() -> Metric:
+@comparison('accuracy')
+def named_speaker(prediction: str, gold: Any) -> bool:
     """The share of rows that have the first gold answer as a word in capitals."""
-
-    def mark(answer: Answer) -> Mark:
-        words = text_of(answer.prediction).translate(_PUNCTUATION).upper().split()
-        return make_mark(_first(answer.gold) in words)
-
-    return Metric('accuracy', mark)
+    return _first(gold) in prediction.translate(_PUNCTUATION).upper().split()
 
 
-def rounded_similarity() -> Metric:
+@comparison('edit_similarity')
+def rounded_similarity(prediction: str, gold: Any) -> float:
     """How alike the first line of code and the gold line are (edit ratio), in whole percents."""
+    lines = prediction.lstrip('\n').split('\n')
+    line = next((line for line in lines if not any(sign in line for sign in ('`', '#', '//'))), '')
 
-    def ratio(line: str, gold: str) -> float:
-        shared = 2 * len(longest_common(gold, line[:_LONGEST_LINE])) if line and gold else 0
-        return round(shared / max(len(line) + len(gold), 1), 2)
+    def ratio(answer: str) -> float:
+        shared = 2 * len(longest_common(answer, line[:_LONGEST_LINE])) if line and answer else 0
+        return round(shared / max(len(line) + len(answer), 1), 2)
 
-    def mark(answer: Answer) -> Mark:
-        lines = text_of(answer.prediction).lstrip('\n').split('\n')
-        line = next((line for line in lines if not any(sign in line for sign in ('`', '#', '//'))), '')
-        return Mark(max((ratio(line, text_of(gold)) for gold in alternatives(answer.gold)), default=0.0))
-
-    return Metric('edit_similarity', mark)
+    return max((ratio(text_of(answer)) for answer in alternatives(gold)), default=0.0)
 
 
 def _first(gold: Any) -> str:

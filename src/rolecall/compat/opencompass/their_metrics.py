@@ -6,23 +6,42 @@ Where a gold answer is a list and the other system would fail on it, any of its 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from string import ascii_uppercase
 from typing import Any
 
-from rolecall.compat.opencompass.their_answers import read_phrase, read_plain_statement, read_statement
-from rolecall.compat.opencompass.their_options import read_first_option
+from rolecall.compat.opencompass.their_answers import (
+    read_first_option,
+    read_phrase,
+    read_plain_statement,
+    read_statement,
+)
 from rolecall.core.prompts.values import text_of
-from rolecall.scoring.metrics.metric import Answer, Mark, Metric, make_mark, mark_by
+from rolecall.scoring.metrics.metric import Answer, Metric, comparison, mark_by, row_comparison
 from rolecall.scoring.texts import alternatives
 
 _CLOSE = 1e-6
 _NEAR = 1e-3
 
 
-def same_text() -> Metric:
+def same_as_any(name: str) -> Callable[[Callable[[str, str], bool]], Callable[..., Metric]]:
+    """Decorate a comparison of two texts: a row is right if its answer is the same as one of its gold answers."""
+
+    def decorate(same: Callable[[str, str], bool]) -> Callable[..., Metric]:
+        @comparison(name)
+        @wraps(same)
+        def compare(prediction: str, gold: Any) -> bool:
+            return any(same(prediction, text_of(answer)) for answer in alternatives(gold))
+
+        return compare
+
+    return decorate
+
+
+@same_as_any('accuracy')
+def same_text(ours: str, gold: str) -> bool:
     """The share of rows whose answer is the gold one, character by character."""
-    return compare_by('accuracy', lambda ours, gold: text_of(ours) == text_of(gold))
+    return ours == gold
 
 
 def same_value() -> Metric:
@@ -34,58 +53,54 @@ def same_value() -> Metric:
         except (ValueError, TypeError, OverflowError):
             return False
 
-    return compare_by('accuracy', same)
+    return _compare_values(same)
 
 
-def same_phrase() -> Metric:
+@same_as_any('exact_match')
+def same_phrase(ours: str, gold: str) -> bool:
     """The share of rows whose first phrase, without articles and signs, is a gold answer or the phrase of one."""
-
-    def same(ours: Any, gold: Any) -> bool:
-        phrase = read_phrase(text_of(ours))
-        return phrase in (read_phrase(text_of(gold)), text_of(gold))
-
-    return compare_by('exact_match', same)
+    return read_phrase(ours) in (read_phrase(gold), gold)
 
 
-def same_statement() -> Metric:
+@same_as_any('accuracy')
+def same_statement(ours: str, gold: str) -> bool:
     """The share of rows whose statement is the gold one, in any case."""
-
-    def same(ours: Any, gold: Any) -> bool:
-        return read_statement(text_of(ours)).lower() == read_statement(text_of(gold)).lower()
-
-    return compare_by('accuracy', same)
+    return read_statement(ours).lower() == read_statement(gold).lower()
 
 
-def same_plain_statement() -> Metric:
+@same_as_any('accuracy')
+def same_plain_statement(ours: str, gold: str) -> bool:
     """The share of rows whose statement is the gold answer, character by character."""
-    return compare_by('accuracy', lambda ours, gold: read_plain_statement(text_of(ours)) == text_of(gold))
+    return read_plain_statement(ours) == gold
 
 
-def contain_phrase(*leads: str) -> Metric:
+@same_as_any('contains_answer')
+def contain_phrase(ours: str, gold: str) -> bool:
     """The share of rows whose first line has the phrase of a gold answer in it, also inside a word.
 
-    What stands before `answer is` and the `leads` does not count.
+    What stands before `answer is` does not count.
     """
-
-    def contains(ours: Any, gold: Any) -> bool:
-        line = text_of(ours).strip().partition('\n')[0].lower()
-        for lead in ('answer is', *leads):
-            line = line.rpartition(lead)[2]
-        return read_phrase(text_of(gold)).lower() in read_phrase(line)
-
-    return compare_by('contains_answer', contains)
+    return _contains_phrase(ours, gold, 'answer is')
 
 
-def contain_trivia() -> Metric:
+@same_as_any('contains_answer')
+def contain_trivia(ours: str, gold: str) -> bool:
     """The share of rows whose first line has the phrase of a gold answer in it, after `answer:` if it has that."""
-    return contain_phrase('answer:')
+    return _contains_phrase(ours, gold, 'answer is', 'answer:')
+
+
+def _contains_phrase(ours: str, gold: str, *leads: str) -> bool:
+    line = ours.strip().partition('\n')[0].lower()
+    for lead in leads:
+        line = line.rpartition(lead)[2]
+    return read_phrase(gold).lower() in read_phrase(line)
 
 
 def same_formula(version: str = 'v1') -> Metric:
     """The share of rows whose formula is the gold one after MATH's normalisation of both."""
     from rolecall.compat.opencompass.their_mathematics import equal_answers
 
-    return compare_by('accuracy', partial(equal_answers, lenient=version == 'v2'))
+    return _compare_values(partial(equal_answers, lenient=version == 'v2'))
 
 
 def same_boxed_value() -> Metric:
@@ -94,41 +109,31 @@ def same_boxed_value() -> Metric:
     from rolecall.scoring.metrics.symbolic import math_library
 
     math_library()
-    return compare_by('accuracy', lambda ours, gold: equal_in_box(text_of(ours), text_of(gold)))
+    return _compare_values(lambda ours, gold: equal_in_box(text_of(ours), text_of(gold)))
 
 
-def same_line() -> Metric:
+@same_as_any('accuracy')
+def same_line(ours: str, gold: str) -> bool:
     """The share of rows whose first line is the gold letter or its text, and nothing else; the gold is `B. text`."""
-
-    def same(ours: Any, gold: Any) -> bool:
-        line, parts = text_of(ours).split('\n')[0].strip(), text_of(gold).split('. ')
-        return len(parts) == 2 and line in (parts[0], parts[1].strip())
-
-    return compare_by('accuracy', same)
+    line, parts = ours.split('\n')[0].strip(), gold.split('. ')
+    return len(parts) == 2 and line in (parts[0], parts[1].strip())
 
 
-def near_value() -> Metric:
+@same_as_any('accuracy')
+def near_value(ours: str, gold: str) -> bool:
     """The share of rows whose reply is a number, and nothing else, within a thousandth of the gold one."""
-
-    def same(ours: Any, gold: Any) -> bool:
-        try:
-            return abs(float(text_of(ours)) - float(text_of(gold))) < _NEAR
-        except ValueError:
-            return False
-
-    return compare_by('accuracy', same)
+    try:
+        return abs(float(ours) - float(gold)) < _NEAR
+    except ValueError:
+        return False
 
 
-def first_of_options() -> Metric:
+@row_comparison('accuracy')
+def first_of_options(answer: Answer) -> bool:
     """The share of rows whose first stated letter, among those of the row's options, is the gold one."""
-
-    def mark(answer: Answer) -> Mark:
-        letters = ascii_uppercase[: len(answer.values['options'])]
-        return make_mark(read_first_option(text_of(answer.prediction), letters) == text_of(answer.gold))
-
-    return Metric('accuracy', mark)
+    letters = ascii_uppercase[: len(answer.values['options'])]
+    return read_first_option(text_of(answer.prediction), letters) == text_of(answer.gold)
 
 
-def compare_by(name: str, same: Callable[[Any, Any], bool]) -> Metric:
-    """The share of rows whose answer is the same as one of the gold answers."""
-    return Metric(name, mark_by(lambda ours, golds: any(same(ours, gold) for gold in alternatives(golds))))
+def _compare_values(same: Callable[[Any, Any], bool]) -> Metric:
+    return Metric('accuracy', mark_by(lambda ours, golds: any(same(ours, gold) for gold in alternatives(golds))))
