@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
     add_config_options,
+    add_options,
     add_source_options,
     declare_options,
     open_experiment,
@@ -42,8 +43,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     further = parser.add_argument_group('how the server is loaded')
     add_config_options(parser, further, optional=True)
     declare_options(BenchOptions, parser, further, _EVERYDAY)
-    parser.add_argument('--json', action='store_true', help='print one JSON object')
-    parser.add_argument('-q', '--quiet', action='store_true', help='show no progress')
+    add_options(parser, 'bench')
     parser.set_defaults(silence=[])
     add_source_options(parser, asks_models=True)
 

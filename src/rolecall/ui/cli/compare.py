@@ -20,37 +20,12 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.ui.cli.options import read_number, whole_number
 from rolecall.ui.cli.output import print_json, print_lines, print_note, terminal
-from rolecall.ui.cli.report import add_slices_option, note_damage
+from rolecall.ui.cli.report import note_damage
 
 if TYPE_CHECKING:
     from rolecall.insight.gate import GateResult
     from rolecall.runs.store.run_reader import RunReader
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('left', metavar='RUN_A', help='the baseline')
-    parser.add_argument('right', metavar='RUN_B', nargs='?', help='the run to compare with it')
-    parser.add_argument(
-        '--models', metavar='MODEL', nargs=2, help='compare these models; with one run, two of its models'
-    )
-    parser.add_argument(
-        '--flips', metavar='N', type=whole_number, default=10, help='changed rows shown per dataset (default: 10)'
-    )
-    add_slices_option(parser, 'language,difficulty')
-    parser.add_argument('--json', action='store_true', help='print one JSON object')
-    gate = parser.add_argument_group('in continuous integration')
-    gate.add_argument('--gate', action='store_true', help='is RUN_B worse than RUN_A? Tell by the exit code')
-    gate.add_argument(
-        '--margin',
-        metavar='POINTS',
-        type=read_number,
-        default=2.0,
-        help='a loss up to this is accepted; of benchmarks, in percent (default: 2)',
-    )
-    gate.add_argument('--junit', metavar='FILE', help='also write a JUnit file, for continuous integration')
-    gate.add_argument('--markdown', action='store_true', help='print the verdicts as Markdown, for a pull request')
 
 
 def execute(arguments: argparse.Namespace) -> int:

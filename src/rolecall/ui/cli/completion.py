@@ -16,12 +16,6 @@ from dataclasses import dataclass
 from rolecall.compat.benchmarks import benchmark_names
 from rolecall.ui.cli.config.list import KINDS
 
-_SHELLS = ('bash', 'zsh', 'fish')
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('shell', choices=_SHELLS, help='the shell')
-
 
 @dataclass(frozen=True, slots=True)
 class Completed:

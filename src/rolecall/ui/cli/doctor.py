@@ -106,13 +106,6 @@ def _check_endpoints() -> Iterator[Checked]:
             yield Checked(f'endpoint {check.service}', f'{check.status} ({check.url})', problem=not check.works)
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', nargs='?', help='a run directory')
-    parser.add_argument('--offline', action='store_true', help='without a run: ask no endpoint')
-    parser.add_argument('--json', action='store_true', help='without a run: one JSON object per line')
-    parser.add_argument('--repair', metavar='NEW', help='copy intact rows into this new run directory')
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.batches.ledger_reader import describe_waiting
     from rolecall.runs.store.doctor import check_run, describe_receipts, repair_run

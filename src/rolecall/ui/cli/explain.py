@@ -18,38 +18,7 @@ import argparse
 import sys
 from typing import Any
 
-from rolecall.ui.cli.options import positive_number, whole_number
 from rolecall.ui.cli.output import print_json, terminal, write_page
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('left', metavar='A', help='a run, a log, a config or a number')
-    parser.add_argument('right', metavar='B', help='what it is compared with')
-    parser.add_argument('--dataset', metavar='NAME', help='only this dataset')
-    parser.add_argument('--model', metavar='NAME', help='only this model')
-    parser.add_argument(
-        '--config',
-        metavar='CONFIG',
-        nargs='+',
-        default=[],
-        help='configs of runs whose readers or metrics are code of their own: one for both sides, or one each',
-    )
-    parser.add_argument(
-        '--flips', metavar='N', type=whole_number, default=3, help='changed rows shown per cause (default: 3)'
-    )
-    parser.add_argument('--json', action='store_true', help='print one JSON object per dataset × model')
-    ladder = parser.add_argument_group('asking the model')
-    ladder.add_argument(
-        '--ladder',
-        action='store_true',
-        help='ask the model with one setting changed at a time, from both ends, on a sample of rows; resumes',
-    )
-    ladder.add_argument(
-        '--rows', metavar='N', type=positive_number, help='rows to ask about (default: by the paired test)'
-    )
-    ladder.add_argument('--dry-run', action='store_true', help='print the plan and stop')
-    ladder.add_argument('--out', metavar='DIR', help='run directory of the ladder (default: runs/explain-A-B)')
-    parser.add_argument('--html', metavar='FILE', help='write a page with the waterfall and the rows behind it')
 
 
 def execute(arguments: argparse.Namespace) -> int:

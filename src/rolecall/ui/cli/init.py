@@ -13,7 +13,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from rolecall.ui.cli.options import add_selection_options, add_source_options, open_experiment
+from rolecall.ui.cli.options import add_options, add_selection_options, add_source_options, open_experiment
 from rolecall.ui.cli.output import fail, print_lines, print_note
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('rows', metavar='FILE', help='a file of rows: CSV, JSONL, JSON, TSV, Parquet')
-    parser.add_argument('-y', '--yes', action='store_true', help='ask nothing: take what the columns look like')
-    parser.add_argument('-o', '--output', metavar='FILE', help='the config to write (default: NAME.py)')
-    parser.add_argument('--force', action='store_true', help='replace the config if it exists')
+    add_options(parser, 'init')
     parser.set_defaults(parser=parser)
     own = {*parser._actions}
     add_selection_options(parser)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from rolecall.ui.cli.options import (
     add_config_options,
+    add_options,
     add_source_options,
     open_experiment,
-    whole_number,
 )
 from rolecall.ui.cli.output import fail, print_json, print_lines
 from rolecall.ui.views.chinese import translate_message
@@ -35,13 +35,7 @@ _SAME = 4
 
 def declare(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, optional=True)
-    parser.add_argument('--strict', action='store_true', help='exit with 1 for warnings as well as errors')
-    parser.add_argument('--silence', metavar='RULE', nargs='+', default=[], help='rules to leave out')
-    parser.add_argument(
-        '--limit', metavar='N', type=whole_number, default=200, help='rows checked per dataset (default: 200)'
-    )
-    parser.add_argument('--json', action='store_true', help='print one JSON object per finding')
-    parser.add_argument('--rules', action='store_true', help='list the rules and exit')
+    add_options(parser, 'lint')
     add_source_options(parser)
 
 

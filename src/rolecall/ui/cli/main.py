@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from rolecall._version import __version__
 from rolecall.errors import RolecallError, close_match
 from rolecall.ui.cli.languages import LANGUAGES, choose_language, translate_parser
+from rolecall.ui.cli.options import add_options
 from rolecall.ui.cli.output import fail
 from rolecall.ui.cli.streams import discard, prepare_streams
 from rolecall.ui.views.chinese import set_language
@@ -29,7 +30,8 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     'completion': (),
 }
 """In the order of `--help`, groups with their members. A command is a file: its docstring is its help (a sentence, then
-details, then examples), `declare` adds its arguments, `execute` runs it and gives the exit code."""
+details, then examples), `execute` runs it and gives the exit code. Its options stand in `options.tsv`; `declare` adds
+those that it shares with others, or that Python declares."""
 EXIT_CODES = """exit codes:
   0    success (lint: no findings that count; view --diff: no differences)
   1    lint: findings that count; view --diff: the requests differ;
@@ -167,7 +169,10 @@ def build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
 def _declare(commands: Any, path: str) -> None:
     parser, module = _add_parser(commands, path)
     parser.set_defaults(run=module.execute)
-    module.declare(parser)
+    if hasattr(module, 'declare'):
+        module.declare(parser)
+    else:
+        add_options(parser, path.replace('.', ' '))
 
 
 def _add_parser(commands: Any, path: str) -> tuple[argparse.ArgumentParser, Any]:

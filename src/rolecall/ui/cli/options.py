@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import builtins
 import os
+import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rolecall.plain_files import read_table
 from rolecall.ui.cli.output import print_note
 
 if TYPE_CHECKING:
@@ -16,6 +20,54 @@ Options = TypeVar('Options')
 
 SHOW_JUDGE = ''
 """The value of `--judge` alone: the judge that the config names."""
+
+
+def add_options(parser: argparse.ArgumentParser, command: str) -> None:
+    """The options of a command, from `options.tsv`.
+
+    `value` says how one is read: by a function of the command's module or of this one, as one of some words, as a
+    `flag`, several times, … Options of the group `either` exclude each other.
+    """
+    module = sys.modules.get(f'rolecall.ui.cli.{command.replace(" ", ".")}')
+    places: dict[str, Any] = {'': parser, **{str(group.title): group for group in parser._action_groups}}
+    for name, group, option, metavar, value, default, text in read_table(__file__):
+        if name != command:
+            continue
+        if group not in places:
+            exclusive = group == 'either'
+            places[group] = parser.add_mutually_exclusive_group() if exclusive else parser.add_argument_group(group)
+        argument: dict[str, Any] = {'help': text} if text else {}
+        for word in value.split():
+            argument |= _read_value(word, module)
+        if metavar:
+            argument['metavar'] = tuple(metavar.split()) if argument.get('nargs') == 2 and ' ' in metavar else metavar
+        if default:
+            argument['default'] = ast.literal_eval(default)
+        if not text and 'choices' in argument:
+            argument['help'] = ', '.join(argument['choices'])
+        places[group].add_argument(*option.split(', '), **argument)
+
+
+def _read_value(word: str, module: object) -> dict[str, Any]:
+    """What a word of the column `value` means to argparse."""
+    if '=' in word:
+        key, _, text = word.partition('=')
+        return {key: text}
+    if '|' in word:
+        return {'choices': tuple(word.split('|'))}
+    if word in _VALUES:
+        return _VALUES[word]
+    return {'type': getattr(module, word, None) or globals().get(word) or getattr(builtins, word)}
+
+
+_VALUES: Mapping[str, dict[str, Any]] = {
+    'flag': {'action': 'store_true'},
+    'off': {'action': 'store_false'},
+    'required': {'required': True},
+    **{word: {'action': word} for word in ('append', 'extend')},
+    **{word: {'nargs': word} for word in ('?', '*', '+')},
+    '2': {'nargs': 2},
+}
 
 
 def add_config_options(
@@ -94,15 +146,7 @@ def add_source_options(
         default=[],
         help='any value, by its place: datasets.*.infer_cfg.inferencer.max_out_len=64; may be repeated',
     )
-    _add_task_options(parser)
-
-
-def add_column_options(parser: Any, *, needed: bool) -> None:
-    """Where a prompter finds its arguments in a row, and the answer."""
-    parser.add_argument('--answer-column', metavar='COLUMN', required=needed, help='column that holds the answer')
-    parser.add_argument('--input-column', metavar='COLUMN', help='column of the user input (default: input)')
-    parser.add_argument('--history-column', metavar='COLUMN', help='column of the earlier turns')
-    parser.add_argument('--tools-column', metavar='COLUMN', help="column of each row's tools")
+    add_options(parser, 'source')
 
 
 def declare_options(
@@ -163,26 +207,6 @@ def _add_preview_models(rows: argparse._ArgumentGroup, *, asks_models: bool) -> 
         return
     rows.add_argument('--meta-template', metavar='NAME', help='model family to write the prompt for, e.g. chatml')
     rows.add_argument('--api', action='store_true', help='write the prompt as chat API messages')
-
-
-def _add_task_options(parser: argparse.ArgumentParser) -> None:
-    tasks = parser.add_argument_group(
-        'a benchmark by name, or a task file of lm-evaluation-harness (.yaml, a folder, or lm_eval:NAME)'
-    )
-    tasks.add_argument('--models', metavar='FILE', help='a config file whose models are asked')
-    tasks.add_argument(
-        '--fewshot-seed', metavar='N', type=whole_number, help='seed for drawing examples (default: 1234)'
-    )
-    tasks.add_argument('--fewshot-as-multiturn', action='store_true', help='in chat, examples as turns of their own')
-    tasks.add_argument(
-        '--as',
-        dest='emulate',
-        choices=['lm-eval', 'opencompass'],
-        help="ask a benchmark in this catalogue's wording; lm-eval also draws examples as it does, defects included",
-    )
-    tasks.add_argument(
-        '--download', '--hub', dest='hub', action='store_true', help='let rows be downloaded from the hub'
-    )
 
 
 def open_experiment(
@@ -252,6 +276,11 @@ def read_number(text: str) -> float:
     if not 0 <= value < float('inf'):
         raise argparse.ArgumentTypeError(f'expected a number of at least 0, got {text!r}')
     return value
+
+
+def comma_words(text: str) -> list[str]:
+    """Words that commas separate."""
+    return [word.strip() for word in text.split(',') if word.strip()]
 
 
 def positive_number(text: str) -> int:

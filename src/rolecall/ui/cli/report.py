@@ -26,23 +26,6 @@ if TYPE_CHECKING:
     from rolecall.models.prices import Price
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory, or that of a benchmark')
-    format_ = parser.add_mutually_exclusive_group()
-    format_.add_argument('--html', metavar='FILE', help='write a self-contained page with plots and every row')
-    format_.add_argument('--markdown', action='store_true', help='print Markdown tables')
-    format_.add_argument('--csv', action='store_true', help='print one line per score')
-    format_.add_argument('--json', action='store_true', help='print one JSON object')
-    parser.add_argument(
-        '--open', action='store_true', help='open the page in a browser (default file: RUN/report.html)'
-    )
-    parser.add_argument('--junit', metavar='FILE', help='also write a JUnit file, for continuous integration')
-    parser.add_argument('--all', action='store_true', help='show the members of groups in the terminal, too')
-    add_slices_option(parser, 'difficulty,length,class')
-    parser.add_argument('--prices', metavar='FILE', help='JSON of prices: {"model*": {"input": 2.5, "output": 10}}')
-    parser.add_argument('--config', metavar='FILE', help="the run's config; colours prompts by origin in the page")
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.serving.bench_files import is_bench
 
@@ -79,17 +62,6 @@ def _report_run(arguments: argparse.Namespace, page: str) -> None:
             print((report_markdown if arguments.markdown else report_csv)(run, prices=prices), end='')
         else:
             report_terminal(run, terminal(), everything=arguments.all, prices=prices)
-
-
-def add_slices_option(parser: argparse.ArgumentParser, example: str) -> None:
-    """Declare `--by`."""
-    parser.add_argument(
-        '--by',
-        metavar='COLUMN,…',
-        type=lambda text: [column.strip() for column in text.split(',') if column.strip()],
-        default=[],
-        help=f'scores by columns of the rows, by length, answer_position or class: {example}',
-    )
 
 
 def _print_slices(run: StoredRun, arguments: argparse.Namespace) -> None:

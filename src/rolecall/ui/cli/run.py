@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
+    add_options,
     add_run_options,
     add_source_options,
     declare_replaced,
@@ -56,24 +57,8 @@ _SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=)
 def declare(parser: argparse.ArgumentParser) -> None:
 
     parser.usage = 'rolecall run CONFIG [--model NAME] [--limit N] [--out DIR] [option …]'
-    further = add_run_options(parser, _EVERYDAY)
-    further.add_argument(
-        '--probe',
-        metavar='RUN',
-        nargs='?',
-        const='',
-        help='probe the judges instead of running the datasets: what sways them? With gold answers, or those of RUN',
-    )
-    further.add_argument('--save-config', metavar='FILE', help='write what is run as a config: .py, .yaml or .json')
-    further.add_argument(
-        '--workers',
-        metavar='WHERE',
-        action='append',
-        default=[],
-        help='where models are computed: 4 (processes of this machine), ray, ray://HOST:PORT or ray#8 (a Ray cluster, '
-        'at most 8 workers per model); which rows are asked: 0/4 (the first of four shares), slurm (the share of '
-        'this task); may be repeated',
-    )
+    add_run_options(parser, _EVERYDAY)
+    add_options(parser, 'run')
     for option, instead in _REPLACED.items():
         declare_replaced(parser, option, f'is gone. Write {instead}')
     add_source_options(parser, asks_models=True)

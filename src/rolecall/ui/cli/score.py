@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rolecall.scoring.reading_choice import OWN, READ_BY, word_other_verdict
+from rolecall.scoring.reading_choice import OWN, word_other_verdict
 from rolecall.ui.cli.output import fail, print_json, print_lines, print_note
 
 if TYPE_CHECKING:
@@ -27,27 +27,6 @@ if TYPE_CHECKING:
 
 _BEFORE, _AFTER = 400, 160
 """Characters of a reply that are shown before and behind the answer."""
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
-    parser.add_argument('--row', metavar='N', type=int, help='only this row')
-    parser.add_argument('--inferred', action='store_true', help='only rows whose answer was merely inferred')
-    parser.add_argument(
-        '--doubted',
-        metavar='MODEL',
-        nargs='*',
-        help='only rows where these models (default: the better half) agree on another answer than the gold answer',
-    )
-    parser.add_argument('--patch', metavar='FILE', help='with --doubted: write the rows as JSON lines')
-    parser.add_argument('--gold-patch', metavar='FILE', help='the scores by the gold answers of this patch')
-    parser.add_argument(
-        '--json', action='store_true', help='with --doubted or --gold-patch: one JSON object per row, then per score'
-    )
-    parser.add_argument('--differ', action='store_true', help='only rows whose verdict is another by the other reading')
-    parser.add_argument('--read-as', metavar='SYSTEM', choices=tuple(READ_BY), help='show the verdicts of this reading')
-    parser.add_argument('--dataset', metavar='NAME', help='only this dataset')
-    parser.add_argument('--model', metavar='NAME', help='only this model')
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -18,11 +18,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
+    add_options,
     add_run_options,
     add_source_options,
     open_experiment,
     read_options,
-    whole_number,
 )
 from rolecall.ui.cli.output import print_json, print_lines, print_note, write_page
 
@@ -36,30 +36,7 @@ _EVERYDAY = ('out', 'limit', 'sample', 'dry_run', 'max_cost', 'max_total_tokens'
 def declare(parser: argparse.ArgumentParser) -> None:
 
     parser.usage = 'rolecall sweep CONFIG --axis AXIS … [--model NAME] [--limit N] [option …]'
-    parser.add_argument(
-        '--axis',
-        metavar='AXIS',
-        nargs='+',
-        action='extend',
-        default=[],
-        help='separator, casing, spacing, labels, order; shots=0,2,5, draw=1,2,3, retriever=NAME, length=16,64; '
-        'system=TEXT|TEXT, template=TEXT|TEXT; format=chat,plain,FAMILY; asking=gen,ppl; reader=NAME,NAME; or any '
-        'PATH=VALUE,VALUE of datasets or models',
-    )
-    parser.add_argument('--full', action='store_true', help='ask every mix of levels: interactions, too')
-    parser.add_argument('--repeat', metavar='N', type=whole_number, default=0, help='ask again N times: the noise')
-    parser.add_argument(
-        '--noise',
-        metavar='AXIS',
-        nargs='+',
-        default=[],
-        help='axes that should not matter, counted as noise: models.*.batch_size=1,8, another server',
-    )
-    parser.add_argument('--best', action='store_true', help='look for the best variant: hopeless ones stop early')
-    parser.add_argument('--save-config', metavar='FILE', help='write the best variant as a config')
-    parser.add_argument('--save-robust', metavar='FILE', help='write the variant with the smallest largest loss')
-    parser.add_argument('--html', metavar='FILE', help='write a page with plots: scores by variant, share by axis')
-    parser.add_argument('--json', action='store_true', help='print one JSON object')
+    add_options(parser, 'sweep')
     add_run_options(parser, _EVERYDAY)
     add_source_options(parser, asks_models=True)
 

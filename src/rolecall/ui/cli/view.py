@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from rolecall.ui.cli.options import (
     add_config_options,
+    add_options,
     add_source_options,
     open_experiment,
-    whole_number,
 )
 from rolecall.ui.cli.output import fail, print_note
 
@@ -33,22 +33,7 @@ if TYPE_CHECKING:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser, optional=True)
-    parser.add_argument('--row', metavar='N', nargs='+', type=whole_number, default=[], help='row numbers, from 0')
-    parser.add_argument('-n', '--count', metavar='COUNT', type=whole_number, help='the first COUNT rows per dataset')
-    parser.add_argument('--all', action='store_true', help='every matching pair, without a menu')
-    parser.add_argument('--label', help='only this label')
-    parser.add_argument('--turn', metavar='N', type=whole_number, help='only this turn of a dialogue, from 0')
-    parser.add_argument(
-        '--replies', metavar='FILE', help="the model's earlier replies: a JSON list, or one reply per line"
-    )
-    parser.add_argument('--diff', nargs=2, metavar=('A', 'B'), help='two models, two datasets, or two config files')
-    parser.add_argument('--whitespace', action='store_true', help='make whitespace and special tokens visible')
-    parser.add_argument('--tokens', action='store_true', help='token ids and boundaries, counts, and whether they fit')
-    parser.add_argument('--tokenizer', metavar='SOURCE', help='tokenizer.json, model folder, .gguf, or tiktoken:NAME')
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument('--json', action='store_true', help='print one JSON object per line')
-    shape.add_argument('--plain', action='store_true', help='print lines without colour (the default in a pipe)')
-    shape.add_argument('--color', action='store_true', help='use colour even in a pipe')
+    add_options(parser, 'view')
     add_source_options(parser, shows_judge=True)
 
 

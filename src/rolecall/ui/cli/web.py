@@ -15,17 +15,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rolecall.ui.cli.options import whole_number
 from rolecall.ui.cli.output import fail, print_note
 from rolecall.ui.views.chinese import console_language
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('paths', metavar='CONFIG|RUN', nargs='*', help='config files and run directories')
-    parser.add_argument('--watch', metavar='FILE', help='the log of an application, whose calls are shown live')
-    parser.add_argument('--host', default='127.0.0.1', help='address to listen on (default: 127.0.0.1)')
-    parser.add_argument('--port', type=whole_number, default=0, help='port (default: any free port)')
-    parser.add_argument('--no-open', action='store_true', help='print the URL without opening a browser')
 
 
 def execute(arguments: argparse.Namespace) -> int:

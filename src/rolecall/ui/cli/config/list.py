@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rolecall.ui.cli.options import add_options
 from rolecall.ui.cli.output import fail, print_json, print_lines
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ class ListedPart:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('kind', metavar='KIND', nargs='?', help=', '.join((*KINDS, _BENCHMARKS)))
-    parser.add_argument('word', metavar='WORD', nargs='?', help='only names and descriptions that contain this word')
-    parser.add_argument('--json', action='store_true', help='one JSON object per line')
+    add_options(parser, 'config list')
 
 
 def execute(arguments: argparse.Namespace) -> int:

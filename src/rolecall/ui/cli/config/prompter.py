@@ -15,18 +15,6 @@ import sys
 from rolecall.ui.cli.output import print_json
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('prompter', metavar='FILE.py:NAME', help='the file and the name of the prompter in it')
-    parser.add_argument('--input', metavar='TEXT', help='the input: text, or JSON for slots and messages')
-    parser.add_argument('--history', metavar='JSON', help='earlier turns: pairs, or messages')
-    parser.add_argument('--label', metavar='TEXT', help='the answer, as in training data')
-    parser.add_argument('--meta-template', metavar='NAME', help='model family to write the string for, e.g. chatml')
-    parser.add_argument('--format', choices=('openai', 'anthropic'), help='messages instead of a string')
-    parser.add_argument('--whitespace', action='store_true', help='make whitespace visible')
-    parser.add_argument('--color', action='store_true', help='use colour even in a pipe')
-    parser.add_argument('--json', action='store_true', help='print the prompt and its spans as one line of JSON')
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.ui.cli.inputs import load_prompter, read_json_or_text
     from rolecall.ui.views.prompter_trace import show_trace, trace_as_json, trace_lines, trace_open_slots

@@ -20,16 +20,6 @@ from rolecall.ui.cli.output import fail
 _CONFIGS = ('.py', '.yaml', '.yml', '.json', '')
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        'config', metavar='CONFIG', help='a config file, a benchmark by name, or a task file of lm-evaluation-harness'
-    )
-    parser.add_argument('--json', action='store_true', help='print JSON')
-    parser.add_argument(
-        '--as', dest='emulate', choices=['lm-eval', 'opencompass'], help="of a benchmark: this catalogue's wording"
-    )
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.experiment.opening.loading import Source, load_source
     from rolecall.redaction import mask_config

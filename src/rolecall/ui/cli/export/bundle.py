@@ -16,16 +16,6 @@ import sys
 from rolecall.ui.cli.output import print_lines
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
-    parser.add_argument('-o', '--output', metavar='FILE', help='default: NAME_OF_RUN.rolecall')
-    parser.add_argument('--config', metavar='CONFIG', help="the run's config, where its dataset is code of its own")
-    parser.add_argument('--media', action='store_true', help='pack the pictures, sounds and films that rows name, too')
-    parser.add_argument(
-        '--keep-secrets', action='store_true', help='pack rows that hold a secret of this environment (default: refuse)'
-    )
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 

@@ -13,12 +13,6 @@ import argparse
 from rolecall.ui.cli.output import print_note
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
-    parser.add_argument('--tracking-uri', metavar='URI', help="where MLflow keeps runs (default: MLflow's own setting)")
-    parser.add_argument('--experiment', metavar='NAME', help='the experiment (default: the name of the run)')
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.ui.report.mlflow_export import export_mlflow
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from rolecall.ui.cli.options import (
     add_config_options,
+    add_options,
     add_source_options,
     open_experiment,
-    positive_number,
 )
 from rolecall.ui.cli.output import print_note
 
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     add_config_options(parser)
-    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
-    parser.add_argument(
-        '-o', '--output', metavar='FILE', default='-', help='.gz compresses (default: -, which is stdout)'
-    )
+    add_options(parser, 'export requests')
     add_source_options(parser)
 
 

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from rolecall.runs.result_files import Format
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
-    parser.add_argument(
-        '--format', choices=('jsonl', 'csv', 'parquet'), help='default: by the ending of FILE, or jsonl'
-    )
-    parser.add_argument('--prompts', action='store_true', help='add the requests that were sent')
-    parser.add_argument('--labels', action='store_true', help='write what people decided about rows instead')
-    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr matches, e.g. "bbh-*"')
-    parser.add_argument('--model', metavar='PATTERN', help='only models whose abbr matches')
-    parser.add_argument('-o', '--output', metavar='FILE', default='-', help='default: -, which is stdout')
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.result_files import export_results
 

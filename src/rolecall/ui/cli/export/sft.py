@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rolecall.ui.cli.options import (
-    add_column_options,
+    add_options,
     add_selection_options,
     add_source_options,
     open_experiment,
-    positive_number,
 )
 from rolecall.ui.cli.output import fail, print_note
 
@@ -39,35 +38,8 @@ _LLAMA_FACTORY = ('sharegpt', 'alpaca')
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        'source', metavar='CONFIG', help='a config file, or a file of rows with --prompter or --template'
-    )
     add_selection_options(parser)
-    parser.add_argument('--split', choices=('test', 'train'), help='which rows of a config to use (default: test)')
-    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows of each dataset')
-    parser.add_argument(
-        '--form',
-        choices=('messages', 'prompt-completion', 'text', 'tokens', 'sharegpt', 'alpaca'),
-        default='messages',
-        help='contents of a line (default: messages); docs/fine-tuning.md says which trainer reads which',
-    )
-    parser.add_argument(
-        '--train-on',
-        choices=('answer', 'all-answers'),
-        default='answer',
-        help='all-answers also trains on the answers of examples (default: answer)',
-    )
-    parser.add_argument(
-        '--end', metavar='TEXT', default='', help='text that ends an answer where the model side defines none'
-    )
-    parser.add_argument('--tokenizer', metavar='SOURCE', help='tokenizer.json, model folder, .gguf, or tiktoken:NAME')
-    parser.add_argument('--skip', action='store_true', help='skip and count rows that cannot be used')
-    parser.add_argument(
-        '-o', '--output', metavar='FILE', default='-', help='.gz compresses (default: -, which is stdout)'
-    )
-    prompter = parser.add_argument_group('a prompter instead of a config')
-    prompter.add_argument('--prompter', metavar='FILE.py:NAME', help='the prompter that writes the prompts')
-    add_column_options(prompter, needed=False)
+    add_options(parser, 'export sft')
     add_source_options(parser)
 
 

@@ -10,10 +10,6 @@ from __future__ import annotations
 import argparse
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('name', metavar='NAME', nargs='?', default='smollm2', help='default: smollm2')
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress

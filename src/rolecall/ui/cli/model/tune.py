@@ -11,29 +11,13 @@ from __future__ import annotations
 
 import argparse
 
-from rolecall.ui.cli.options import add_column_options, declare_options, positive_number, read_options
+from rolecall.ui.cli.options import add_options, declare_options, read_options
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     from rolecall.apps.tuning.tune_settings import TuneSettings
 
-    parser.add_argument('model', metavar='MODEL', help='hf:FOLDER, hf:ORG/NAME, a model folder, or CONFIG.py:ABBR')
-    parser.add_argument('rows', metavar='ROWS', help='a file of rows with answers (.jsonl, .json, .csv, .parquet, …)')
-    parser.add_argument(
-        '--prompter', metavar='FILE.py:NAME', required=True, help='the prompter that writes the prompts'
-    )
-    add_column_options(parser, needed=True)
-    parser.add_argument('-o', '--output', metavar='FOLDER', required=True, help='where the tuned model goes')
-    parser.add_argument('--overwrite', action='store_true', help='replace an earlier tuning in that folder')
-    parser.add_argument('--limit', metavar='N', type=positive_number, help='only the first N rows')
-    parser.add_argument('--skip', action='store_true', help='skip and count rows that cannot be used')
-    parser.add_argument(
-        '--train-on',
-        choices=('answer', 'all-answers'),
-        default='answer',
-        help='all-answers also trains on the answers of the history (default: answer)',
-    )
-    parser.add_argument('--end', metavar='TEXT', default='', help='text that ends an answer if the model has none')
+    add_options(parser, 'model tune')
     declare_options(TuneSettings, parser.add_argument_group('training'))
 
 

@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from rolecall.runs import CollectSummary
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
-    parser.add_argument('--wait', action='store_true', help='ask again until every batch has ended')
-    parser.add_argument('--every', metavar='SECONDS', type=_seconds, help='with --wait: how often to ask (5 to 60 s)')
-    parser.add_argument('--submit', action='store_true', help='submit what follows from the answers as the next batch')
-    parser.add_argument('--cancel', action='store_true', help='cancel the batches; answers so far are kept')
-    parser.add_argument(
-        '--config', metavar='CONFIG', help="the run's config, where it uses functions that are not in the run directory"
-    )
-    parser.add_argument('--prices', metavar='FILE', help='JSON with US dollars for a million tokens, by model name')
-    parser.add_argument('-q', '--quiet', action='store_true', help='print only scores and problems')
-
-
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)

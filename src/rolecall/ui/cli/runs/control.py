@@ -11,19 +11,6 @@ from __future__ import annotations
 
 import argparse
 
-from rolecall.ui.cli.options import positive_number
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('out', metavar='RUN', help='the run directory')
-    going = parser.add_mutually_exclusive_group()
-    going.add_argument('--pause', dest='paused', action='store_true', default=None, help='start no further rows')
-    going.add_argument('--resume', dest='paused', action='store_false', help='go on')
-    parser.add_argument(
-        '--concurrency', metavar='N', type=positive_number, help='requests to each model under way at once, at most'
-    )
-    parser.add_argument('--drop', metavar='MODEL', action='append', help='do not ask this model any more')
-
 
 def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path

@@ -18,13 +18,6 @@ import argparse
 from rolecall.ui.cli.output import print_lines
 
 _SHOWN = 5
-HARNESSES = ('lm-eval', 'inspect', 'opencompass', 'aisbench')
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('harness', metavar='HARNESS', choices=HARNESSES, help=', '.join(HARNESSES))
-    parser.add_argument('source', metavar='LOG', help='its folder of results, or its log file')
-    parser.add_argument('--out', metavar='DIR', help='run directory (default: runs/NAME_OF_LOG)')
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -17,28 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rolecall.ui.cli.options import positive_number
 from rolecall.ui.cli.output import print_json, print_lines, print_note
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
-    parser.add_argument('file', metavar='FILE', nargs='?', help='CSV, JSONL, JSON or Parquet, or a run with labels')
-    parser.add_argument(
-        '--label', metavar='COLUMN', nargs='+', default=[], help='columns with labels, one for each person'
-    )
-    parser.add_argument('--by', metavar='COLUMN', default='', help='the column that names the person')
-    parser.add_argument('--on', metavar='COLUMNS', type=_words, default=[], help='columns that say which row is meant')
-    parser.add_argument('--scale', metavar='LOW:HIGH', type=_scale, help='ratings from LOW to HIGH become 0 to 1')
-    parser.add_argument('--correct-from', metavar='N', type=float, help='ratings from N on are correct, others wrong')
-    parser.add_argument(
-        '--map', metavar='X=LABEL', dest='words', type=_pairs, default={}, help='what X means: 1=win,2=loss,0=tie'
-    )
-    parser.add_argument('--dataset', metavar='NAME', default='', help='only this dataset')
-    parser.add_argument('--model', metavar='NAME', default='', help='only this model')
-    parser.add_argument('--todo', metavar='N', type=positive_number, help='print the N rows to label next, as CSV')
-    parser.add_argument('--calibration', metavar='RUN', help='correct by the labels of another run with the same judge')
-    parser.add_argument('--json', action='store_true', help='the calibrations as JSON, one a line')
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from rolecall.runs.parts import PartDigests
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('folder', metavar='DIR', nargs='?', default='runs', help='where to look (default: runs)')
-    parser.add_argument('words', metavar='WORDS', nargs='*', help='only runs with all of these words')
-    parser.add_argument('--tag', metavar='TAG', help='only runs with this tag')
-    parser.add_argument('--json', action='store_true', help='one JSON object per run')
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 

@@ -15,11 +15,6 @@ import argparse
 from rolecall.ui.cli.output import print_lines
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('out', metavar='OUT', help='the run directory to write, new or an earlier merge')
-    parser.add_argument('runs', metavar='RUN', nargs='+', help='run directories to take')
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.merge import merge_runs
 

@@ -13,14 +13,6 @@ import argparse
 from rolecall.ui.cli.output import print_lines
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
-    parser.add_argument('--name', help='what the run is called in lists')
-    parser.add_argument('--text', metavar='NOTE', help='what to know about the run')
-    parser.add_argument('--tag', metavar='TAG', action='append', default=[], help='add a tag; may be repeated')
-    parser.add_argument('--untag', metavar='TAG', action='append', default=[], help='remove a tag; may be repeated')
-
-
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.labels import RunNotes
     from rolecall.runs.store.run_reader import RunReader

@@ -13,22 +13,7 @@ from __future__ import annotations
 
 import argparse
 
-from rolecall.ui.cli.options import whole_number
 from rolecall.ui.cli.output import print_json, print_lines
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory, or a bundle')
-    parser.add_argument(
-        '--config', metavar='CONFIG', help="the run's config, where its model or metric is code of its own"
-    )
-    parser.add_argument(
-        '--ask',
-        metavar='N',
-        type=whole_number,
-        help="rows of each dataset × model to ask again (default: 5; of a bundle, which may be a stranger's, 0)",
-    )
-    parser.add_argument('--json', action='store_true', help='print one JSON object')
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -15,16 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rolecall.ui.cli.options import positive_number
 from rolecall.ui.cli.output import fail, print_json, print_lines
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
-    drawn = 'rows to read of each dataset and model, drawn at random (default: 2000)'
-    parser.add_argument('--rows', metavar='N', type=positive_number, default=2000, help=drawn)
-    parser.add_argument('--judge', metavar='MODEL', help='have a model decide, e.g. openai/gpt-4.1')
-    parser.add_argument('--json', action='store_true', help='one JSON object per dataset and model')
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,6 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from rolecall.ui.cli.options import positive_number
 from rolecall.ui.cli.output import fail, print_json, print_lines, print_note, terminal
 
 if TYPE_CHECKING:
@@ -22,22 +21,6 @@ if TYPE_CHECKING:
 
     from rolecall.insight.kept_counts import HitCount
     from rolecall.runs.store.run_reader import RunReader
-
-
-def declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('directory', metavar='RUN', help='a run directory')
-    parser.add_argument('--rule', metavar='NAME', nargs='+', help='only these rules, by their first word')
-    parser.add_argument('--ask', metavar='QUESTION', help='a yes/no question about each reply, for --judge to answer')
-    parser.add_argument('--judge', metavar='MODEL', help='the model that answers --ask, e.g. openai/gpt-4.1')
-    parser.add_argument(
-        '--limit',
-        metavar='N',
-        type=positive_number,
-        default=100,
-        help='with --ask: at most N replies of each dataset and model, evenly spread (default: 100)',
-    )
-    parser.add_argument('--dry-run', action='store_true', help='with --ask: print the plan and its price, and stop')
-    parser.add_argument('--json', action='store_true', help='one JSON object per rule, dataset and model')
 
 
 def execute(arguments: argparse.Namespace) -> int:
