@@ -67,7 +67,7 @@ def test_the_first_hour_goes_from_a_wheel_and_a_csv_to_a_gated_comparison(
     assert 'extra llama installed' in rolecall('doctor', '--offline')
     asked = rolecall('init', 'capitals.csv', answers=('', '', ''))
     assert asked.count('?') >= 3
-    assert 'scored by contains.' in asked
+    assert 'the answers are short texts: scored by --metric exact.' in asked
     assert 'What is the capital of France?' in rolecall('view', 'capitals.py')
     assert 'nothing found' in rolecall('lint', 'capitals.py')
     assert '4 requests' in rolecall('run', 'capitals.py', '--dry-run', '--out', 'runs/first')

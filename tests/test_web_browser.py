@@ -323,7 +323,7 @@ def test_the_language_is_switched_and_kept(browser, page):
 
 SPEECHES = CONFIG.replace(
     "template='</E>Add: {q}'",
-    "template=dict(begin=['</E>'], round=[dict(role='HUMAN', prompt='{q}'), dict(role='BOT', prompt='')])",
+    "template=dict(begin=['</E>'], round=[dict(role='HUMAN', prompt='{q}'), dict(role='HUMAN', prompt='Add.'), dict(role='BOT', prompt='')])",
 )
 
 
