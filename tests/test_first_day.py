@@ -642,3 +642,43 @@ def test_a_column_that_the_rows_cannot_be_divided_by_is_not_suggested(
     assert main(['run', 'rows.jsonl', '--answer', 'answer', '--model', 'mine:two', '--out', 'out', '-q']) == 0
     refusal = message(capsys, 'report', 'out', '--by', 'answer_position')
     assert "no row has 'answer_position'.\n  Known: 'length', 'class', 'question', 'answer'." in refusal
+
+
+def test_run_suggests_the_answer_that_init_takes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {'text': ['Oslo', 'Rome'], 'label': ['A', 'B']}
+    write_rows('arc.jsonl', [{'question': f'Capital {i}?', 'choices': options, 'answerKey': 'B'} for i in range(3)])
+    assert main(['run', 'arc.jsonl', '--model', 'mine:two', '--dry-run']) == 0
+    assert 'Is it --answer answerKey?' in capsys.readouterr().err
+    write_rows('sheet.jsonl', [{'colour': 'red', 'answer': '2'}])
+    refusal = message(capsys, 'run', 'sheet.jsonl', '--model', 'mine:two')
+    assert "Give a template for the rows: --template '{colour}' --answer answer." in refusal
+
+
+def test_the_same_rows_from_another_file_replace_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ['--answer', 'answer', '--model', 'mine:two', '--out', 'out', '-q']
+    assert main(['run', 'rows.jsonl', *options]) == 0
+    Path('inner').mkdir()
+    for rows in (ROWS, ROWS[1:]):
+        assert 'replace them' not in capsys.readouterr().err
+        write_rows('inner/rows.jsonl', rows)
+        assert main(['run', 'inner/rows.jsonl', *options]) == 0
+    assert 'rows have changed' in capsys.readouterr().err
+
+
+def test_runs_of_models_by_name_are_explained_from_what_they_have_stored(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path('mine.py').write_text("def two(request):\n    return '2'\n\n\ndef four(request):\n    return '4'\n")
+    assert main(['init', '--yes', 'rows.jsonl', '-o', 'both.py']) == 0
+    text = Path('both.py').read_text()
+    Path('both.py').write_text(text.replace("'smollm2',  #", "'mine.py:two', 'mine.py:four',  #"))
+    assert main(['run', 'both.py', '--out', 'left', '-q']) == 0
+    assert main(['run', 'both.py', '--out', 'right', '-q', '--system', 'Count.']) == 0
+    capsys.readouterr()
+    assert main(['explain', 'left', 'right']) == 0
+    assert 'cannot be opened' not in capsys.readouterr().out
+    assert main(['run', 'rows.jsonl', '--model', 'mine:two', '--out', 'other', '-q', '--template', '{question}']) == 0
+    assert main(['compare', 'other', 'left', '--by', 'question']) == 0
+    assert 'no rows of the same dataset' in capsys.readouterr().out
+    with RunReader('left') as run:
+        assert [card.model for card in run.scorecards()] == ['two', 'four']

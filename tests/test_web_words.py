@@ -34,7 +34,16 @@ SERVED = [
     *('not asked', 'answered by'),
     *('class', 'answer_position', 'precision', 'recall', 'F1', 'predicted'),
     *('shots', 'skipped', 'hidden', 'context', 'size', 'fingerprint', 'tokens', 'boundaries', 'tokenizer', 'budget'),
-    *('input tokens', 'output tokens', 'time', 'training rows', 'dropped to fit', 'belongs to', 'not finished'),
+    *(
+        'input tokens',
+        'output tokens',
+        'time',
+        'training rows',
+        'dropped to fit',
+        'belongs to',
+        'stored as',
+        'not finished',
+    ),
     CHANGED,
     NO_CONFIG,
 ]

@@ -393,7 +393,7 @@ def _find_in_module(module: ModuleType, names: list[str], path: str, kind: str, 
     target: Any = module
     for name in names:
         if not hasattr(target, name):
-            public = [member for member in vars(module) if not member.startswith('_')]
+            public = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']
             what = f'cannot import the {kind} {path!r}: {module.__name__!r} has no {".".join(names)!r}.'
             raise ConfigError(Problem(where, what, did_you_mean(name, public)))
         target = getattr(target, name)

@@ -101,7 +101,7 @@ class Experiment:
             all_models=models,
             files={} if in_entry else options.data,
             overrides=options.changes,
-            notes=tuple(notes),
+            notes=tuple(dict.fromkeys(notes)),
             problems=tuple(skipped or ()),
         )
         return opened.select(model=selected)

@@ -191,6 +191,16 @@ def _name_values(column: str, values: Sequence[Any]) -> Callable[[Any], str | No
     return lambda value: text_of(value)[:_LONG]
 
 
+def can_divide(values: Sequence[Any]) -> bool:
+    """Whether a column with these first values divides rows: values return, or are numbers.
+
+    >>> can_divide(['en', 'de', 'en', 'fr', 'de']), can_divide(['Who?', 'Where?', 'When?', 'Why?', 'How?'])
+    (True, False)
+    """
+    distinct = {text_of(value) for value in values}
+    return len(distinct) < max(len(values), _PARTS) or all(_read_number(value) is not None for value in values)
+
+
 def _read_number(value: Any) -> float | None:
     """A number, or a text that is one, as all numbers of a CSV file are."""
     if isinstance(value, str):

@@ -95,7 +95,8 @@ def run_config(
         notes = describe_changes(store.last_manifest(), manifest) if options.rows is None else []
         for line in (*notes, *describe_other_parts(before, manifest['pairs'])):
             listener.on_message(line)
-        store.record_start(manifest, format_config(hide_secrets(prepared.experiment.config), style='json'))
+        config = {**prepared.experiment.config, 'models': [model.entry for model in prepared.experiment.all_models]}
+        store.record_start(manifest, format_config(hide_secrets(config), style='json'))
         if options.until is not None:
             listener.on_message(f'rows are asked in random order (seed {options.sample_seed}), until {options.until}.')
         with open_pending(store, prepared, tell=listener.on_message) as pending:

@@ -147,7 +147,7 @@ def _find_difference(pairs: Pairs, planned: Planned, rows: Mapping[str, Any]) ->
                 return f'of {dataset} × {model} on {describe_rows_of(stored)}'
             continue
         if differing := others.find_differing(own, _SENT):
-            return f'of {dataset} × {model} with another {differing[0]}'
+            return f'of {dataset} × {model} with other {differing[0]}'
         if not _holds(rows, stored):
             return f'of {dataset} on {describe_rows_of(stored)}'
     return None
@@ -418,11 +418,13 @@ def _describe_changed_rows(before: Sequence[Mapping[str, Any]], now: Sequence[Ma
     messages: dict[str, str] = {}
     for pair in now:
         name, was = pair['dataset'], by_dataset.get(pair['dataset'], pair)
+        if not parts_of(was).find_differing(parts_of(pair), ('rows',)):
+            continue
         if was.get('path', pair.get('path')) != pair.get('path'):
             messages[name] = (
                 f'{name}: this run began with the rows of {was["path"]}; those of {pair.get("path")} replace them.'
             )
-        elif parts_of(was).find_differing(parts_of(pair), ('rows',)):
+        else:
             messages[name] = (
                 f'{name}: its rows have changed since this run began; those with another prompt are asked again.'
             )

@@ -14,10 +14,10 @@ from rolecall.experiment.opening.rows_config import (
     dataset_for_rows,
     find_answer,
     find_letters,
-    find_option_list,
     find_question,
     is_conversation,
     read_first_rows,
+    single_columns,
 )
 from rolecall.experiment.opening.source_options import RowsOptions
 from rolecall.models.model_names import DEFAULT_MODEL
@@ -50,8 +50,7 @@ def guess_columns(path: Path, encoding: str | None = None) -> Guess:
     """What the columns of a file of rows probably are."""
     rows = [flatten(row) for row in read_first_rows(path, RowsOptions(encoding=encoding), _LOOKED_AT)]
     values = columns_of(rows)
-    inside = f'{find_option_list(values)}.'
-    columns = tuple(name for name, value in values.items() if not isinstance(value, Mapping) and inside not in name)
+    columns = single_columns(values)
     if not columns:
         raise DataError(f'{path}: the file has no rows.')
     answer = find_answer(columns)

@@ -42,11 +42,12 @@ METRIC_NAMES: Mapping[str, str | None] = {
 
 _QUESTIONS = (
     *('question', 'prompt', 'input', 'query', 'instruction', 'problem', 'text', 'sentence', 'review', 'passage'),
-    *('content', 'utterance', 'stem', '问题', '题目'),
+    *('content', 'utterance', 'stem', '问题', '题目', 'frage', 'pregunta', 'q'),
 )
 _ANSWERS = (
     *('answer', 'label', 'target', 'gold', 'output', 'expected', 'response', 'solution', 'class', 'category'),
     *('answers', 'answerkey', 'answer_key', 'answer_idx', 'correct_answer', 'correct', 'sentiment', 'intent', '答案'),
+    *('antwort', 'respuesta', 'réponse'),
 )
 _ANSWERS_INSIDE = ('answers.text', 'answer.text', 'answer.value')
 """SQuAD's and TriviaQA's."""
@@ -75,7 +76,14 @@ def find_answer(columns: Iterable[str]) -> str | None:
     """The column that holds the answer, by its name."""
     columns = list(columns)
     named = next((name for names in _ANSWERS for name in columns if last_part(name) == names), None)
-    return named or next((name for name in columns if name.lower() in _ANSWERS_INSIDE), None)
+    inside = next((name for name in columns if name.lower() in _ANSWERS_INSIDE), None)
+    return named or inside or ('a' if {'q', 'a'} <= {*columns} else None)
+
+
+def single_columns(columns: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns that hold one value each: no objects, and none of the options."""
+    inside = f'{find_option_list(columns)}.'
+    return tuple(name for name, value in columns.items() if not isinstance(value, Mapping) and inside not in name)
 
 
 def last_part(name: str) -> str:
@@ -239,11 +247,12 @@ def _template(
         # Tokenizers join a space at the end of a prompt to the word that follows.
         text = _usual_text(question, options, columns, ' ' if dialogue or perplexity else '\n')
     else:
-        text, answer = '', f'{{{options.answer}}}' if options.answer else ''
-        fields = ' '.join(f'{{{name}}}' for name in columns if name != options.answer)
-        example = '\\n'.join(filter(None, (fields or 'Q: {question}', answer)))
+        text, answer = '', options.answer or find_answer(single_columns(columns))
+        fields = ' '.join(f'{{{name}}}' for name in columns if name != answer)
+        example = '\\n'.join((fields or 'Q: {question}', *([f'{{{answer}}}'] if options.answer else [])))
         what = 'this is a file of rows, not a config, and none of its columns is called question.'
-        problems.add(where, what, f"Give a template for the rows: --template '{example}'.")
+        remedy = f' --answer {answer}' if answer and not options.answer else ''
+        problems.add(where, what, f"Give a template for the rows: --template '{example}'{remedy}.")
     return {'type': 'PromptTemplate', 'template': as_dialogue(text, options.answer) if dialogue else text}
 
 

@@ -22,6 +22,7 @@ from rolecall.experiment.opening.rows_config import (
     find_answer,
     find_letters,
     read_first_rows,
+    single_columns,
 )
 from rolecall.experiment.opening.source_options import Overrides, RowsOptions, SourceOptions
 from rolecall.models.backends import MODEL_KINDS
@@ -87,7 +88,7 @@ def _config_for_rows(
     elif choices and options.rows.ask is None:
         notes += _describe_company(models)
     if options.asks_models and options.rows.answer is None and options.rows.judge is None:
-        likely = find_answer(columns_of(map(flatten, read_first_rows(rows, options.rows))))
+        likely = find_answer(single_columns(columns_of(map(flatten, read_first_rows(rows, options.rows)))))
         remedy = f' Is it --answer {likely}?' if likely else ''
         notes.append(f'no answer column is given (--answer): replies are stored, and not scored.{remedy}')
     dialogue = not all(map(_takes_bare_text, models)) if models else False

@@ -126,4 +126,7 @@ def describe_changes(changes: Sequence[SliceChange], left: RunReader) -> Iterato
             f'{count_noun(pair.n, "row")}, p {p}'
         )
     others = len(changes) - len(sure)
+    if not changes:
+        yield 'the runs have no rows of the same dataset × model that these columns divide.'
+        return
     yield f'{others:,} of {len(changes):,} slices without a difference beyond chance (p corrected by Holm).'

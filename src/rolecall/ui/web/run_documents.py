@@ -22,7 +22,7 @@ from rolecall.insight.cause_shares import explain
 from rolecall.insight.comparison import Comparison, Difference, compare_runs
 from rolecall.insight.kept_counts import read_counts
 from rolecall.insight.run_source import StoredRun, judge_requests, requests_sent
-from rolecall.insight.slices import CLASS, LENGTH, POSITION
+from rolecall.insight.slices import CLASS, LENGTH, POSITION, can_divide
 from rolecall.insight.sweep import read_sweep
 from rolecall.runs.brake import Control
 from rolecall.runs.run import ask_rows_again
@@ -158,12 +158,12 @@ class RunDocument:
 
     def _columns(self) -> list[str]:
         """What the rows of the run can be sliced by."""
-        rows = (
-            self._reader.fields(dataset, row)
-            for dataset in dict(self._reader.pairs())
-            for row in range(_ROWS_LOOKED_AT)
-        )
-        columns = dict.fromkeys(name for fields in rows for name in fields if name)
+        values: dict[str, list[Any]] = {}
+        for dataset in dict(self._reader.pairs()):
+            for row in range(_ROWS_LOOKED_AT):
+                for name, value in self._reader.fields(dataset, row).items():
+                    values.setdefault(name, []).append(value)
+        columns = [name for name, own in values.items() if name and can_divide(own)]
         return [*columns, LENGTH, POSITION, CLASS]
 
     def rows(self, wanted: RowFilter, after: str = '') -> dict[str, Any]:

@@ -111,4 +111,4 @@ def row_facts(result: Result) -> Iterator[tuple[str, str]]:
     if result.cluster:
         yield 'belongs to', result.cluster
     if result.fingerprint:
-        yield 'fingerprint', result.fingerprint
+        yield 'stored as', result.fingerprint

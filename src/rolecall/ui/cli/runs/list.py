@@ -48,7 +48,8 @@ def execute(arguments: argparse.Namespace) -> int:
             print_json(described)
             continue
         tags = ' '.join(f'#{tag}' for tag in described['tags'])
-        heads = (directory, described['started'], described['name'], tags, described.get('error', ''))
+        began = described['started'][:16].replace('T', ' ')
+        heads = (directory, began, described['name'], tags, described.get('error', ''))
         hidden = sum(score['folded'] for score in described['scores'])
         lines = [score['line'] for score in described['scores'] if not score['folded']]
         folded = (

@@ -44,4 +44,5 @@ const App = () => {
     ${help ? html`<${Keyboard} close=${() => setHelp(false)} />` : null}
     <main id="main" tabindex="-1">${badRow ? html`<${Problem} error=${t("The link's row number is not a whole number: {row}", { row: badRow })} /><button type="button" onClick=${() => go({ row: '', left_row: '', right_row: '' })}>${t('Clear')}</button>` : View ? html`<${View} key=${name === 'playground' ? name : session.playground?.link} session=${session} address=${address} change=${go} />` : null}</main>`;
 };
+document.getElementById('app').replaceChildren(); // the playground's note on how to serve it
 render(html`<${App} />`, document.getElementById('app'));

@@ -29,6 +29,7 @@ export const Control = ({ at, run, onchanged }) => {
 
 // ── scores over versions ─────────────────────────────────────────────────────────────────────────────────────────
 const [WIDE, TALL, EDGE] = [72, 20, 3];
+export const Dot = ({ at }) => html`<svg class="dot" width="8" height="8" aria-hidden="true"><circle class=${`c${at % 7}`} cx="4" cy="4" r="3" /></svg>`;
 export const Sparkline = ({ series, label }) => {
   const every = series.flat().filter(Number.isFinite);
   const most = Math.max(...series.map((points) => points.length));
@@ -37,8 +38,8 @@ export const Sparkline = ({ series, label }) => {
   const x = (at) => EDGE + (at / (most - 1)) * (WIDE - 2 * EDGE);
   const y = (value) => TALL - EDGE - ((value - low) / (high - low || 1)) * (TALL - 2 * EDGE);
   const lines = series.map((points) => points.map((value, at) => [x(at), y(value)]).filter(([, height]) => Number.isFinite(height)));
-  return html`<svg class="spark" width=${WIDE} height=${TALL} role="img" aria-label=${label}><title>${label}</title>${lines.map((points, at) => html`<polyline class=${`c${at % 7} line`} fill="none" points=${points.map((point) => point.join(',')).join(' ')} />
-    ${points.length ? html`<circle class=${`c${at % 7}`} cx=${points[points.length - 1][0]} cy=${points[points.length - 1][1]} r="2.5" />` : null}`)}</svg>`;
+  return html`<svg class="spark" width=${WIDE} height=${TALL} role="img" aria-label=${label}><title>${label}</title>${lines.map((points, at) => (points.length > 1 ? html`<polyline class=${`c${at % 7} line`} fill="none" points=${points.map((point) => point.join(',')).join(' ')} />
+    <circle class=${`c${at % 7}`} cx=${points[points.length - 1][0]} cy=${points[points.length - 1][1]} r="2.5" />` : null))}</svg>`;
 };
 
 // ── slices and sweeps ────────────────────────────────────────────────────────────────────────────────────────────

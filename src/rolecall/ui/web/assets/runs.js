@@ -4,7 +4,7 @@ import { useEndless, EndlessList, TALLER, stepIn, Select, Search, focusSearch, P
 import { Badge, RowDetail, keyOf } from './run_row.js';
 import { RunCompare } from './run_compare.js';
 import { LabelQueue } from './label.js';
-import { nameOf, Tags, Notes, Control, Sparkline, Slices, Swept } from './run_notes.js';
+import { nameOf, Tags, Notes, Control, Sparkline, Dot, Slices, Swept } from './run_notes.js';
 
 const FILTERS = ['dataset', 'model', 'outcome', 'verdict', 'q', 'first', 'against'];
 const NO_FILTERS = { ...Object.fromEntries(FILTERS.map((name) => [name, ''])), at: '' };
@@ -38,10 +38,9 @@ const fits = (run, typed) => typed.toLowerCase().split(/\s+/).every((word) => [r
 const MOST_COLUMNS = 12;
 const VARIANT = / \[[\w-]+=.*\]\n/; // a wording of a sweep
 // The scores of a column over the runs, oldest first: a line for each model.
-const overVersions = (runs, column) => {
+const overVersions = (runs, models, column) => {
   const lines = [...runs].reverse().flatMap(({ run }) => linesOf(run));
-  const models = [...new Set(lines.filter((line) => line.cells[column]).map((line) => line.model))];
-  return models.map((model) => lines.filter((line) => line.model === model && line.cells[column]).map((line) => valueOf(line, column))).filter((points) => points.length > 1);
+  return models.map((model) => lines.filter((line) => line.model === model && line.cells[column]).map((line) => valueOf(line, column)));
 };
 const RunList = ({ change }) => {
   const [turn, setTurn] = useState(0);
@@ -58,17 +57,18 @@ const RunList = ({ change }) => {
   const columns = [...used.keys()].sort((a, b) => used.get(b) - used.get(a)).slice(0, MOST_COLUMNS);
   const lines = runs.flatMap(({ run, at }) => (run.error ? [{ run, at, model: '', cells: {} }] : (linesOf(run).length ? linesOf(run) : [{ model: '', cells: {} }]).map((line) => ({ run, at, ...line }))));
   if (order) lines.sort((a, b) => (valueOf(b, order) || -Infinity) - (valueOf(a, order) || -Infinity));
+  const models = [...new Set(lines.map((line) => line.model).filter(Boolean))];
   const pick = (at, on) => setPicked((old) => [...old.filter((one) => one !== at), ...(on ? [at] : [])].slice(-2));
   return html`<div class="run-list"><div class="bar heading"><h2>${runs.length < found.runs.length ? `${runs.length} / ` : ''}${countOf(found.runs.length, 'run')}</h2>
       ${found.runs.length > 1 ? html`<${Search} value=${typed} oninput=${setTyped} />` : null}
       <button type="button" disabled=${picked.length < 2} onClick=${() => change({ run: picked[0], show: 'compare', left_run: picked[0], right_run: picked[1], left_model: '', right_model: '' })}>${t('Compare the two ticked')}</button></div>
     <div class="scroll" tabindex="0" role="group" aria-label=${t('Runs')}><table class="scores"><thead><tr><th scope="col"><span class="hidden">${t('Compare')}</span></th><th scope="col">${t('run')}</th><th scope="col">${t('model')}</th>
-      ${columns.map((column) => { const [dataset, metric] = column.split('\n'); return html`<th scope="col" aria-sort=${order === column ? 'descending' : null}><button type="button" class="plain" onClick=${() => setOrder(order === column ? '' : column)}><bdi>${dataset}</bdi>${order === column ? ' ↓' : ''}</button><small>${metricName(metric)}</small><${Sparkline} series=${overVersions(runs, column)} label=${t('{name}, oldest run first', { name: dataset })} /></th>`; })}</tr></thead>
+      ${columns.map((column) => { const [dataset, metric] = column.split('\n'); return html`<th scope="col" aria-sort=${order === column ? 'descending' : null}><button type="button" class="plain" onClick=${() => setOrder(order === column ? '' : column)}><bdi>${dataset}</bdi>${order === column ? ' ↓' : ''}</button><small>${metricName(metric)}</small><${Sparkline} series=${overVersions(runs, models, column)} label=${t('{name}, oldest run first', { name: dataset })} /></th>`; })}</tr></thead>
       <tbody>${lines.map(({ run, at, model, cells }, number_) => {
         const isFirst = order || lines[number_ - 1]?.at !== at;
         return html`<tr key=${`${at}-${model}`}><td class="tick">${isFirst && !run.error ? html`<input type="checkbox" aria-label=${t('Compare {name}', { name: run.name })} checked=${picked.includes(at)} onChange=${(event) => pick(at, event.target.checked)} />` : null}</td>
           <th scope="row">${isFirst ? html`<a href=${`#runs?run=${at}`}><bdi>${nameOf(run)}</bdi></a> ${run.live ? html`<span class="live">● ${t('live')}</span>` : null}<small>${run.error ? html`<span class="missing">${run.error}</span>` : html`${run.own_name ? html`<bdi>${run.name}</bdi> · ` : null}${tellTime(run.created)}`}</small><${Tags} tags=${run.own_tags} />` : null}</th>
-          <td><bdi>${model}</bdi></td>${columns.map((column) => html`<${Cell} cell=${cells[column]} onclick=${() => change({ ...NO_FILTERS, run: at, dataset: column.split('\n')[0], model })}
+          <td>${models.length > 1 && model ? html`<${Dot} at=${models.indexOf(model)} /> ` : null}<bdi>${model}</bdi></td>${columns.map((column) => html`<${Cell} cell=${cells[column]} onclick=${() => change({ ...NO_FILTERS, run: at, dataset: column.split('\n')[0], model })}
             ondiffer=${() => change({ ...NO_FILTERS, run: at, dataset: column.split('\n')[0], model, verdict: 'readings differ' })} />`)}</tr>`;
       })}</tbody></table></div></div>`;
 };
