@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rolecall.models.services import SOURCES
+from rolecall.models.model_names import SOURCES
 from rolecall.ui.cli.main import main
 
 GOOD = """

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from chat_template_corpus import FAMILIES
-from rolecall.core.render import families
+from rolecall.core.render import meta as families
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.core.render.families import META_TEMPLATES, add_meta_template, meta_template
-from rolecall.core.render.meta import MetaTemplate
+from rolecall.core.render.meta import META_TEMPLATES, MetaTemplate, add_meta_template, meta_template
 from rolecall.errors import TemplateError
 from rolecall.registry import Registry
 

@@ -22,7 +22,7 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.config_schema import config_schema
 from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.models.endpoint_check import check_service
-from rolecall.models.services import SOURCES, ChatSource
+from rolecall.models.model_names import SOURCES, ChatSource
 from rolecall.sources.config.plain_configs import is_plain_config
 from rolecall.ui.cli.main import main
 from servers import running

@@ -14,7 +14,7 @@ import pytest
 from helpers import human, template
 from rolecall import ConfigError
 from rolecall.errors import RunError
-from rolecall.experiment.inferencers.generation import GenInferencer
+from rolecall.experiment.inferencers.inferencer import GenInferencer
 from rolecall.experiment.opening.sampling import check_repeats, check_sampling
 from rolecall.models.function import build
 from rolecall.models.protocol import ModelError, Reply, Sampling, Scored, Usage

@@ -20,7 +20,7 @@ from rolecall.models.llama import bindings
 from rolecall.models.llama.decoding import GrowingAnswer, LlamaDecoding, draw_token, random_generator
 from rolecall.models.llama.logprobs import log_sums
 from rolecall.models.llama.model import LlamaModel, build
-from rolecall.models.llama.threads import ThreadTuner, busy_threads
+from rolecall.models.llama.streams import ThreadTuner, busy_threads
 from rolecall.models.llama.vocabulary import LlamaVocabulary
 from rolecall.models.protocol import ModelError, Reply, Sampling
 from rolecall.models.tokenizers.tokenizer import load_tokenizer

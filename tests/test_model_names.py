@@ -12,8 +12,7 @@ from rolecall.apps.chat import ModuleError
 from rolecall.checking import Problems
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.model_entries import build_model_entry
-from rolecall.models.model_names import resolve_model, resolve_models
-from rolecall.models.services import SOURCES
+from rolecall.models.model_names import SOURCES, resolve_model, resolve_models
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from aiohttp import web
 from rolecall import AlpacaPrompter, ChatPrompter, ConfigError, OnlineChatModule, RolecallError
 from rolecall.apps.chat import SOURCES, ModuleError, NoAnswerError, ToolRoundsError
 from rolecall.errors import PrompterError
+from rolecall.models.model_names import ALIASES
 from rolecall.models.protocol import ModelError
-from rolecall.models.services import ALIASES
 from servers import Server, in_order, serve
 
 KEY = 'sk-very-secret-0123456789'

@@ -10,7 +10,7 @@ from helpers import bot, config, human, template
 from rolecall import PromptTemplate
 from rolecall.core import ApiRenderer, MetaTemplate, MMPromptTemplate, RawPromptTemplate, TextRenderer, Wording
 from rolecall.core.program import VaryingProgram, compile
-from rolecall.core.prompts.shots import Joints
+from rolecall.core.prompts.script import Joints
 from rolecall.core.prompts.template import Template
 from rolecall.core.render.renderers import Renderer
 from rolecall.experiment.experiment import Experiment, preview

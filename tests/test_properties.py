@@ -21,7 +21,7 @@ from rolecall.core import (
     fingerprint,
 )
 from rolecall.core.program.compiled import Program, render_with
-from rolecall.core.prompts.shots import Joints
+from rolecall.core.prompts.script import Joints
 from rolecall.core.prompts.template import Template
 from rolecall.core.prompts.wording import Mode
 from rolecall.core.render.chat_renderer import ChatRenderer

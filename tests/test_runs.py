@@ -33,15 +33,15 @@ from rolecall.runs.client.limiter import Limits
 from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.client.retry import RetryPolicy
 from rolecall.runs.engine import Engine
-from rolecall.runs.finished_rows import keep_rows
 from rolecall.runs.listener import NullListener
+from rolecall.runs.pair_rows import keep_rows
 from rolecall.runs.pair_run import PairRun
 from rolecall.runs.prepare import prepare
 from rolecall.runs.run import ask_rows_again
+from rolecall.runs.store.database import open_for_writing
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.store.transactions import open_for_writing
 from rolecall.runs.store.writer import Store
 from servers import Server, by_share, in_order, serve
 
@@ -350,7 +350,7 @@ def test_a_store_that_breaks_stops_the_run(tmp_path: Path, monkeypatch: pytest.M
         db.execute('PRAGMA max_page_count=14')
         return db
 
-    monkeypatch.setattr('rolecall.runs.store.transactions.open_for_writing', nearly_full)
+    monkeypatch.setattr('rolecall.runs.store.database.open_for_writing', nearly_full)
     with serve() as server, pytest.raises(RunError, match='disk is full'):
         run_config(config(api(server.url), dataset(questions(500))), out=tmp_path, progress=Counting())
     monkeypatch.undo()

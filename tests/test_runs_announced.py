@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolecall.models.http.rate_limits import RateLimit, read_rate_limits
+from rolecall.models.http.failures import RateLimit, read_rate_limits
 from rolecall.runs.client.limiter import Limiter, Limits
 from rolecall.runs.client.rate import AnnouncedLimit
 from virtual_time import run_in_virtual_time

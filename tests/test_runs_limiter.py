@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rolecall.models.http.rate_limits import RateLimit, read_rate_limits
+from rolecall.models.http.failures import RateLimit, read_rate_limits
 from rolecall.models.protocol import ModelError, Reply, Sampling, Usage
 from rolecall.runs.client.client_options import read_limits
 from rolecall.runs.client.concurrent_client import ConcurrentClient, Timeout

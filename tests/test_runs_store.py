@@ -24,12 +24,12 @@ from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored, Usage
 from rolecall.runs.result_files import export_results, result_lines
 from rolecall.runs.store.codec import as_stored, pack_scored, read_reply, unpack_scored, write_reply
+from rolecall.runs.store.database import Group
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.lookup import Failure
 from rolecall.runs.store.results import Result, SettledMarks
 from rolecall.runs.store.row_codec import decode_result, encode_result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.store.transactions import Group
 from rolecall.runs.store.writer import Store
 from rolecall.runs.versions import hide_secrets
 

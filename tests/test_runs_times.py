@@ -17,8 +17,8 @@ from rolecall.models.protocol import Reply
 from rolecall.runs import run_config
 from rolecall.runs.client.model_client import ComputingTimes
 from rolecall.runs.listener import NullListener
+from rolecall.runs.store.database import Transactions
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.store.transactions import Transactions
 from rolecall.runs.store.writer import open_store
 from rolecall.ui.cli.main import main
 from rolecall.ui.report import StoredRun, report_html, report_markdown
@@ -54,7 +54,7 @@ CONFIG: dict[str, Any] = {
 def test_a_long_run_says_where_its_time_went(
     worth_telling: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr('rolecall.runs.run_times._WORTH_TELLING', worth_telling)
+    monkeypatch.setattr('rolecall.runs.listener._WORTH_TELLING', worth_telling)
     heard = Heard()
     run_config(CONFIG, out=tmp_path, progress=heard)
     with RunReader(tmp_path) as reader:
@@ -71,7 +71,7 @@ def test_a_long_run_says_where_its_time_went(
 
 
 def test_a_slow_disk_takes_no_time_from_what_the_rows_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr('rolecall.runs.run_times._WORTH_TELLING', 0.0)
+    monkeypatch.setattr('rolecall.runs.listener._WORTH_TELLING', 0.0)
     execute = Transactions._put_all
 
     def put_slowly(self: Transactions, put: str, entries: Any) -> list[str]:
@@ -138,7 +138,7 @@ class TwoAtOnce:
 def test_progress_says_where_time_goes_while_a_local_model_computes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr('rolecall.runs.run_times._EVERY', 0.01)
+    monkeypatch.setattr('rolecall.runs.listener._EVERY', 0.01)
     account = Account()
     config = CONFIG | {'models': [{'type': TwoAtOnce(account), 'batch_size': 2, 'abbr': 'm'}]}
     run_config(config, out=tmp_path, progress=account)

@@ -31,7 +31,7 @@ from rolecall.apps.sft.pair_examples import pair_examples
 from rolecall.apps.sft.training_file import Form, SftReport, entries
 from rolecall.apps.sft.training_programs import Aim, TrainingProgram
 from rolecall.core import MetaTemplate, TextRenderer, Wording
-from rolecall.core.render.families import META_TEMPLATES, meta_template
+from rolecall.core.render.meta import META_TEMPLATES, meta_template
 from rolecall.errors import ConfigError, RenderError
 from rolecall.experiment.experiment import Experiment, preview
 from rolecall.experiment.pairs.pair import Pair, Preview

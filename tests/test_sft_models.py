@@ -16,7 +16,7 @@ from rolecall.apps.sft.examples import TextExample
 from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
 from rolecall.apps.sft.training_file import FORMS, Form, SftReport, entries
 from rolecall.core import ChatTemplate
-from rolecall.core.prompters.model_binder import ModelBinder
+from rolecall.core.prompters.frame_renderer import ModelBinder
 from rolecall.errors import PrompterError
 from rolecall.ui.cli.main import main
 from small_gguf import make_gguf

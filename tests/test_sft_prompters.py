@@ -17,7 +17,7 @@ from rolecall.apps.sft.training_programs import Aim
 from rolecall.core.prompters import Tokens
 from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.core.render.families import META_TEMPLATES, meta_template
+from rolecall.core.render.meta import META_TEMPLATES, meta_template
 from rolecall.errors import PrompterError
 from tables import in_one
 

@@ -10,8 +10,7 @@ from rich.cells import cell_len
 
 from rolecall.core.render.spans import join_spans
 from rolecall.experiment.experiment import preview
-from rolecall.experiment.previews.blocks import blocks_of
-from rolecall.experiment.previews.jsonl import as_json, json_line
+from rolecall.experiment.previews.blocks import as_json, blocks_of, json_line
 from rolecall.strings import printable
 from rolecall.ui.views.looks import LOOKS
 from rolecall.ui.views.plain import plain_lines

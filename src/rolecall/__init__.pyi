@@ -22,10 +22,10 @@ from rolecall.insight.gate import gate as gate
 from rolecall.models.model_names import resolve_model as resolve_model
 from rolecall.models.protocol import Model as Model
 from rolecall.models.protocol import Reply as Reply
+from rolecall.runs.plan import RunSummary as RunSummary
 from rolecall.runs.planning import plan_run as plan_run
 from rolecall.runs.result_files import export_results as export_results
 from rolecall.runs.run import run_config as run_config
-from rolecall.runs.run_summary import RunSummary as RunSummary
 from rolecall.runs.store.results import Result as Result
 from rolecall.runs.store.run_reader import RunReader as RunReader
 from rolecall.scoring.scorecard import Scorecard as Scorecard

@@ -35,8 +35,7 @@ from rolecall.experiment.opening.loading import load_config
 from rolecall.models.anthropic import wire as anthropic
 from rolecall.models.http.body import EVENT_END, EventReader, parse_json
 from rolecall.models.http.connection import MALFORMED
-from rolecall.models.http.failures import embedded_error, retry_after, status_error
-from rolecall.models.http.rate_limits import read_rate_limits
+from rolecall.models.http.failures import embedded_error, read_rate_limits, retry_after, status_error
 from rolecall.models.openai import wire as openai
 from rolecall.models.openai.logprobs import read_echo, read_prompt_logprobs
 from rolecall.models.protocol import Reply

@@ -17,9 +17,9 @@ from rolecall.core.prompts.template import RawPromptTemplate as RawPromptTemplat
 from rolecall.core.prompts.wording import Wording as Wording
 from rolecall.core.render.chat_renderer import ChatRenderer as ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate as ChatTemplate
-from rolecall.core.render.families import add_meta_template as add_meta_template
-from rolecall.core.render.families import meta_template as meta_template
 from rolecall.core.render.meta import MetaTemplate as MetaTemplate
+from rolecall.core.render.meta import add_meta_template as add_meta_template
+from rolecall.core.render.meta import meta_template as meta_template
 from rolecall.core.render.renderers import ApiRenderer as ApiRenderer
 from rolecall.core.render.renderers import TextRenderer as TextRenderer
 from rolecall.core.render.spans import Span as Span

@@ -38,7 +38,7 @@ from rolecall.insight.scored_mixes import (
     score_results,
     shapley_shares,
 )
-from rolecall.runs.finished_rows import outcome_to_score
+from rolecall.runs.pair_rows import outcome_to_score
 from rolecall.runs.parts import CAUSES
 from rolecall.runs.store.results import Result
 from rolecall.scoring.evaluate import DatasetScorer

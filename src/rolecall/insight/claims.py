@@ -31,8 +31,7 @@ from rolecall.runs.batches.snapshot import hide_keys, without_rows
 from rolecall.runs.logs.readers import find_harness, read_log
 from rolecall.runs.parts import PartDigests, digest_pair
 from rolecall.runs.prepare import read_scoring
-from rolecall.runs.store.bundle_file import MEDIA, is_bundle, read_bundled_rows
-from rolecall.runs.store.directory import FILE
+from rolecall.runs.store.directory import FILE, MEDIA, is_bundle, read_bundled_rows
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import find_entries

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from rolecall.core.prompts.pieces import label_of
-from rolecall.core.render.families import find_meta_template
+from rolecall.core.render.meta import find_meta_template
 from rolecall.experiment.opening.templates import is_worded_as_dialogue, match_shapes
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.runs.parts import CAUSES, Path, as_data, split_causes

@@ -25,9 +25,9 @@ from rolecall.insight.calibration import digest_judge
 from rolecall.insight.kept_counts import ATTACKS, HitCount, keep_counts
 from rolecall.registry import part_name
 from rolecall.runs.listener import RunListener
+from rolecall.runs.plan import RunSummary
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
-from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import hide_secrets, identify_judges
 from rolecall.scoring.evaluators import judge_entry

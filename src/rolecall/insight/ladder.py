@@ -33,8 +33,8 @@ from rolecall.insight.explanation import (
 )
 from rolecall.insight.run_source import PairRows
 from rolecall.insight.scored_mixes import make_share, mean_score, score_results
-from rolecall.runs.finished_rows import outcome_to_score
 from rolecall.runs.listener import RunListener
+from rolecall.runs.pair_rows import outcome_to_score
 from rolecall.runs.plan import RunPlan
 from rolecall.runs.planning import plan_run
 from rolecall.runs.run import run_config

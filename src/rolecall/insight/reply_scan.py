@@ -16,9 +16,9 @@ from rolecall.insight.kept_counts import Hit, HitCount
 from rolecall.insight.reading_errors import RereadRow
 from rolecall.models.model_names import resolve_model
 from rolecall.runs.listener import RunListener
+from rolecall.runs.plan import RunSummary
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
-from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.labels import Labels
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader

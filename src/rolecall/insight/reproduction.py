@@ -26,7 +26,7 @@ from rolecall.runs.listener import RunListener
 from rolecall.runs.parts import digest_pair
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
-from rolecall.runs.store.bundle_file import is_bundle, write_bundle
+from rolecall.runs.store.directory import is_bundle, write_bundle
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import describe_surroundings

@@ -20,9 +20,9 @@ from rolecall.experiment.experiment import Experiment
 from rolecall.insight.sweep_axes import BASE, Entries, Variant, find_variants
 from rolecall.runs.atomic import read_run_json, write_run_json
 from rolecall.runs.listener import RunListener
+from rolecall.runs.plan import RunSummary
 from rolecall.runs.run import run_config
 from rolecall.runs.run_options import RunOptions
-from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.stopping import measured_score
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, count, product
 from typing import Any
 
-from rolecall.core.render.families import find_meta_template
+from rolecall.core.render.meta import find_meta_template
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.experiment.opening.model_entries import model_abbr
 from rolecall.experiment.opening.overrides import apply_overrides, parse_value

@@ -11,7 +11,7 @@ from http.client import HTTPException
 from typing import Any
 
 from rolecall.models.http.address import read_address
-from rolecall.models.services import SOURCES, ChatSource
+from rolecall.models.model_names import SOURCES, ChatSource
 from rolecall.strings import count_noun
 
 _OFFICIAL = {'openai': 'https://api.openai.com/v1', 'anthropic': 'https://api.anthropic.com/v1'}

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.core.render.families import META_TEMPLATES
+from rolecall.core.render.meta import META_TEMPLATES
 from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
 from rolecall.models.tokenizers.tokenizer import Tokenizer, find_chat_template, find_tokenizer, model_folder

@@ -1,9 +1,9 @@
 from rolecall.runs.collect import CollectSummary as CollectSummary
 from rolecall.runs.collect import collect_run as collect_run
+from rolecall.runs.plan import RunSummary as RunSummary
 from rolecall.runs.planning import plan_run as plan_run
 from rolecall.runs.result_files import export_results as export_results
 from rolecall.runs.run import run_config as run_config
 from rolecall.runs.run_options import RunOptions as RunOptions
-from rolecall.runs.run_summary import RunSummary as RunSummary
 from rolecall.runs.store.results import Result as Result
 from rolecall.runs.store.run_reader import RunReader as RunReader

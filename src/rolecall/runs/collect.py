@@ -22,11 +22,10 @@ from rolecall.runs.batches.snapshot import Snapshot
 from rolecall.runs.engine import run_blocking
 from rolecall.runs.listener import NullListener, RunListener
 from rolecall.runs.pair_run import PreparedRun
-from rolecall.runs.plan import RunPlan
+from rolecall.runs.plan import RunPlan, RunSummary
 from rolecall.runs.prepare import prepare
 from rolecall.runs.run import Run
 from rolecall.runs.run_options import RunOptions
-from rolecall.runs.run_summary import RunSummary
 from rolecall.runs.store.codec import unpack_request
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.lookup import Failure

@@ -24,7 +24,7 @@ from rolecall.runs.brake import Brake
 from rolecall.runs.client.cache import CachedClient, RowClient
 from rolecall.runs.client.model_client import ModelCall, RequestDropped, RequestPending
 from rolecall.runs.client.retry import ModelUnavailableError
-from rolecall.runs.finished_rows import FinishedRow
+from rolecall.runs.pair_rows import FinishedRow
 from rolecall.runs.pair_run import PairRun
 from rolecall.runs.store.writer import Store
 from rolecall.runs.telemetry import traced

@@ -17,8 +17,7 @@ from rolecall.core.prompts.pieces import Row
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import MissingExtraError, Problem
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.inferencers.generation import GenInferencer
-from rolecall.experiment.inferencers.inferencer import Inferencer
+from rolecall.experiment.inferencers.inferencer import GenInferencer, Inferencer
 from rolecall.experiment.opening.comparisons import JudgeComparison
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry

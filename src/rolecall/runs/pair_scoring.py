@@ -16,8 +16,8 @@ from rolecall.core.prompts.values import text_of
 from rolecall.errors import DataError, MissingExtraError, RolecallError
 from rolecall.experiment.opening.comparisons import JudgeComparison, Opponent
 from rolecall.plain_files import read_plain
-from rolecall.runs.finished_rows import outcome_to_score, read_verdict
 from rolecall.runs.judge import Judge, JudgeReply
+from rolecall.runs.pair_rows import outcome_to_score, read_verdict
 from rolecall.runs.pair_run import PairRun
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.writer import Store

@@ -20,7 +20,7 @@ from rolecall._version import __version__
 from rolecall.config_keys import keys_of
 from rolecall.core.program import fingerprint
 from rolecall.core.render.chat_renderer import ChatRenderer
-from rolecall.core.render.families import find_meta_template
+from rolecall.core.render.meta import find_meta_template
 from rolecall.errors import RolecallError
 from rolecall.experiment.inferencers.inferencer import Inferencer
 from rolecall.experiment.opening.model_entries import ModelEntry

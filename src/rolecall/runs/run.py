@@ -20,26 +20,22 @@ from rolecall.experiment.opening.loading import SourceLike
 from rolecall.models.http.served_model import ServedModel, StreamAllowance
 from rolecall.runs.batches.ledger import BatchRecord
 from rolecall.runs.batches.pending import PendingRequests, check_batchable, open_pending, refuse_while_waiting
-from rolecall.runs.brake import Brake
+from rolecall.runs.brake import Brake, stop_on_signal
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.client_options import Budgets
 from rolecall.runs.client.model_client import ModelClient
 from rolecall.runs.engine import Engine, NumberedRow, run_blocking
-from rolecall.runs.finished_rows import keep_rows
 from rolecall.runs.judge import JudgeClients
-from rolecall.runs.listener import NullListener, RunListener, tell_indexing
+from rolecall.runs.listener import NullListener, RunListener, RunTimes, tell_indexing
 from rolecall.runs.pair_checks import describe_keys, lint_prepared, refuse_run, stops_run
+from rolecall.runs.pair_rows import RowChooser, keep_rows
 from rolecall.runs.pair_run import PairRun, PreparedRun
-from rolecall.runs.plan import RunPlan
+from rolecall.runs.plan import RunPlan, RunSummary
 from rolecall.runs.planning import make_plan, refuse_unready
 from rolecall.runs.prepare import prepare
 from rolecall.runs.receipts import count_probes, probe_servers
-from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.run_options import OUTCOMES, RunOptions
 from rolecall.runs.run_scorer import RunScorer, ScoredPair
-from rolecall.runs.run_summary import RunSummary
-from rolecall.runs.run_times import RunTimes
-from rolecall.runs.signals import stop_on_signal
 from rolecall.runs.stopping import Goal, Watch, list_rounds
 from rolecall.runs.store.writer import Store, open_store
 from rolecall.runs.versions import (

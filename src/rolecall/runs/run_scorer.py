@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeVar
 from rolecall.core.prompts.values import text_of
 from rolecall.runs.judge import Judge, JudgeClients
 from rolecall.runs.listener import RunListener, tell_programs
+from rolecall.runs.pair_rows import RowChooser
 from rolecall.runs.pair_run import PairRun, PreparedRun
 from rolecall.runs.pair_scoring import OpponentFinder, PairScorer
 from rolecall.runs.receipts import check_receipts
-from rolecall.runs.row_chooser import RowChooser
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store

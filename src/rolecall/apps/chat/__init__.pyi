@@ -27,5 +27,5 @@ from rolecall.apps.chat.streaming import StreamPiece as StreamPiece
 from rolecall.apps.chat.tools import Tool as Tool
 from rolecall.apps.chat.tools import ToolContext as ToolContext
 from rolecall.apps.chat.tools import tool_schema as tool_schema
-from rolecall.models.services import SOURCES as SOURCES
-from rolecall.models.services import ChatSource as ChatSource
+from rolecall.models.model_names import SOURCES as SOURCES
+from rolecall.models.model_names import ChatSource as ChatSource

@@ -13,8 +13,8 @@ from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.tool_calls import calls_in
 from rolecall.core.program.compiled import Trace
 from rolecall.core.prompters.base_prompter import Prompter
+from rolecall.core.prompters.frame_renderer import ModelBinder, PromptArguments
 from rolecall.core.prompters.messaging import encode_trace, has_special_token
-from rolecall.core.prompters.model_binder import ModelBinder, PromptArguments
 from rolecall.core.prompters.vendors import THINKING, Vendor, restore_fields
 from rolecall.core.prompts.pieces import Origin
 from rolecall.core.prompts.values import text_of

@@ -20,10 +20,10 @@ from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.errors import DataError, close_match
 from rolecall.models.backends import build_model
 from rolecall.models.llama.model import SAMPLING_PARAMETERS
+from rolecall.models.model_names import ALIASES, SOURCES, find_service
 from rolecall.models.prices import Price
 from rolecall.models.protocol import Model, Sampling
 from rolecall.models.pull import PACKAGED, model_path
-from rolecall.models.services import ALIASES, SOURCES, find_service
 from rolecall.models.tokenizers.tokenizer import find_chat_template, find_tokenizer
 from rolecall.runs.client.retry import RetryPolicy
 

@@ -15,10 +15,10 @@ from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.checking import OptionReader, explain_arguments, is_whole
 from rolecall.errors import close_match, did_you_mean
 from rolecall.models.anthropic import model as anthropic
+from rolecall.models.model_names import ALIASES, SOURCES, ChatSource, azure_url, find_service
 from rolecall.models.openai import model as openai
 from rolecall.models.prices import find_price
 from rolecall.models.pull import PACKAGED
-from rolecall.models.services import ALIASES, SOURCES, ChatSource, azure_url, find_service
 from rolecall.redaction import drop_url_secrets, find_secrets, is_secret_name
 from rolecall.runs.client.retry import RetryPolicy
 

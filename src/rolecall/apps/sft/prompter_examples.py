@@ -25,7 +25,7 @@ from rolecall.apps.sft.training_programs import Aim, end_of_turn
 from rolecall.core.program.answer_turn import MessagesRenderer
 from rolecall.core.prompters import Prompter
 from rolecall.core.prompters.call_inputs import Label, read_label
-from rolecall.core.prompters.model_binder import ModelBinder, PromptArguments
+from rolecall.core.prompters.frame_renderer import ModelBinder, PromptArguments
 from rolecall.core.prompters.tool_specs import read_tools
 from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.renderers import ApiRenderer, TextRenderer

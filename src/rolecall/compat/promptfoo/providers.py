@@ -8,9 +8,8 @@ from typing import Any
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError, Problem
-from rolecall.models.model_names import resolve_model
+from rolecall.models.model_names import ALIASES, SOURCES, resolve_model
 from rolecall.models.protocol import ModelError
-from rolecall.models.services import ALIASES, SOURCES
 from rolecall.plain_files import read_plain
 from rolecall.usercode import neighbours_of, printing_to_stderr
 

@@ -20,8 +20,17 @@ from rolecall.core.program.compiled import (
 )
 from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.pieces import SHOTS, Field, Origin, Row, Text
-from rolecall.core.prompts.script import BareText, Expand, Item, PromptList, Script, Turn
-from rolecall.core.prompts.shots import Joints, insert_shots, place_text
+from rolecall.core.prompts.script import (
+    BareText,
+    Expand,
+    Item,
+    Joints,
+    PromptList,
+    Script,
+    Turn,
+    insert_shots,
+    place_text,
+)
 from rolecall.core.prompts.wording import Mode, Wording
 from rolecall.core.render.layout import MessagesLayout
 from rolecall.core.render.meta import MetaTemplate

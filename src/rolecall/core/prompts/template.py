@@ -13,8 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from rolecall.core.prompts.multimodal import RawParts, find_content_problems, raw_turn
 from rolecall.core.prompts.pieces import Field, Origin, Pieces, Row, Shots, Text, parse
-from rolecall.core.prompts.script import BareText, Expand, Item, Script, Turn
-from rolecall.core.prompts.shots import as_shot
+from rolecall.core.prompts.script import BareText, Expand, Item, Script, Turn, as_shot
 from rolecall.core.prompts.template_reader import (
     DIALOGUE_KEYS,
     ProblemCollector,

@@ -8,8 +8,7 @@ from typing import Any, Literal, get_args
 
 from rolecall.core.prompts.mixed import limit_stand_ins
 from rolecall.core.prompts.pieces import Field, Origin, Piece, Row, Text
-from rolecall.core.prompts.script import Expand, Item, Script
-from rolecall.core.prompts.shots import Joints, check_place, insert_shots, place_text
+from rolecall.core.prompts.script import Expand, Item, Joints, Script, check_place, insert_shots, place_text
 from rolecall.core.prompts.template import Template
 from rolecall.core.prompts.values import describe_value, text_of
 from rolecall.errors import ConfigError, Problem, TemplateError, did_you_mean

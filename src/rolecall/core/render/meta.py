@@ -1,14 +1,25 @@
-"""The meta template, parsed and checked once: a model's roles and their markers."""
+"""Meta templates: a model's roles and their markers, parsed and checked once; those of well-known families by name.
+
+Each family is a plain dict in `meta_template` syntax, made of a line in `meta.tsv`. If a family's format begins with a
+BOS token, the token is part of the text, so tokenize without adding special tokens. Generation starts right after the
+marker; if a family puts a space before its answers, the model generates it.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.pieces import Origin, Piece, Pieces, Text, Token
 from rolecall.core.prompts.template_reader import ProblemCollector
+from rolecall.errors import ConfigError, Problem, TemplateError
+from rolecall.plain_files import read_table
+from rolecall.registry import Registry
+from rolecall.usercode import user_code
 
 _META_KEYS = ('begin', 'end', 'round', 'reserved_roles', 'eos_token_id')
 _ROLE_KEYS = ('role', 'api_role', 'begin', 'end', 'prompt', 'generate')
@@ -185,3 +196,82 @@ def _read_messages(source: Sequence[Any], problems: ProblemCollector) -> tuple[F
         else:
             problems.add(f'[{i}]', f'expected a message with role and content, got {entry!r:.60}.')
     return tuple(messages)
+
+
+def _read_shipped() -> dict[str, dict[str, Any]]:
+    """One line for each family: what begins a prompt, and the markers before and after each role's speech, as JSON."""
+    templates = {}
+    for name, begin, *markers in read_table(__file__):
+        human, bot, system = (json.loads(cell or '[]') for cell in markers)
+        templates[name] = {
+            **({'begin': json.loads(begin)} if begin else {}),
+            'round': [
+                {'role': 'HUMAN', 'begin': human[0], 'end': human[1]},
+                {'role': 'BOT', 'begin': bot[0], 'end': bot[1], 'generate': True},
+            ],
+            **({'reserved_roles': [{'role': 'SYSTEM', 'begin': system[0], 'end': system[1]}]} if system else {}),
+        }
+    return templates
+
+
+_API_ROUND = [{'role': 'HUMAN', 'api_role': 'HUMAN'}, {'role': 'BOT', 'api_role': 'BOT', 'generate': True}]
+_SHIPPED: dict[str, dict[str, Any]] = {
+    'api': {'round': _API_ROUND, 'reserved_roles': [{'role': 'SYSTEM', 'api_role': 'SYSTEM'}]},
+    'api-no-system': {'round': _API_ROUND},
+    **_read_shipped(),
+}
+
+_templates: dict[str, Mapping[str, Any]] = dict(sorted(_SHIPPED.items()))
+
+META_TEMPLATES: Registry[Mapping[str, Any]] = Registry('meta template', _templates)
+"""Every named meta template, built in or added."""
+
+
+def find_meta_template(source: object) -> Any:
+    """Resolve a config's `meta_template`: a mapping as written, or the one that a name or dotted path leads to."""
+    if not isinstance(source, str):
+        return source
+    try:
+        template = META_TEMPLATES.find(source, where='').value
+        with user_code(f'the meta template {source!r}', where=''):
+            return template() if callable(template) else template
+    except ConfigError as error:
+        raise TemplateError(error.problems) from error.__cause__
+
+
+def meta_template(name: str) -> dict[str, Any]:
+    """A copy of the meta template with this name.
+
+    >>> meta_template('gemma')['round'][1]
+    {'role': 'BOT', 'begin': '<start_of_turn>model\\n', 'end': '<end_of_turn>\\n', 'generate': True}
+    """
+    template = find_meta_template(name)
+    if not isinstance(template, Mapping):
+        raise TemplateError(Problem('', f'meta template {name!r}: expected a mapping, got {type(template).__name__}.'))
+    return deepcopy(dict(template))
+
+
+def add_meta_template(name: str, template: Mapping[str, Any], *, replace: bool = False) -> None:
+    """Register a meta template under a name. Replacing a built-in one needs `replace=True`.
+
+    >>> add_meta_template('shouting', {'round': [{'role': 'HUMAN', 'begin': 'HEY: '}]})
+    >>> meta_template('shouting')
+    {'round': [{'role': 'HUMAN', 'begin': 'HEY: '}]}
+    """
+    if not isinstance(template, Mapping):
+        raise TemplateError(
+            Problem(
+                f'meta template {name!r}',
+                f'expected a mapping, got {type(template).__name__}.',
+                "Write a dict with 'round', and 'begin', 'end' or 'reserved_roles' if needed.",
+            )
+        )
+    if name in _SHIPPED and not replace:
+        raise TemplateError(
+            Problem(
+                f'meta template {name!r}',
+                'this name is taken by a built-in template.',
+                'Choose another name, or pass replace=True.',
+            )
+        )
+    _templates[name] = deepcopy(dict(template))

@@ -7,7 +7,7 @@ from typing import Any
 
 from rolecall.config_keys import KEYS, MODEL_PLACES, keys_of
 from rolecall.core.prompts.template import TEMPLATES
-from rolecall.core.render.families import META_TEMPLATES
+from rolecall.core.render.meta import META_TEMPLATES
 from rolecall.experiment.opening.tasks import INFERENCERS
 from rolecall.models.backends import MODELS
 from rolecall.models.model_names import FORMS

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rolecall.checking import Problems, is_whole
 from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.chat_template import ChatTemplate
-from rolecall.core.render.families import find_meta_template
-from rolecall.core.render.meta import MetaTemplate
+from rolecall.core.render.meta import MetaTemplate, find_meta_template
 from rolecall.core.render.renderers import API_ROLES, ApiRenderer, Renderer, TextRenderer
 from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError

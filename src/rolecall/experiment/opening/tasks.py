@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 from rolecall.checking import Problems
 from rolecall.config_keys import keys_of
 from rolecall.core.program import InferMode
-from rolecall.core.prompts.shots import Joints
+from rolecall.core.prompts.script import Joints
 from rolecall.core.prompts.template import Template, WordingsTemplate, build_template
 from rolecall.core.prompts.values import describe_value
 from rolecall.core.prompts.wording import Mode, Wording

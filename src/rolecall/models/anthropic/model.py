@@ -12,9 +12,13 @@ from typing import IO, Any, ClassVar, NoReturn
 from rolecall.checking import OptionReader
 from rolecall.config_keys import keys_of
 from rolecall.core.render.spans import Request
-from rolecall.models.anthropic.prompt_cache import Lifetime, SharedPrefix, find_minimum, mark_shared, measure_shared
 from rolecall.models.anthropic.wire import (
+    Lifetime,
+    SharedPrefix,
     StreamedMessage,
+    find_minimum,
+    mark_shared,
+    measure_shared,
     read_message,
     read_text_delta,
     read_thinking_delta,

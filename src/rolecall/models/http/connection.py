@@ -39,8 +39,14 @@ from rolecall.models.http.body import (
     read_start,
     read_whole,
 )
-from rolecall.models.http.failures import HttpStatusError, embedded_error, status_error
-from rolecall.models.http.rate_limits import RateLimit, Unit, read_rate_limits
+from rolecall.models.http.failures import (
+    HttpStatusError,
+    RateLimit,
+    Unit,
+    embedded_error,
+    read_rate_limits,
+    status_error,
+)
 from rolecall.models.protocol import ModelError
 from rolecall.redaction import Redactor, environment_secrets, remember_secrets
 

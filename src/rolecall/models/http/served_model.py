@@ -14,9 +14,8 @@ from rolecall.errors import DataError, MissingExtraError
 from rolecall.models.http.batches import BatchService
 from rolecall.models.http.body import ReplyFieldError
 from rolecall.models.http.connection import MALFORMED, HttpClient, run_together
-from rolecall.models.http.failures import HttpStatusError, row_outcome
+from rolecall.models.http.failures import HttpStatusError, RateLimit, Unit, row_outcome
 from rolecall.models.http.media import MediaReader
-from rolecall.models.http.rate_limits import RateLimit, Unit
 from rolecall.models.http.server_facts import ServerFacts
 from rolecall.models.protocol import Capabilities, ModelError, OnText, Reply, Sampling, Usage, is_messages, redact_reply
 from rolecall.models.token_counter import TokenCounter

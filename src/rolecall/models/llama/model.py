@@ -258,8 +258,7 @@ class LlamaModel(LocalModel['Streams', LlamaSettings]):
         from rolecall.models.llama.bindings import library
 
         library()
-        from rolecall.models.llama.streams import Streams
-        from rolecall.models.llama.threads import ThreadTuner
+        from rolecall.models.llama.streams import Streams, ThreadTuner
 
         settings = self._settings
         return Streams(

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, nullcontext
 from types import TracebackType
 from typing import Any
 
-from rolecall.models.http.rate_limits import RateLimit, Unit
+from rolecall.models.http.failures import RateLimit, Unit
 from rolecall.models.protocol import Model, ModelError, Reply
 from rolecall.runs.client.client_options import Budget
 from rolecall.runs.client.limiter import CallOutcome, Limits

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rolecall.models.http.rate_limits import RateLimit, Unit
+from rolecall.models.http.failures import RateLimit, Unit
 from rolecall.runs.client.rate import TOKEN_GROWTH, RateController, SentCall
 
 _STEP = 2**0.5

@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
-from rolecall.models.http.rate_limits import RateLimit
+from rolecall.models.http.failures import RateLimit
 
 _LONGEST_WAIT = 300.0
 """Seconds that calls are held back at the most, whatever a server announces."""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from rolecall.errors import RunError
 from rolecall.runs.batches.ledger_reader import copy_ledger, has_batches
+from rolecall.runs.store.database import Damage
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.labels import copy_decisions
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.runs.store.tolerant_database import Damage
 from rolecall.runs.store.writer import Store
 from rolecall.strings import count_noun
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from rolecall.errors import RunError
 from rolecall.models.protocol import Reply, Scored
-from rolecall.runs.store.bundle_file import is_bundle, unpack_bundle
 from rolecall.runs.store.codec import (
     DamagedError,
     encode_key,
@@ -25,10 +24,10 @@ from rolecall.runs.store.codec import (
     unpack_request,
     unpack_scored,
 )
-from rolecall.runs.store.directory import FILE, check_files
+from rolecall.runs.store.database import TolerantDatabase
+from rolecall.runs.store.directory import FILE, check_files, is_bundle, unpack_bundle
 from rolecall.runs.store.results import Result, SettledRows
 from rolecall.runs.store.row_codec import ROW_IS_WHOLE, ROW_NUMBERS, decode_result, is_whole_row
-from rolecall.runs.store.tolerant_database import TolerantDatabase
 from rolecall.scoring.scorecard import Scorecard
 
 _DAMAGED = 'damaged in the run directory.'

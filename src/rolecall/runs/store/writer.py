@@ -31,16 +31,7 @@ from rolecall.runs.store.codec import (
     storable,
     write_reply,
 )
-from rolecall.runs.store.directory import FILE, RunLock
-from rolecall.runs.store.lookup import Failure, FingerprintFilter, StoreLookup
-from rolecall.runs.store.results import Result
-from rolecall.runs.store.row_codec import (
-    LONG_REPLY,
-    encode_result,
-    row_checksum,
-    row_numbers,
-)
-from rolecall.runs.store.transactions import (
+from rolecall.runs.store.database import (
     DROP_SCORES,
     PUT_FIELDS,
     PUT_REQUEST,
@@ -49,6 +40,15 @@ from rolecall.runs.store.transactions import (
     Transactions,
     describe_error,
     open_for_writing,
+)
+from rolecall.runs.store.directory import FILE, RunLock
+from rolecall.runs.store.lookup import Failure, FingerprintFilter, StoreLookup
+from rolecall.runs.store.results import Result
+from rolecall.runs.store.row_codec import (
+    LONG_REPLY,
+    encode_result,
+    row_checksum,
+    row_numbers,
 )
 from rolecall.scoring.scorecard import Scorecard
 

@@ -67,9 +67,9 @@ def _find_ours() -> dict[str, str]:
 
     return {
         'read_base': 'rolecall.sources.config.finder:read_base',
-        'GenInferencer': 'rolecall.experiment.inferencers.generation:GenInferencer',
-        'SCInferencer': 'rolecall.experiment.inferencers.generation:SCInferencer',
-        'MultiTurnGenInferencer': 'rolecall.experiment.inferencers.generation:MultiTurnGenInferencer',
+        'GenInferencer': 'rolecall.experiment.inferencers.inferencer:GenInferencer',
+        'SCInferencer': 'rolecall.experiment.inferencers.inferencer:SCInferencer',
+        'MultiTurnGenInferencer': 'rolecall.experiment.inferencers.inferencer:MultiTurnGenInferencer',
         'CLPInferencer': 'rolecall.experiment.inferencers.likelihood:CLPInferencer',
         'LLInferencer': 'rolecall.experiment.inferencers.likelihood:LLInferencer',
         'PPLInferencer': 'rolecall.experiment.inferencers.losses:PPLInferencer',

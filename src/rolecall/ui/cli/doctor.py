@@ -86,7 +86,7 @@ def _check_models() -> Iterator[Checked]:
 
 
 def _check_keys() -> Iterator[Checked]:
-    from rolecall.models.services import SOURCES
+    from rolecall.models.model_names import SOURCES
 
     services = [f'{source.name} ({source.variable})' for source in SOURCES.values() if source.variable]
     yield Checked('keys', ', '.join(services) if services else 'none in the environment, e.g. OPENAI_API_KEY')

@@ -19,7 +19,7 @@ from rolecall.ui.cli.output import fail, print_lines, print_note
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rolecall.experiment.opening.first_config import Guess
+    from rolecall.experiment.opening.written_configs import Guess
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def _save(arguments: argparse.Namespace, target: Path) -> int:
 def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rolecall.experiment.opening.first_config import guess_columns, write_config
+    from rolecall.experiment.opening.written_configs import guess_columns, write_config
     from rolecall.models.model_names import DEFAULT_MODEL, resolve_model
     from rolecall.runs.atomic import write_atomically
 
@@ -110,8 +110,8 @@ def _ask(guess: Guess) -> Guess:
     """Three questions; Enter takes what was guessed."""
     from dataclasses import replace
 
-    from rolecall.experiment.opening.first_config import guess_answers
     from rolecall.experiment.opening.rows_config import METRIC_NAMES
+    from rolecall.experiment.opening.written_configs import guess_answers
 
     print_lines([f'Columns: {", ".join(guess.columns)}'])
     question = _choose('Which column is the question?', guess.question, guess.columns)

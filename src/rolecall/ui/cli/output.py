@@ -38,7 +38,7 @@ def print_json(*records: Any) -> None:
     """Print each record as JSON on a line of its own."""
     from dataclasses import asdict, is_dataclass
 
-    from rolecall.experiment.previews.jsonl import json_line
+    from rolecall.experiment.previews.blocks import json_line
 
     for record in records:
         print(json_line(asdict(record) if is_dataclass(record) else record))  # type: ignore[arg-type]

@@ -137,7 +137,7 @@ def save_experiment(experiment: Experiment, target: str | Path, limit: int | Non
     from pathlib import Path
 
     from rolecall.errors import ConfigError, Problem
-    from rolecall.experiment.opening.saved_config import save_config
+    from rolecall.experiment.opening.written_configs import save_config
 
     if experiment.files:
         what = '--data replaces rows for one run and is not written to a config.'

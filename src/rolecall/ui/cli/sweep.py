@@ -97,7 +97,7 @@ def _save(sweep: Sweep, chosen: dict[str, Variant], target: str) -> None:
     """Write a variant of each dataset as a config, with the models as the first of them sets them up."""
     from pathlib import Path
 
-    from rolecall.experiment.opening.saved_config import save_config
+    from rolecall.experiment.opening.written_configs import save_config
 
     if missing := [dataset for dataset in sweep.variants if dataset not in chosen]:
         print_note(f'{target} is not written: {", ".join(missing)} has no scores.')

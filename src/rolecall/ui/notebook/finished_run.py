@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from rolecall.errors import ConfigError, Problem, import_extra
-from rolecall.runs.plan import RunPlan
-from rolecall.runs.run_summary import RunSummary
+from rolecall.runs.plan import RunPlan, RunSummary
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.scoring.scorecard import HEADLINE, Scorecard

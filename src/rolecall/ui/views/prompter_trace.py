@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rolecall.core.prompters import Prompter, PromptTrace
 from rolecall.core.prompts.pieces import Origin, label_of
 from rolecall.core.render.spans import Span
-from rolecall.experiment.previews.blocks import Block
-from rolecall.experiment.previews.jsonl import span_as_json
+from rolecall.experiment.previews.blocks import Block, span_as_json
 from rolecall.strings import printable
 from rolecall.ui.views.terminal import draw_legend, draw_spans, frame_block
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rolecall.experiment.pairs.pair import Preview
+from rolecall.experiment.previews.blocks import as_json, json_line
 from rolecall.experiment.previews.differences import diff_as_json, plain_diff
-from rolecall.experiment.previews.jsonl import as_json, json_line
 from rolecall.ui.views.plain import plain_lines
 
 if TYPE_CHECKING:

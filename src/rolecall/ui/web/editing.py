@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.checking import argument_problems
-from rolecall.core.render.families import META_TEMPLATES, find_meta_template
+from rolecall.core.render.meta import META_TEMPLATES, find_meta_template
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint.linter import lint_config
 from rolecall.experiment.opening.sampling import sampling_of
-from rolecall.experiment.opening.saved_config import format_saved
+from rolecall.experiment.opening.written_configs import format_saved
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.run_source import PairRows
 from rolecall.models.prices import find_price

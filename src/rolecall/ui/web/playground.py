@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from rolecall.core.render.families import META_TEMPLATES
+from rolecall.core.render.meta import META_TEMPLATES
 from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.opening.saved_config import save_config
 from rolecall.experiment.opening.source_options import RowsOptions, SourceOptions
-from rolecall.experiment.previews.jsonl import ascii_json
-from rolecall.models.services import ALIASES, SOURCES, find_service
+from rolecall.experiment.opening.written_configs import save_config
+from rolecall.experiment.previews.blocks import ascii_json
+from rolecall.models.model_names import ALIASES, SOURCES, find_service
 from rolecall.ui.views.chinese import to_chinese
 from rolecall.ui.web.routes import POST_ROUTES, answer_route, check_body
 from rolecall.ui.web.workspace import Workspace

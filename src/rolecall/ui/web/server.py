@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from rolecall.errors import ConfigError, Problem, RolecallError
-from rolecall.experiment.previews.jsonl import ascii_json
+from rolecall.experiment.previews.blocks import ascii_json
 from rolecall.models.protocol import Model
 from rolecall.runs.serving.bench_files import StoredBench
 from rolecall.ui.report.bench_page import bench_html

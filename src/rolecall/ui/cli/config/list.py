@@ -35,7 +35,7 @@ KINDS = {
     'datasets': 'rolecall.sources.datasets.dataset:DATASETS',
     'lint_rules': 'rolecall.experiment.lint.rules:RULES',
     'judges': 'rolecall.experiment.opening.rubrics:RUBRICS',
-    'meta_templates': 'rolecall.core.render.families:META_TEMPLATES',
+    'meta_templates': 'rolecall.core.render.meta:META_TEMPLATES',
 }
 """Each kind of part with its registry."""
 

@@ -21,7 +21,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     prompter = load_prompter(arguments.prompter)
     if arguments.meta_template:
-        from rolecall.core.render.families import meta_template
+        from rolecall.core.render.meta import meta_template
 
         prompter = prompter.bind(meta_template(arguments.meta_template))
     history = None if arguments.history is None else read_json_or_text(arguments.history)

@@ -20,7 +20,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from rolecall.insight.reproduction import export_bundle
-    from rolecall.runs.store.bundle_file import SUFFIX
+    from rolecall.runs.store.directory import SUFFIX
 
     target = arguments.output or f'{Path(arguments.directory).resolve().name}{SUFFIX}'
     if not target.endswith(SUFFIX):

@@ -90,7 +90,7 @@ def _find_ignored_option(arguments: argparse.Namespace) -> str | None:
 
 def _of_prompter(arguments: argparse.Namespace) -> tuple[Iterator[Given], PromptEncoder | None]:
     from rolecall.apps.sft.prompter_examples import Columns, PrompterSide, prompter_examples
-    from rolecall.core.render.families import meta_template
+    from rolecall.core.render.meta import meta_template
     from rolecall.sources.datasets import open_file
     from rolecall.ui.cli.inputs import load_prompter, named_model_entry
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from rolecall.experiment.previews.jsonl import json_line
+from rolecall.experiment.previews.blocks import json_line
 from rolecall.runs.atomic import write_atomically
 from rolecall.strings import count_noun, printable
 
