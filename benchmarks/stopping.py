@@ -9,12 +9,12 @@ round, and stops as the command does. `wrong`: the worse model is called better 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import math
 from statistics import median
 
 import numpy as np
 
-from rolecall.runs.stopping import list_rounds
+from rolecall.runs.stopping import size_round
 from rolecall.scoring.confidence_sequence import ConfidenceSequence
 
 DATASETS = {'MMLU': 14_042, 'GSM8K': 1_319}
@@ -32,12 +32,13 @@ def decide(
     """Rows asked, whether it was decided, whether wrongly, and whether the interval holds the truth."""
     shares = [(discordant + difference) / 2, (discordant - difference) / 2, 1 - discordant]
     watched = ConfidenceSequence(-1, 1)
-    for begin, end in list_rounds(total):
-        gained, lost, same = drawn.multinomial(end - begin, shares).tolist()
+    to_go = math.inf
+    while watched.count < total and to_go:
+        size = min(size_round(watched.count, to_go), total - watched.count)
+        gained, lost, same = drawn.multinomial(size, shares).tolist()
         watched.add_counts({1.0: gained, -1.0: lost, 0.0: same})
-        if watched.excludes(0):
-            break
-    decided = watched.excludes(0)
+        to_go = watched.count_to_exclude(0)
+    decided = not to_go
     low, high = watched.interval()
     return watched.count, decided, decided and watched.mean * difference <= 0, low <= difference <= high
 
@@ -46,35 +47,23 @@ def open_width(total: int, width: float) -> ConfidenceSequence:
     return ConfidenceSequence(0, 1, population=total, half_width=width / 100)
 
 
-def draw_rounds(total: int, share: float, drawn: np.random.Generator) -> Iterator[dict[float, int]]:
-    """The scores of each round, without putting rows back; `share` of all rows are right."""
-    right = round(total * share)
-    for begin, end in list_rounds(total):
-        hits = int(drawn.hypergeometric(right, total - begin - right, end - begin))
+def measure(total: int, width: float, share: float, drawn: np.random.Generator, *, whole: bool = False) -> int:
+    """Rows asked until the interval is narrow enough; with `whole`, until it misses the truth, or 0 if it never does.
+
+    Rows are not put back; `share` of all rows are right.
+    """
+    watched, right, to_go = open_width(total, width), round(total * share), math.inf
+    truth = right / total
+    while watched.count < total and to_go:
+        size = min(size_round(watched.count, watched.count / 3 if whole else to_go), total - watched.count)
+        hits = int(drawn.hypergeometric(right, total - watched.count - right, size))
         right -= hits
-        yield {1.0: hits, 0.0: end - begin - hits}
-
-
-def measure(total: int, width: float, share: float, drawn: np.random.Generator) -> int:
-    """Rows asked until the interval is narrow enough."""
-    watched = open_width(total, width)
-    for counts in draw_rounds(total, share, drawn):
-        watched.add_counts(counts)
-        if all(watched.excludes(watched.mean + side * width / 50) for side in (1, -1)):  # cheaper than both ends
-            low, high = watched.interval()
-            if high - low <= width / 50:
-                break
-    return watched.count
-
-
-def holds_always(total: int, width: float, share: float, drawn: np.random.Generator) -> bool:
-    """Whether the interval holds the truth after every round up to the last row."""
-    watched = open_width(total, width)
-    for counts in draw_rounds(total, share, drawn):
-        watched.add_counts(counts)
-        if watched.excludes(round(total * share) / total):
-            return False
-    return True
+        watched.add_counts({1.0: hits, 0.0: size - hits})
+        if not whole:
+            to_go = watched.count_to_narrow(width / 100)
+        elif watched.excludes(truth):
+            return watched.count
+    return 0 if whole else watched.count
 
 
 def main() -> None:
@@ -96,7 +85,7 @@ def main() -> None:
     )
     for total, width, share in WIDTHS:
         asked = median(measure(total, width, share, drawn) for _ in range(max(runs // 50, 9)))
-        holds = sum(holds_always(total, width, share, drawn) for _ in range(runs)) / runs
+        holds = sum(not measure(total, width, share, drawn, whole=True) for _ in range(runs)) / runs
         print(f'| {total:,} | ±{width:g} | {100 * share:g} | {asked:,.0f} | {100 * holds:.1f} % |', flush=True)
 
 

@@ -378,9 +378,20 @@ def test_two_benchmarks_are_compared_and_gated(tmp_path: Path, capsys: pytest.Ca
     page = (tmp_path / 'page.html').read_text(encoding='utf-8')
     assert page.count('<figure>') == 6 + 4, 'curves and histograms'
     other = json.loads((tmp_path / 'slow' / 'bench.json').read_text(encoding='utf-8'))
-    other['levels'][0]['level'] = 'concurrency 3'
+    other['levels'][0]['level'], other['settings']['output_len'] = 'concurrency 3', 9
     (tmp_path / 'slow' / 'bench.json').write_text(json.dumps(other), encoding='utf-8')
+    capsys.readouterr()
     assert main(['compare', quick, slow, '--gate']) == 3, 'levels that only one has are not measured'
+    assert 'the benchmarks do not measure the same: output_len None → 9.' in capsys.readouterr().err
+
+
+def test_times_of_zero_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_made_up(tmp_path / 'whole', first=0.2, seed=0)
+    file = tmp_path / 'whole' / 'requests.jsonl'  # every reply came in one piece
+    lines = [{**json.loads(line), 'tpot': 0.0} for line in file.read_text(encoding='utf-8').splitlines()]
+    file.write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+    assert main(['compare', str(tmp_path / 'whole'), str(tmp_path / 'whole')]) == 0
+    assert 'TPOT (ms): not measured' in capsys.readouterr().out
 
 
 def test_a_run_keeps_the_times_of_streams_and_draws_scores_against_them(

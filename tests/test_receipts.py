@@ -297,6 +297,27 @@ def test_a_constant_difference_is_explained(change: Any, explanation: str, folde
     assert card.outcomes == {'ok': 4}
 
 
+def test_rows_whose_oldest_messages_are_dropped_are_cut_though_none_arrives_whole(folder: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(folder / 'tokenizer.json'))
+
+    def fit(messages: Messages) -> str:
+        system, *spoken = messages
+        while len(tokenizer.encode(text := as_chatml([system, *spoken]), add_special_tokens=False).ids) > 300:
+            spoken = spoken[2:]
+        return text
+
+    with serve(counting(folder, write=fit)) as server:
+        settings = config(server, folder, [20, 21, 22, 20, 21])
+        template = settings['datasets'][0]['infer_cfg']['prompt_template']['template']
+        template['round'] = [
+            *({'role': role, 'prompt': 'the quick one ' * 20} for role in ('HUMAN', 'BOT') * 2),
+            *template['round'],
+        ]
+        [card] = run_config(settings, out=tmp_path / 'run').scorecards
+    assert card.outcomes == {'truncated_by_server': 5}
+    assert 'the server silently cut 5 rows to' in ' '.join(card.warnings())
+
+
 @pytest.mark.parametrize('usage', [None, {'prompt_tokens': '90'}, {'prompt_tokens_details': {'cached_tokens': 90}}])
 def test_a_server_that_reports_no_tokens_is_not_called_as_expected(usage: Any, folder: Path, tmp_path: Path) -> None:
     def answer(body: Mapping[str, Any]) -> dict[str, Any]:

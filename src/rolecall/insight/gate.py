@@ -322,7 +322,7 @@ def _compare_level(name: str, base: Requests, new: Requests, margin: float) -> I
             for side in (base, new)
         ]
         judged = GatedPair(name, measure, 'not measured', min(map(len, sides)), not_measured=lost, unit='request')
-        yield _judge_measure(judged, sides, margin) if all(sides) else judged
+        yield _judge_measure(judged, sides, margin) if all(map(any, sides)) else judged
 
 
 def _judge_measure(pair: GatedPair, sides: Sequence[Sequence[float]], margin: float) -> GatedPair:

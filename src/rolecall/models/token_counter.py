@@ -13,6 +13,7 @@ from rolecall.errors import RenderError
 from rolecall.models.tokenizers.tokenizer import Tokenizer, find_chat_template, find_tokenizer, model_folder
 
 _REMEMBERED = 50_000
+OLDEST_DROPPED = 'the server drops the oldest messages'
 _ROLES = {'user': 'HUMAN', 'assistant': 'BOT', 'system': 'SYSTEM'}
 _KEYS = ('type', 'tokenizer', 'tokenizer_path', 'path', 'model', 'chat_template', 'bos_token', 'eos_token', 'files')
 
@@ -115,6 +116,9 @@ class TokenCounter:
                     'the server adds no generation prompt',
                     self.template.render(messages, add_generation_prompt=False),
                 )
+                system = [message for message in messages if message.get('role') == 'system']
+                for start in range(1, len(spoken)):
+                    yield OLDEST_DROPPED, self.template.render([*system, *spoken[start:]])
             except RenderError:
                 pass
         yield 'the server applies no chat template', '\n'.join(str(message['content']) for message in messages)

@@ -26,7 +26,7 @@ from rolecall.models.http.media import has_media
 from rolecall.models.http.served_model import ServedModel
 from rolecall.models.openai.probes import MOST_PROBES
 from rolecall.models.protocol import Model, ModelError, Sampling, is_messages
-from rolecall.models.token_counter import TokenCounter
+from rolecall.models.token_counter import OLDEST_DROPPED, TokenCounter
 from rolecall.runs.engine import run_blocking
 from rolecall.runs.listener import RunListener
 from rolecall.runs.pair_run import PairRun, PreparedRun
@@ -41,7 +41,6 @@ _TRIED = 6
 _NAMED = 4
 _LOOKED_AT = 200
 """Cut rows that are looked at, for the spans they lost; of further ones, the reason has the amounts."""
-_UNEXPLAINED = 'no BOS token, system message or known chat template explains it'
 SERVER_DEFAULT = 'server default'
 
 
@@ -109,7 +108,9 @@ def check_requests(
         lengths = {row: len(str(request)) for row, request in requests.items() if not _has_media(request)}
     window = model.facts.window if model.facts else None
     comparison = compare_counts(counts, window=window, lengths=lengths)
-    explanation = _explain(model.counter, comparison, counts, read_requests) if comparison.kind == 'constant' else ''
+    explanation = _explain(model.counter, comparison, counts, read_requests)
+    if explanation == OLDEST_DROPPED:
+        comparison = replace(comparison, truncated=tuple(row.row for row in counts if row.difference > 0), kind='same')
     return comparison, describe_counts(comparison, explanation, unit=unit)
 
 
@@ -194,10 +195,10 @@ def _explain(
     counts: Sequence[TokenCount],
     read_requests: Callable[[Sequence[int]], Mapping[int, Request]],
 ) -> str:
-    """What a constant difference is: the first reading of a request that gives the reported count for all tried."""
+    """What differences are: the first reading of a request that gives the reported count for all tried, if any does."""
     truncated = set(comparison.truncated)
-    whole = (count for count in counts if count.expected and count.calls == 1 and count.row not in truncated)
-    tried = list(islice(whole, _TRIED))
+    odd = [row for row in counts if row.expected and row.calls == 1 and row.difference and row.row not in truncated]
+    tried = [] if comparison.kind == 'level' else odd[:: max(len(odd) // _TRIED, 1)][:_TRIED]
     requests = read_requests([count.row for count in tried])
     fitting: list[str] | None = None
     for count in tried:
@@ -205,7 +206,7 @@ def _explain(
             readings = counter.other_readings(requests[count.row])
             phrases = dict.fromkeys(phrase for phrase, tokens in readings if tokens == count.reported)
             fitting = [phrase for phrase in (phrases if fitting is None else fitting) if phrase in phrases]
-    return ', or '.join((fitting or [])[:2]) or _UNEXPLAINED
+    return ', or '.join((fitting or [])[:2])
 
 
 T = TypeVar('T')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import glob
+import math
 import time
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -36,7 +37,7 @@ from rolecall.runs.prepare import prepare
 from rolecall.runs.receipts import count_probes, probe_servers
 from rolecall.runs.run_options import OUTCOMES, RunOptions
 from rolecall.runs.run_scorer import RunScorer, ScoredPair
-from rolecall.runs.stopping import Goal, Watch, list_rounds
+from rolecall.runs.stopping import Goal, Watch, size_round
 from rolecall.runs.store.writer import Store, open_store
 from rolecall.runs.versions import (
     describe_changes,
@@ -266,8 +267,10 @@ class Run:
         if draw is None or watch is None:
             yield
             return
-        for begin, end in list_rounds(draw.size):
-            draw.begin, draw.end = begin, end
+        end, to_go = 0, math.inf
+        while end < draw.size and to_go:
+            draw.begin, end = end, min(draw.size, end + size_round(end, to_go))
+            draw.end = end
             yield
             watch.add_round(
                 self._store.result(pair.dataset, pair.model.name, number)
@@ -275,8 +278,7 @@ class Run:
                 for number in draw.numbers(pair.dataset)
             )
             watch.check([card for scored in self._held_back.values() for card in scored.cards[:1]])
-            if self._stopped or self._brake.reason or self._broken or watch.is_enough():
-                return
+            to_go = 0 if self._stopped or self._brake.reason or self._broken else watch.rows_to_go()
 
     async def _report(self, scored: ScoredPair, scorer: RunScorer) -> None:
         """Tell of the scores of a pair, or keep them until the run has asked enough."""

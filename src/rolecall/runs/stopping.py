@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -15,9 +15,7 @@ from rolecall.scoring.scorecard import IntervalBasis, Scorecard
 from rolecall.strings import count_noun
 
 CONFIDENCE = 0.95
-_FIRST_ROWS, _FEWEST_ROWS = 16, 4
-_GROWTH = 32
-"""Each round asks about a thirty-second more rows, so that a run stops soon after it could."""
+_FIRST_ROWS, _FEWEST_ROWS = 16, 2
 _ROUNDED = 0.05
 _LOST_BY_MODEL = ('too_long', 'filtered', 'thinking_exhausted')
 _WIDTH = re.compile(r'(?:±|\+-|\+/-)?\s*(\d+(?:\.\d+)?)\s*(?:points?|%)?')
@@ -53,17 +51,13 @@ class Goal:
         return 'decided' if self.width is None else f'±{self.width:g}'
 
 
-def list_rounds(total: int) -> Iterator[tuple[int, int]]:
-    """From which row to which each round asks.
+def size_round(asked: int, to_go: float) -> int:
+    """How many rows to ask about next: a tenth of those still to go, so that a run stops soon after it could.
 
-    >>> list(list_rounds(32))
-    [(0, 16), (16, 20), (20, 24), (24, 28), (28, 32)]
+    >>> size_round(0, math.inf), size_round(600, math.inf), size_round(600, 70)
+    (16, 37, 7)
     """
-    begin = 0
-    while begin < total:
-        end = min(total, begin + max(_FEWEST_ROWS if begin else _FIRST_ROWS, begin // _GROWTH))
-        yield begin, end
-        begin = end
+    return max(_FEWEST_ROWS, int(min(asked / 16, to_go / 10))) if asked else _FIRST_ROWS
 
 
 def measured_score(result: Result) -> float | None:
@@ -111,12 +105,12 @@ class Watch:
                 what = f'{card.dataset} × {card.model}: {card.metric} is no mean of rows between 0 and 100 %'
                 raise RunError(f'{what}, so --until cannot tell when it is known. Leave --until out, or use --sample.')
 
-    def is_enough(self) -> bool:
-        """Whether every two models are told apart, or every interval is narrow enough."""
+    def rows_to_go(self) -> float:
+        """About how many more rows tell every two models apart, or make every interval narrow enough; 0 if they do."""
         if self.goal.width is None:
-            return all(pair.excludes(0, confidence=self._shared) for pair in self._differences.values())
-        intervals = (self._scores[model, None].interval(confidence=CONFIDENCE) for model in self._models)
-        return all(high - low <= self.goal.width / 50 for low, high in intervals)
+            return max(pair.count_to_exclude(0, confidence=self._shared) for pair in self._differences.values())
+        scores = (self._scores[model, None] for model in self._models)
+        return max(rows.count_to_narrow(self.goal.width / 100, confidence=CONFIDENCE) for rows in scores)
 
     def describe(self) -> str:
         """What was found, in a sentence for each two models, or for each model."""
@@ -126,7 +120,7 @@ class Watch:
             pairs = ' '.join(self._describe_pair(*pair) for pair in self._differences)
             return f'{pairs} After {of}, in random order.'
         scores = ', '.join(map(self._describe_score, self._models))
-        known = 'Known' if self.is_enough() else 'Not known'
+        known = 'Not known' if self.rows_to_go() else 'Known'
         return f'{known} to {self.goal} points after {of}; all of them would score: {scores}.'
 
     def note(self, card: Scorecard) -> Scorecard:

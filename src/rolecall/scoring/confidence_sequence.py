@@ -93,7 +93,20 @@ class ConfidenceSequence:
 
     def excludes(self, mean: float, *, confidence: float = 0.95) -> bool:
         """Whether the mean is not this one."""
-        return self._evidence(mean) > -math.log(1 - confidence)
+        return self.count_to_exclude(mean, confidence=confidence) == 0
+
+    def count_to_exclude(self, mean: float, *, confidence: float = 0.95) -> float:
+        """How many more values exclude this mean, if they are like those so far; 0 if it is excluded."""
+        evidence, needed = self._evidence(mean), -math.log(1 - confidence)
+        if evidence > needed:
+            return 0.0
+        return self.count * (needed / evidence - 1) + 1 if evidence > 0 else math.inf
+
+    def count_to_narrow(self, half_width: float, *, confidence: float = 0.95) -> float:
+        """How many more values make the interval this narrow, if they are like those so far; 0 if it is."""
+        low, high = self.interval(confidence=confidence)
+        share = (high - low) / (2 * half_width)
+        return self.count * (share**2 - 1) + 1 if share > 1 else 0.0
 
     def interval(self, *, confidence: float = 0.95) -> Interval:
         """The means that are not excluded."""

@@ -215,7 +215,7 @@ def describe_difference(difference: float) -> str:
 
 
 def describe_counts(comparison: CountComparison, explanation: str, *, unit: str = 'row') -> list[str]:
-    """The sentences about token counts. `explanation` says what a constant difference is; `unit`: what was sent."""
+    """The sentences about token counts. `explanation` says what the differences are, if known; `unit`: what was sent."""
     messages = []
     if comparison.truncated:
         rows = count_noun(len(comparison.truncated), unit)
@@ -226,6 +226,7 @@ def describe_counts(comparison: CountComparison, explanation: str, *, unit: str 
             f'Raise its context length, or set max_seq_len={comparison.ceiling}.'
         )
     if comparison.kind == 'constant':
+        explanation = explanation or 'no BOS token, system message or known chat template explains it'
         messages.append(f'{describe_difference(comparison.base)} in every request: {explanation}.')
     elif comparison.kind == 'level':
         messages.append(
@@ -240,12 +241,11 @@ def describe_counts(comparison: CountComparison, explanation: str, *, unit: str 
         other = describe_difference(level) if level else 'as many as expected'
         messages.append(
             f'{change}{other} in {count_noun(differing, unit)}{f", first in row {row}" if unit == "row" else ""}: '
-            'another server or template answered.'
+            f'{explanation or "another server or template answered"}.'
         )
     elif comparison.kind == 'varies':
         levels = [difference for difference, _, _ in comparison.differences]
-        messages.append(
-            f'prompt tokens differ from those expected by {0 - max(levels):+,.0f} to {0 - min(levels):+,.0f}: the '
-            'server uses another tokenizer or chat template, or cuts every prompt.'
-        )
+        explanation = explanation or 'the server uses another tokenizer or chat template, or cuts every prompt'
+        span = f'{0 - max(levels):+,.0f} to {0 - min(levels):+,.0f}'
+        messages.append(f'prompt tokens differ from those expected by {span}: {explanation}.')
     return messages

@@ -56,6 +56,8 @@ _TOKEN = 'rolecall'
 """The name under which a batch carries the run's token."""
 _SCORING = {'vLLM': 'prompt_logprobs', 'SGLang': 'echo'}
 """How engines give the log-probabilities of a prompt."""
+_NO_LIST = (200, 404, 405, 501)
+"""Statuses of servers that have no list of models, or none that can be read."""
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
@@ -296,15 +298,17 @@ class OpenAIModel(ServedModel[OpenAISettings]):
         return await asyncio.shield(self._served)
 
     async def _fetch_model_name(self) -> str:
-        answer = await self._client.get('models')
         try:
-            offered = [str(entry['id']) for entry in answer['data']]
-        except MALFORMED as error:
-            raise self._client.malformed_error(f'{type(error).__name__}: {error}') from error
+            offered = [str(entry['id']) for entry in (await self._client.get('models'))['data']]
+        except (*MALFORMED, ModelError) as error:
+            if isinstance(error, ModelError) and error.status not in _NO_LIST:
+                raise
+            offered = []
         if len(offered) != 1:
+            names = f' ({", ".join(offered[:8])})' if offered else ''
             raise ModelError(
-                f'{self._client.address.root} offers {count_noun(len(offered), "model")} ({", ".join(offered[:8])}): '
-                'name one as `model`.'
+                f'{self._client.address.root} lists {count_noun(len(offered), "model")}{names}: '
+                'name one with --model-name, or as `model` in the entry.'
             )
         return offered[0]
 

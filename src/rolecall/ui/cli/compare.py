@@ -99,6 +99,10 @@ def _compare_benches(arguments: argparse.Namespace) -> int:
     if arguments.right is None:
         raise ConfigError(Problem('RUN_B', 'give the directory of a second benchmark.'))
     benches = [StoredBench.load(directory) for directory in (arguments.left, arguments.right)]
+    left, right = (bench.settings for bench in benches)
+    keys = ('dataset', 'input_len', 'output_len', 'prefix_cache', 'no_stream', 'arrivals')
+    if others := [f'{key} {left.get(key)} → {right.get(key)}' for key in keys if left.get(key) != right.get(key)]:
+        print_note(f'the benchmarks do not measure the same: {", ".join(others)}.')
     code = _print_verdicts(gate_benches(*benches, margin=arguments.margin), arguments)
     return code if arguments.gate else 0
 
