@@ -215,7 +215,7 @@ def describe_difference(difference: float) -> str:
 
 
 def describe_counts(comparison: CountComparison, explanation: str, *, unit: str = 'row') -> list[str]:
-    """The sentences about token counts. `explanation` says what the differences are, if known; `unit`: what was sent."""
+    """The sentences about token counts. `explanation`: what the differences are, if known; `unit`: what was sent."""
     messages = []
     if comparison.truncated:
         rows = count_noun(len(comparison.truncated), unit)
