@@ -145,7 +145,24 @@ def test_examples_are_told_from_the_template_that_has_a_place_for_them(case: str
 def test_a_system_text_is_told_from_the_text_that_it_is_added_to(tmp_path: Path) -> None:
     spoken = dataset(prompt_template=dialogue(system('Think hard.')), inferencer=HOT)
     sides = (config(side, needs_system, meta_template=None) for side in (dataset(prompt_template=TEXT), spoken))
-    assert shares(climb(*sides, tmp_path / 'ladder')) == {'system text': 80.0, 'sampling': 0.0}
+    expected = {'text or dialogue': 0.0, 'system text': 80.0, 'sampling': 0.0}
+    assert shares(climb(*sides, tmp_path / 'ladder')) == expected
+
+
+def needs_no_line(prompt: str) -> str:
+    return right(prompt, not prompt.endswith('\n'))
+
+
+@pytest.mark.parametrize('is_run', [True, False])
+def test_what_the_turn_from_a_text_to_a_dialogue_changes_is_a_step_of_its_own(is_run: bool, tmp_path: Path) -> None:
+    spoken = dataset(prompt_template=dialogue(system('Think hard.')), inferencer=HOT)
+    sides = [config(side, needs_no_line, meta_template=None) for side in (dataset(prompt_template=TEXT), spoken)]
+    left, other = run_sides(tmp_path, *sides) if is_run else sides
+    explanation = climb(left, other, tmp_path / 'ladder', configs=sides if is_run else ())
+    assert (explanation.left_value, explanation.right_value) == (20.0, 100.0)
+    assert shares(explanation) == {'text or dialogue': 80.0, 'system text': 0.0, 'sampling': 0.0}
+    [change] = explanation.steps[0].changes
+    assert (change.origin, change.left, change.right) == ('text', '\n', '')
 
 
 def test_markers_around_a_dialogue_are_not_taken_for_a_system_text(tmp_path: Path) -> None:
@@ -401,6 +418,13 @@ def test_a_config_reads_a_log_without_being_run(tmp_path: Path) -> None:
     assert 'prompts: 60 of 60 rows equal' in str(explanation.unknown)
 
 
+def test_a_config_without_models_takes_those_of_the_log(tmp_path: Path) -> None:
+    log = write_log(tmp_path / 'log', {n: reasons(ROWS[n]['question']) for n in range(60)})
+    [explanation] = explain({'datasets': [dataset()]}, log)
+    assert (explanation.model, explanation.left_value, explanation.right_value) == ('theirs', 100.0, 0.0)
+    assert shares(explanation) == {'reader': -100.0}
+
+
 def test_a_published_number_is_compared_with_other_readings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_config(config({**dataset(), 'eval_cfg': FIRST_NUMBER}, reasons), out=tmp_path / 'a', lint=False)
     [explanation] = explain(tmp_path / 'a', 99.0)
@@ -458,7 +482,10 @@ def test_sides_that_cannot_be_explained_say_why(tmp_path: Path, capsys: pytest.C
     assert 'both sides are numbers' in capsys.readouterr().err
     left, _ = run_sides(tmp_path, *CASES['reader'])
     assert main(['explain', str(left), str(left), '--dataset', 'none']) == 2
-    assert 'They have: sums × m' in capsys.readouterr().err
+    assert 'is called like that' in capsys.readouterr().err
+    assert main(['explain', str(left), 'nan']) == 2
+    assert main(['explain', str(left), str(left), '--rows', '5']) == 2
+    assert 'applies to --ladder' in capsys.readouterr().err
 
 
 def test_answers_that_are_cut_on_both_sides_are_not_the_cause(tmp_path: Path) -> None:

@@ -298,6 +298,13 @@ def test_two_templates_are_two_datasets_of_one_run(capsys: pytest.CaptureFixture
     report = capsys.readouterr().out
     assert 'qs [Is it {q}?]' in report
     assert 'qs [QUESTION {q}?]' in report
+    assert main(['compare', 'both', '--flips', '0']) == 0
+    compared = capsys.readouterr().out
+    assert 'left   both: qs [Is it {q}?]' in compared
+    assert 'right  both: qs [QUESTION {q}?]' in compared
+    assert 'other wording' in compared
+    assert main(['compare', 'both', '--gate']) == 2
+    capsys.readouterr()
 
 
 def test_templates_that_begin_alike_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:

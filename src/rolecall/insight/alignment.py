@@ -140,10 +140,10 @@ def align_rows(
     return pairs, names
 
 
-def rows_by_dataset(run: RunReader, model: str | None) -> dict[str, list[ContentRow]]:
+def rows_by_dataset(run: RunReader, model: str | None, dataset: str | None = None) -> dict[str, list[ContentRow]]:
     """The rows of a run, with their columns and prompts."""
     rows: dict[str, list[ContentRow]] = {}
-    for result in run.results(model=model):
+    for result in run.results(dataset, model):
         request: Request | None = run.request(result.fingerprint) if result.fingerprint else None
         text = '' if request is None else '\n'.join(texts_of(request).values())
         rows.setdefault(result.dataset, []).append(ContentRow(result, run.fields(result.dataset, result.row), text))

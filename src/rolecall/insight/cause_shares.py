@@ -444,7 +444,10 @@ def _flatten(values: Sequence[Any]) -> list[str]:
 def read_otherwise(claim: Claim, number: float) -> list[tuple[str, float]]:
     """What the stored replies come to if they are read or counted in other ways, the nearest to a number first."""
     results, fields = [row.result for row in claim.rows], [row.fields for row in claim.rows]
-    values = dict((claim.card and claim.card.further) or {})
+    further = dict((claim.card and claim.card.further) or {})
+    values = {name: value for name, value in further.items() if 'stderr' not in name}
+    if claim.scorer is None and claim.value is not None:
+        values[AS_SCORED] = claim.value
     if claim.scorer is not None and results:
         for name, scorer in _other_scorers(claim.scorer):
             with suppress(RolecallError):

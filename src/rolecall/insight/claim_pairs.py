@@ -33,7 +33,10 @@ def open_claims(
         sources = [_find_run_of(known[0], config, stack), known[1]]
         pairs = [(names, ('', '')) for names in sources[0].pairs()]
     else:
+        sources[0].take_models(sources[1])
+        sources[1].take_models(sources[0])
         pairs = match_names(sources[0], sources[1])
+    matched = pairs
     pairs = [
         (ours, theirs)
         for ours, theirs in pairs
@@ -41,9 +44,10 @@ def open_claims(
     ]
     if not pairs:
         names = ', '.join(dict.fromkeys(' × '.join(pair) for source in sources for pair in source.pairs()))
-        raise ConfigError(
-            Problem('explain', 'the two sides have no dataset × model in common.', f'They have: {names}.')
-        )
+        what = 'the two sides have no dataset × model in common.'
+        if matched:
+            what = 'nothing that both sides have is called like that.'
+        raise ConfigError(Problem('explain', what, f'They have: {names}.'))
     for ours, theirs in pairs:
         first, second = sources[0].claim(*ours), sources[1].claim(*theirs)
         yield first, second, pair_rows(first, second)

@@ -5,6 +5,7 @@ A claim is a run, a log of another harness, a config that was not run, or a numb
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -95,7 +96,7 @@ class Claim:
     def preview(self, row: ContentRow) -> Preview | None:
         """The first request of a row, with origins where the config is known and words it as it was sent."""
         if self.run is None:
-            return None
+            return next(iter(self.word(row.result)), None)
         sent = requests_sent(self.run, row.result, self.word)
         return sent[0].preview if sent else None
 
@@ -119,24 +120,27 @@ class ClaimSource:
         """`config` is the config of a run that names code of its own, which is not imported from a run directory."""
         self.number = _read_number(source)
         self.reader = None if self.number is not None else _open_store(source, stack)
+        self.title = 'config'
         self.experiment: Experiment | None = None
-        if self.reader is None and self.number is None:
-            self.experiment = Experiment.open(source)  # type: ignore[arg-type]  # whatever else it is, it is not a run
-        elif config is not None:
-            self.experiment = self._open_config(config)
-        self.title = (
-            str(source)
-            if isinstance(source, str | Path | float | int)
-            else (self.experiment.name if self.experiment is not None else 'config')
-        )
+        self._config: Any = config
+        if self.reader is None:
+            self._config = source
+        self._rows: dict[tuple[str, str], list[ContentRow]] = {}
+        if self._config is not None and self.number is None:
+            self.experiment = Experiment.open(self._config)
+            self.title = self.experiment.name
+            self.take_models(self)
+        if isinstance(source, str | Path | float | int):
+            self.title = str(source)
 
-    def _open_config(self, config: Any) -> Experiment:
-        """The config of a run; one without models (a benchmark, a task file) gets those of the run."""
-        experiment = Experiment.open(config)
-        if experiment.all_models or self.reader is None:
-            return experiment
-        models = [_stand_in(entry) for entry in self.reader.config().get('models') or () if isinstance(entry, Mapping)]
-        return Experiment.open(config, SourceOptions(models=tuple(models)))
+    def take_models(self, other: ClaimSource) -> None:
+        """Give a config without models (a benchmark, a task file) those of a run."""
+        if self.experiment is None or self.experiment.all_models or other.reader is None:
+            return
+        entries = {model: find_entries(other.reader.config(), '', model)[1] for _, model in other.pairs()}
+        bare = {'type': _refuse_call}
+        models = tuple({**_stand_in(entry or bare), 'abbr': name} for name, entry in entries.items())
+        self.experiment = Experiment.open(self._config, SourceOptions(models=models))
 
     @classmethod
     def of_run(cls, directory: str | Path, stack: ExitStack, config: Any) -> tuple[ClaimSource, RunReader]:
@@ -163,10 +167,14 @@ class ClaimSource:
 
     def rows(self, dataset: str, model: str) -> list[ContentRow]:
         """The rows of a dataset × model with their columns and prompts."""
-        if self.reader is not None:
-            return rows_by_dataset(self.reader, model).get(dataset, [])
-        pair = self._pair_of_config(dataset, model)
-        return [] if pair is None else list(_word_rows(pair))
+        if (dataset, model) not in self._rows:
+            if self.reader is not None:
+                rows = rows_by_dataset(self.reader, model, dataset).get(dataset, [])
+            else:
+                pair = self._pair_of_config(dataset, model)
+                rows = [] if pair is None else list(_word_rows(pair))
+            self._rows[dataset, model] = rows
+        return self._rows[dataset, model]
 
     def _pair_of_config(self, dataset: str, model: str) -> Pair | None:
         if self.experiment is None:
@@ -181,19 +189,24 @@ class ClaimSource:
             card = Scorecard('', '', 'published', self.number, unit='%')
             return Claim(title=self.title, card=card, unknown=(f'{self.title} is a number: no prompts, no replies.',))
         rows = self.rows(dataset, model)
+        del self._rows[dataset, model]
         claim = Claim(title=self.title, dataset=dataset, model=model, rows=rows, is_log=self.is_log)
         if self.reader is not None:
             run = StoredRun(self.reader)
             cards = [card for card in run.scorecards() if (card.dataset, card.model) == (dataset, model)]
             parts = run.parts.get((dataset, model), PartDigests())
             stored = self.experiment is None
-            claim = replace(claim, run=run, card=cards[0] if cards else None, parts=parts, is_stored=stored)
+            damage = tuple(f'{self.title}: {line}' for line in filter(None, [run.damage]))
+            claim = replace(
+                claim, run=run, card=cards[0] if cards else None, parts=parts, is_stored=stored, unknown=damage
+            )
         try:
             with claim.refuse_code():
                 return self._add_log_scorer(claim) if self.is_log else _check_scorer(self._add_config(claim))
         except (RolecallError, MissingExtraError, OSError) as error:
             why = ' '.join(str(error).split())[:200]
-            return replace(claim, unknown=(f'{self.title}: its config cannot be opened ({why}); its marks stand.',))
+            why = f'{self.title}: its config cannot be opened ({why}); its marks stand.'
+            return replace(claim, unknown=(*claim.unknown, why))
 
     def _add_config(self, claim: Claim) -> Claim:
         """The claim with its entries, scorer and prompts, as the config says."""
@@ -227,7 +240,8 @@ class ClaimSource:
 
     def _add_log_scorer(self, claim: Claim) -> Claim:
         """The log with a scorer of ours, if one that its settings describe gives the log's own marks."""
-        unknown = [] if any(row.text for row in claim.rows) else [f'{self.title}: the log has no prompts.']
+        unknown = [*claim.unknown]
+        unknown += [] if any(row.text for row in claim.rows) else [f'{self.title}: the log has no prompts.']
         scorer = self._build_log_scorer(claim.dataset, claim.model)
         if scorer is not None and _agrees(scorer, claim.rows):
             return replace(claim, scorer=scorer, unknown=tuple(unknown))
@@ -267,10 +281,10 @@ def _read_number(source: Any) -> float | None:
     >>> _read_number('62.4 %'), _read_number('runs/a')
     (62.4, None)
     """
-    if isinstance(source, str):
-        with suppress(ValueError):
-            return float(source.strip().rstrip('%'))
-    return float(source) if isinstance(source, int | float) else None
+    with suppress(ValueError, TypeError):
+        number = float(source.strip().rstrip('%') if isinstance(source, str) else source)
+        return number if math.isfinite(number) else None
+    return None
 
 
 def _complete(claim: Claim, task: TaskEntry, entry: ModelEntry, pair: Pair | None) -> Claim:

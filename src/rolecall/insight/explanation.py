@@ -310,7 +310,7 @@ def origin_changes(left: Preview | None, right: Preview | None) -> tuple[OriginC
     changes = tuple(
         OriginChange(origin, words[0].get(origin, ''), words[1].get(origin, ''))
         for origin in {**words[0], **words[1]}
-        if words[0].get(origin) != words[1].get(origin)
+        if words[0].get(origin, '') != words[1].get(origin, '')
     )
     if changes or left.request == right.request:
         return changes

@@ -12,11 +12,11 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.pairs.pair import Pair
+from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.cause_shares import compare_rows, explain_claims
 from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
 from rolecall.insight.claims import Claim, is_stand_in
@@ -51,6 +51,8 @@ _MARGIN = 0.1
 _LEAST_MARGIN = 0.02
 _KEPT = (*SCORING, 'rows', 'gold answers', 'stored marks', 'failures', 'option order')
 """Steps that stored replies decide, unless an edit is called so."""
+Mix: TypeAlias = 'frozenset[str]'
+"""The causes that come from the right side; `A` or `B` alone: a side as it is written, not in the shape of both."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Rung:
     """One mix of the two sides that the model is asked with."""
 
     name: str
-    edits: frozenset[str]
+    edits: Mix
     """The causes that it has from the right side."""
     experiment: Experiment = field(repr=False)
 
@@ -113,16 +115,47 @@ class Ladder:
         return tuple(together if edit is joined[0] else edit for edit in self.edits if edit not in joined[1:])
 
     @cached_property
+    def mixes(self) -> tuple[Mix, Mix]:
+        """The two ends of the ladder: the left side's settings, and those with every edit."""
+        return frozenset(), frozenset(edit.cause for edit in self.edits)
+
+    @cached_property
+    def ends(self) -> tuple[Mix, Mix]:
+        """The mixes that the sides themselves are: the ends, unless the shape of both words a side otherwise."""
+        ends = []
+        for side, claim, mix, name in zip((0, 1), (self.left, self.right), self.mixes, 'AB', strict=True):
+            mixed = self._mix(self._edits_of(mix), name)
+            pairs = _open_side(claim)[1], mixed.pair(mixed.tasks[0], mixed.models[0])
+            rows = self.pairs[0][side].result.row, self.pairs[0][0].result.row
+            own, other = (
+                [preview.request for preview in PairRows(pair).previews(row)]
+                for pair, row in zip(pairs, rows, strict=True)
+            )
+            ends.append(mix if own == other else frozenset((name,)))
+        return ends[0], ends[1]
+
+    @cached_property
     def rungs(self) -> tuple[Rung, ...]:
-        """What has to be asked: each edit alone, all but each, and an end that was not run."""
-        causes = frozenset(edit.cause for edit in self.edits)
+        """What has to be asked: each edit alone, all but each, and an end without replies."""
+        causes = self.mixes[1]
         wanted = {frozenset((cause,)): f'+ {cause}' for cause in sorted(causes)}
         wanted |= {causes - {cause}: f'− {cause}' for cause in sorted(causes) if len(causes) > 2}
-        ends = {frozenset[str](): self.left, causes: self.right}
-        wanted |= {end: name for (end, claim), name in zip(ends.items(), 'AB', strict=True) if not claim.has_replies}
-        asked = {mix: name for mix, name in wanted.items() if mix not in ends or not ends[mix].has_replies}
-        edits = {mix: [edit for edit in self.edits if edit.cause in mix] for mix in asked}
-        return tuple(Rung(name, mix, self._mix(edits[mix], name)) for mix, name in asked.items())
+        wanted = {mix: name for mix, name in wanted.items() if mix != causes}
+        rungs = [Rung(name, mix, self._mix(self._edits_of(mix), name)) for mix, name in wanted.items()]
+        for claim, mix, end, name in zip((self.left, self.right), self.mixes, self.ends, 'AB', strict=True):
+            if mix != end:
+                turned = f'{name} as a dialogue'
+                rungs.append(Rung(turned, mix, self._mix(self._edits_of(mix), turned)))
+            if not claim.has_replies:
+                experiment, pair, entries = _open_side(claim)
+                own = experiment.edit(
+                    pair.task, pair.model_entry, dataset_entry=entries[0], model_entry={**entries[1], 'abbr': name}
+                )
+                rungs.append(Rung(name, end, own if mix != end else self._mix(self._edits_of(mix), name)))
+        return tuple(rungs)
+
+    def _edits_of(self, mix: Mix) -> list[Edit]:
+        return [edit for edit in self.edits if edit.cause in mix]
 
     def _mix(self, edits: Sequence[Edit], name: str) -> Experiment:
         """The left side's experiment with these settings from the right one."""
@@ -166,10 +199,9 @@ class Ladder:
         """Whether stored replies decide a step; the ladder takes the place of the others."""
         return step.cause in _KEPT and all(edit.cause != step.cause for edit in self.edits)
 
-    def _read_replies(self) -> dict[frozenset[str], list[Result]]:
-        """The replies of both ends and of every rung, by the causes that they have from the right side."""
-        causes = frozenset(edit.cause for edit in self.edits)
-        mixes = {frozenset[str](): [row.result for row, _ in self.pairs], causes: [row.result for _, row in self.pairs]}
+    def _read_replies(self) -> dict[Mix, list[Result]]:
+        """The replies of both sides and of every rung, by the causes that they have from the right side."""
+        mixes = {end: [pair[side].result for pair in self.pairs] for side, end in enumerate(self.ends)}
         if not self.rungs:
             return mixes
         with RunReader(self.options.out or '') as reader:
@@ -179,9 +211,9 @@ class Ladder:
                 mixes[rung.edits] = [by_row.get(row.result.row, lost) for row, _ in self.pairs]
         return mixes
 
-    def _explain_asked(self, mixes: Mapping[frozenset[str], Sequence[Result]]) -> tuple[Ladder, Explanation]:
+    def _explain_asked(self, mixes: Mapping[Mix, Sequence[Result]]) -> tuple[Ladder, Explanation]:
         """The ladder of a config that was not run, with its replies, and what they say."""
-        ends = mixes[frozenset()], mixes[frozenset(edit.cause for edit in self.edits)]
+        ends = mixes[self.ends[0]], mixes[self.ends[1]]
         pairs = [
             (replace(left, result=first), replace(right, result=second))
             for (left, right), first, second in zip(self.pairs, *ends, strict=True)
@@ -196,10 +228,9 @@ class Ladder:
 class _LadderSteps:
     """Scores of every mix on the rows of a ladder, row by row."""
 
-    def __init__(self, ladder: Ladder, mixes: dict[frozenset[str], list[Result]]) -> None:
+    def __init__(self, ladder: Ladder, mixes: dict[Mix, list[Result]]) -> None:
         self._ladder = ladder
         self._results = mixes
-        self._causes = frozenset(edit.cause for edit in ladder.edits)
         self._factor = ladder.left.factor
         self._scores = {mix: self._score(results) for mix, results in mixes.items()}
 
@@ -218,19 +249,20 @@ class _LadderSteps:
         return [sum(score or 0.0 for score in row) / len(row) for row in zip(*scored, strict=True)]
 
     def find(self, explanation: Explanation) -> Iterator[CauseShare]:
-        nothing, everything = self._scores[frozenset()], self._scores[self._causes]
-        left_over = [after - before for before, after in zip(nothing, everything, strict=True)]
+        first, last = self._ladder.ends
+        nothing, everything = self._ladder.mixes
+        left_over = self._gain(first, last)
         total = mean_score(left_over) * self._factor
-        for edit in self._ladder.edits:
-            alone, without = frozenset((edit.cause,)), self._causes - {edit.cause}
-            shares = [
-                ((first - start) + (end - last)) / 2
-                for start, first, last, end in zip(
-                    nothing, self._scores[alone], self._scores[without], everything, strict=True
-                )
-            ]
+        walks = {edit.cause: [(nothing, frozenset((edit.cause,)))] for edit in self._ladder.edits}
+        for cause, walk in walks.items():
+            walk.append((everything - {cause}, everything))
+        if turned := [walk for walk in ((first, nothing), (everything, last)) if walk[0] != walk[1]]:
+            walks = {'text or dialogue': turned, **walks}
+        for cause, steps in walks.items():
+            weight = 1 if cause not in everything else 1 / 2
+            shares = [weight * sum(gains) for gains in zip(*(self._gain(*step) for step in steps), strict=True)]
             left_over = [rest - share for rest, share in zip(left_over, shares, strict=True)]
-            yield self._make_step(edit.cause, shares, self._results[alone])
+            yield self._make_step(cause, shares, steps)
         replies = sum(step.points for step in explanation.steps if not self._ladder.keeps(step))
         unsampled = replies - total if len(self._ladder.pairs) < explanation.rows else 0.0
         rest = self._make_step('noise', left_over, ())
@@ -239,33 +271,35 @@ class _LadderSteps:
         if rest.rows or abs(unsampled) > _LEAST_MARGIN:
             yield replace(rest, cause=name, points=rest.points + unsampled)
 
-    def _make_step(self, cause: str, shares: Sequence[float], results: Sequence[Result]) -> CauseShare:
+    def _gain(self, before: Mix, after: Mix) -> list[float]:
+        """What each row gains from one mix to another."""
+        return [last - first for first, last in zip(self._scores[before], self._scores[after], strict=True)]
+
+    def _make_step(self, cause: str, shares: Sequence[float], walks: Sequence[tuple[Mix, Mix]]) -> CauseShare:
+        """A cause; `walks` are the pairs of mixes that differ in it alone."""
         clusters = [row.result.cluster for row, _ in self._ladder.pairs]
-        changed = [at for at, share in enumerate(shares) if share] if results else []
-        return replace(
-            make_share(cause, shares, clusters, self._factor),
-            flips=tuple(self._flip(at, results[at]) for at in changed),
-            changes=self._compare_requests(cause, changed[0]) if changed else (),
-            is_asked=True,
-        )
+        changed = [at for at, share in enumerate(shares) if share] if walks else []
+        flips = [self._flip(at, next(walk for walk in walks if self._gain(*walk)[at])) for at in changed]
+        share = make_share(cause, shares, clusters, self._factor)
+        changes = origin_changes(*(self._preview(mix, changed[0]) for mix in walks[0])) if changed else ()
+        return replace(share, flips=tuple(flips), changes=changes, is_asked=True)
 
-    def _flip(self, at: int, result: Result) -> FlippedRow:
-        left = self._ladder.pairs[at][0].result
-        reply = result.replies[-1] if result.replies else str(result.prediction)
-        before = left.replies[-1] if left.replies else str(left.prediction)
-        return FlippedRow(
-            left.row, result.row, left.score, result.score, left.gold, left.extracted, result.extracted, before, reply
-        )
+    def _flip(self, at: int, walk: tuple[Mix, Mix]) -> FlippedRow:
+        left, right = (self._results[mix][at] for mix in walk)
+        before, after = (self._scores[mix][at] for mix in walk)
+        read = left.extracted, right.extracted
+        replies = (result.replies[-1] if result.replies else str(result.prediction) for result in (left, right))
+        return FlippedRow(left.row, right.row, before, after, left.gold, *read, *replies)
 
-    def _compare_requests(self, cause: str, at: int) -> tuple[Any, ...]:
-        """The request of a row on the left side and with one edit, by origin."""
-        rung = next((rung for rung in self._ladder.rungs if rung.edits == {cause}), None)
-        row = self._ladder.pairs[at][0]
+    def _preview(self, mix: Mix, at: int) -> Preview | None:
+        """The first request of a row of a mix, by origin."""
+        rung = next((rung for rung in self._ladder.rungs if rung.edits == mix), None)
+        rows = self._ladder.pairs[at]
         if rung is None:
-            return ()
+            is_right = mix == self._ladder.ends[1]
+            return (self._ladder.right if is_right else self._ladder.left).preview(rows[is_right])
         pair = rung.experiment.pair(rung.experiment.tasks[0], rung.experiment.models[0])
-        previews = PairRows(pair).previews(row.result.row)
-        return origin_changes(self._ladder.left.preview(row), previews[0] if previews else None)
+        return next(iter(PairRows(pair).previews(rows[0].result.row)), None)
 
 
 def _is_answered(result: Result) -> bool:

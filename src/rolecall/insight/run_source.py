@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, zip_longest
 from typing import Any
@@ -122,17 +122,18 @@ def _find_judges(value: Any) -> Iterator[dict[str, Any]]:
 
 
 class StoredRun:
-    """A run directory, or one model of it, as reports and comparisons read it."""
+    """A run directory, one model of it, or one wording of a dataset (`name [wording]`, which is called `name` here), as
+    reports and comparisons read it."""
 
-    def __init__(self, archive: RunReader, model: str | None = None) -> None:
+    def __init__(self, archive: RunReader, model: str | None = None, dataset: str | None = None) -> None:
         self.archive = archive
         self._model = model
+        self._dataset = dataset
 
     @property
     def title(self) -> str:
-        """The directory's name, with that of the model."""
-        name = self.archive.directory.resolve().name
-        return name if self._model is None else f'{name}: {self._model}'
+        """The directory's name, with that of the model or the wording."""
+        return ': '.join(filter(None, (self.archive.directory.resolve().name, self._model, self._dataset)))
 
     @property
     def created(self) -> str:
@@ -172,7 +173,8 @@ class StoredRun:
     @property
     def parts(self) -> Mapping[tuple[str, str], PartDigests]:
         """The digests of the parts of each dataset × model, as far as they are known."""
-        return {names: parts_of(pair) for names, pair in pairs_of(self.archive).items() if self._has(names[1])}
+        pairs = pairs_of(self.archive).items()
+        return {(self._rename(name), model): parts_of(pair) for (name, model), pair in pairs if self._has(name, model)}
 
     def prices(self, overrides: Mapping[str, Price] | None = None) -> dict[str, Price | None]:
         """The price of each model, judges included, as far as it is known."""
@@ -189,14 +191,18 @@ class StoredRun:
             for kind in ('dataset', 'model')
         }
         end = len(pairs)
-        return sorted(
-            (card for card in self.archive.scorecards() if self._has(card.model)),
+        cards = sorted(
+            (card for card in self.archive.scorecards() if self._has(card.dataset, card.model)),
             key=lambda card: (places['dataset'].get(card.dataset, end), places['model'].get(card.model, end)),
         )
+        return cards if self._dataset is None else [replace(card, dataset=self._rename(card.dataset)) for card in cards]
 
     def results(self) -> Iterator[Result]:
         """Every finished row."""
-        return self.archive.results(model=self._model)
+        results = self.archive.results(self._dataset, self._model)
+        if self._dataset is None:
+            return results
+        return (replace(result, dataset=self._rename(result.dataset)) for result in results)
 
     def times(self) -> list[NodeTimes]:
         """Where rows were computed, if in other processes."""
@@ -208,15 +214,37 @@ class StoredRun:
 
     def result(self, dataset: str, model: str, row: int) -> Result | None:
         """One finished row; None if it is damaged."""
-        return self.archive.whole_result(dataset, model, row)
+        return self.archive.whole_result(self._dataset or dataset, model, row)
 
     def request(self, fingerprint: str) -> Request | None:
         """The request with this fingerprint, if it was stored."""
         request: Request | None = self.archive.request(fingerprint)
         return request
 
-    def _has(self, model: str) -> bool:
-        return self._model in (None, model)
+    def _has(self, dataset: str, model: str) -> bool:
+        return self._model in (None, model) and self._dataset in (None, dataset)
+
+    def _rename(self, dataset: str) -> str:
+        return dataset if self._dataset is None else name_without_wording(dataset)
+
+
+def name_without_wording(dataset: str) -> str:
+    """
+    >>> name_without_wording('sums [Add {q}]')
+    'sums'
+    """
+    return dataset.partition(' [')[0]
+
+
+def list_wordings(archive: RunReader) -> list[tuple[StoredRun, StoredRun]]:
+    """Of every dataset that was asked in several wordings, the first beside each of the others."""
+    first: dict[str, str] = {}
+    wordings = []
+    for name in dict.fromkeys(card.dataset for card in StoredRun(archive).scorecards()):
+        base = first.setdefault(name_without_wording(name), name)
+        if base != name:
+            wordings.append((StoredRun(archive, dataset=base), StoredRun(archive, dataset=name)))
+    return wordings
 
 
 class ConfigPreviews:

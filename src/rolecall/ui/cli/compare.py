@@ -1,9 +1,10 @@
 """Compare two runs, row by row.
 
-Compare two runs, or two models of one run, on the rows both have scored: differences with intervals and p-values, and
-the rows whose verdict changed.
+Compare two runs, or two models or the wordings of one run, on the rows both have scored: differences with intervals
+and p-values, and the rows whose verdict changed.
 
   rolecall compare runs/old runs/new
+  rolecall compare runs/new                                       each further wording with the first
   rolecall compare runs/new --models small large
   rolecall compare runs/old runs/new --json | jq .differences
   rolecall compare runs/main runs/branch --gate --margin 2
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    from rolecall.insight.alignment import align_runs, explain_differences, is_imported
     from rolecall.insight.comparison import compare_runs, comparison_as_json
+    from rolecall.insight.run_source import list_wordings
     from rolecall.runs.serving.bench_files import is_bench
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report import StoredRun
@@ -38,30 +41,31 @@ def execute(arguments: argparse.Namespace) -> int:
     for option in ('markdown', 'junit'):
         if getattr(arguments, option) and not arguments.gate:
             raise ConfigError(Problem(f'--{option}', 'applies to --gate.'))
-    if arguments.right is None and arguments.models is None:
-        raise ConfigError(Problem('RUN_B', 'give a second run, or two models of the first with --models.'))
     if is_bench(arguments.left):
         return _compare_benches(arguments)
     with RunReader(arguments.left) as first, RunReader(arguments.right or arguments.left) as second:
         first.refuse_if_nothing_is_whole()
         second.refuse_if_nothing_is_whole()
-        left, right = StoredRun(first), StoredRun(second)
-        if arguments.models is not None:
-            left, right = (_only_model(run, name) for run, name in zip((first, second), arguments.models, strict=True))
+        sides = [(StoredRun(first), StoredRun(second))]
         aligned = None
-        if arguments.right is not None and arguments.models is None:
-            from rolecall.insight.alignment import align_runs, explain_differences, is_imported
-
-            if is_imported(first) or is_imported(second):
-                left = aligned = align_runs(first, second)
+        if arguments.models is not None:
+            sides = [(_only_model(first, arguments.models[0]), _only_model(second, arguments.models[1]))]
+        elif arguments.right is None:
+            sides = [] if arguments.by or arguments.gate else list_wordings(first)
+            if not sides:
+                raise ConfigError(Problem('RUN_B', 'give a second run, or two models of the first with --models.'))
+        elif is_imported(first) or is_imported(second):
+            aligned = align_runs(first, second)
+            sides = [(aligned, StoredRun(second))]
         if arguments.by:
             return _compare_slices(first, second, arguments)
-        if arguments.gate:
-            return _gate(left, right, arguments)
-        comparison = compare_runs(left, right)
-        if arguments.json:
-            print_json(comparison_as_json(comparison, left=left, right=right))
-        else:
+        for left, right in sides:
+            if arguments.gate:
+                return _gate(left, right, arguments)
+            comparison = compare_runs(left, right)
+            if arguments.json:
+                print_json(comparison_as_json(comparison, left=left, right=right))
+                continue
             print_comparison(comparison, terminal(), left=left, right=right, flips=arguments.flips)
             if aligned is not None:
                 print_lines(explain_differences(aligned, second))

@@ -18,6 +18,7 @@ import argparse
 import sys
 from typing import Any
 
+from rolecall.errors import ConfigError, Problem
 from rolecall.ui.cli.output import print_json, terminal, write_page
 
 
@@ -26,6 +27,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
     if arguments.ladder:
         return _climb(arguments)
+    if given := [name for name in ('rows', 'dry_run', 'out') if getattr(arguments, name)]:
+        raise ConfigError(Problem(f'--{given[0].replace("_", "-")}', 'applies to --ladder.'))
     explanations = explain(
         arguments.left,
         arguments.right,

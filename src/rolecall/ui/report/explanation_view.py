@@ -43,7 +43,10 @@ def print_explanation(explanation: Explanation, to: Console, *, flips: int) -> N
 def _print_step(step: CauseShare, to: Console, flips: int) -> None:
     to.rule(Text(printable(f'{step.cause}: {count_noun(step.rows, "row")}'), 'bold'), style='dim')
     for change in step.changes:
-        to.print(Text(printable(f'  {change.origin}: {_brief(change.left)} → {_brief(change.right)}')))
+        left, right = _brief(change.left), _brief(change.right)
+        if left == right:  # only spaces differ
+            left, right = repr(change.left), repr(change.right)
+        to.print(Text(printable(f'  {change.origin}: {left} → {right}')))
     for flip in step.flips[:flips]:
         to.print(Text(printable(_describe_flip(flip))))
     if step.rows > flips and step.flips:
