@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from rolecall.scoring.code.benchmark_programs import (
+    code_execution,
     code_generation,
     humaneval,
     humaneval_plus,
@@ -263,10 +264,30 @@ def test_modules_that_the_checks_use_are_the_real_ones() -> None:
     assert out.startswith('failed: AssertionError')
 
 
-def test_a_solution_cannot_end_the_loop_of_its_checks() -> None:
-    program = CodeProgram('def f(x): raise StopIteration', checks='assert all(map(lambda x: f(x) == x, [1, 2]))')
-    [out] = outcomes(program)
-    assert out.startswith('failed: RuntimeError: a function raised StopIteration')
+@pytest.mark.parametrize(
+    ('source', 'used'),
+    [
+        ('def f(x): raise StopIteration', 'f(x) == x'),
+        ('class Ends:\n    def __len__(self): raise StopIteration\ndef f(x): return Ends()', 'len(f(x)) == x'),
+        ('class Ends:\n    def __getattr__(self, name): raise StopIteration\ndef f(x): return Ends()', 'f(x).y == x'),
+    ],
+)
+def test_a_solution_cannot_end_the_loop_of_its_checks(source: str, used: str) -> None:
+    [out] = outcomes(CodeProgram(source, checks=f'assert all(map(lambda x: {used}, [1, 2]))'))
+    assert out.startswith('failed: RuntimeError: the solution raised StopIteration')
+
+
+def test_no_number_is_close_to_infinity() -> None:
+    row = {**TESTED, 'canonical_solution': '    return float("inf")\n', 'plus_input': [[5, 6.5]]}
+    ended = outcomes(*(humaneval_plus(Answer(f'    return {x}', values=row)) for x in ('float("inf")', '0.0')))
+    assert [out == 'passed' for out in ended] == [True, False]
+
+
+def test_a_predicted_value_cannot_call_the_function_it_is_a_value_of() -> None:
+    sample = {'code': 'def f(x): return x * 2', 'input': 'f(2)', 'output': '4'}
+    replies = [f'[ANSWER]{value}[/ANSWER]' for value in ('4', 'f( 2)', '5')]
+    ended = outcomes(*(code_execution(Answer(reply, values={'evaluation_sample': sample})) for reply in replies))
+    assert [out == 'passed' for out in ended] == [True, False, False]
 
 
 def test_a_wrong_solution_fails_with_what_happened() -> None:

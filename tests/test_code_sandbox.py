@@ -175,10 +175,14 @@ def standing(path: Path) -> tuple[object, ...]:
     return status.st_mode, status.st_uid, status.st_mtime_ns, limit, os.getpriority(os.PRIO_PROCESS, 0)
 
 
-_NUMBERS = {'x86_64': (272, 250, 321, 310), 'aarch64': (97, 219, 280, 270)}.get(platform.machine(), (0, 0, 0, 0))
+_NUMBERS = {'x86_64': (272, 250, 321, 310, 206), 'aarch64': (97, 219, 280, 270, 0)}.get(platform.machine(), (0,) * 5)
 _CALL = (
-    'import ctypes; UNSHARE, KEYCTL, BPF, VM_READ = {}, {}, {}, {}; '.format(*_NUMBERS)
+    'import ctypes; UNSHARE, KEYCTL, BPF, VM_READ, SETUP = {}, {}, {}, {}, {}; '.format(*_NUMBERS)
     + 'call, space = ctypes.CDLL(None).syscall, ctypes.create_string_buffer(256)'
+)
+_FILTER = (
+    'import ctypes, struct; steps = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))\n'
+    'listing = struct.pack("HxxxxxxP", 1, ctypes.addressof(steps))\n'
 )
 ESCAPES = {
     'read a file': 'open({secret!r}).read()',
@@ -243,6 +247,15 @@ ESCAPES = {
         'top = ctypes.c_void_p(ctypes.addressof(stack) + 65520)\n'
         'assert library.clone(ctypes.cast(library.pause, ctypes.c_void_p), top, 0x10B00, None) > 0'
     ),
+    'hold memory in connections that nobody accepts': 'import socket; s = socket.socket(socket.AF_UNIX); s.bind("\\0x"); s.listen()',
+    'hold memory in filters': f'{_FILTER}assert ctypes.CDLL(None).prctl(22, 2, listing, 0, 0) == 0',
+    'hold memory in rules of Landlock': f'{_CALL}; assert call(444, (ctypes.c_ulonglong * 2)(1, 0), 16, 0) >= 0',
+    "use up the machine's asynchronous I/O": f'{_CALL}; assert call(SETUP, 9, space) == 0',
+    'take blocks beyond the end of a file': (
+        'import ctypes; f = open("x", "w"); far = ctypes.c_long(1 << 28)\n'
+        'assert ctypes.CDLL(None).fallocate(f.fileno(), 1, far, far) == 0'
+    ),
+    'make a pair of other sockets': 'import socket; socket.socketpair(30, socket.SOCK_STREAM)',
     'call the host of a virtual machine': 'import socket; socket.socket(socket.AF_VSOCK)',
     'reach a name': 'import socket; socket.getaddrinfo("localhost", 80); socket.create_connection(("localhost", {port}))',
 }
@@ -286,9 +299,15 @@ def test_no_program_gets_out(
     assert not Path('/tmp/rolecall-escaped').exists()
 
 
-def test_nobody_can_connect_to_a_program() -> None:
-    """Landlock allows to listen without a port of one's choice. In bubblewrap, the network is the program's own."""
-    assert run('import socket; socket.socket().listen()').outcome == 'denied'
+def test_nobody_can_connect_to_a_program(sandbox: str) -> None:
+    """Landlock allows to listen without a port of one's choice."""
+    assert run('import socket; socket.socket().listen()', sandbox).outcome == 'denied'
+
+
+def test_no_program_runs_without_the_filter(sandbox: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('rolecall.scoring.code.execution.build_filter', lambda *, namespaces: bytes(8))
+    with pytest.raises(SandboxError, match='this kernel installs no seccomp filter'):
+        run('assert True', sandbox)
 
 
 def test_loops_of_asyncio_need_no_network(sandbox: str) -> None:

@@ -39,7 +39,7 @@ _AGAINST_REFERENCE = """
 def _same(ours, right, tolerance):
     if isinstance(right, float) or isinstance(ours, float):
         try:
-            return abs(ours - right) <= (tolerance or 1e-6) + 1e-7 * abs(right) or ours == right
+            return ours == right or abs(ours - right) <= (tolerance or 1e-6) + 1e-7 * abs(right) < float('inf')
         except TypeError:
             return False
     if isinstance(right, (list, tuple)) and isinstance(ours, (list, tuple)):
@@ -242,7 +242,7 @@ def code_execution(answer: Answer) -> CodeProgram:
     if not predicted or str(sample['input']) in predicted:
         return CodeProgram('raise AssertionError("no value was predicted")')
     return CodeProgram(
-        f'{_CONTEST_IMPORTS}{sample["code"]}\n_predicted = ({predicted})',
+        f'{_CONTEST_IMPORTS}_predicted = ({predicted})',
         checks=f'assert ({sample["output"]}) == _predicted',
         setup=f'{_CONTEST_IMPORTS}{sample["code"]}',
         names=('_predicted',),

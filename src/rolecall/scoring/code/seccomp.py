@@ -33,12 +33,12 @@ _REFUSED = {
     'reach the kernel by its wider doors': {
         'add_key': (248, 217), 'request_key': (249, 218), 'keyctl': (250, 219), 'bpf': (321, 280),
         'userfaultfd': (323, 282), 'open_by_handle_at': (304, 265), 'fanotify_init': (300, 262),
-        'io_uring_setup': 425, 'io_uring_enter': 426, 'io_uring_register': 427,
+        'io_uring_setup': 425, 'io_uring_enter': 426, 'io_uring_register': 427, 'io_setup': (206, 0),
     },
     'take memory that no limit counts': {
-        'memfd_create': (319, 279), 'memfd_secret': 447, 'shmget': (29, 194), 'msgget': (68, 186),
-        'semget': (64, 190), 'mq_open': (240, 180), 'vmsplice': (278, 75), 'splice': (275, 76), 'tee': (276, 77),
-        'sendfile': (40, 71),
+        'listen': (50, 201), 'seccomp': (317, 277), 'landlock_create_ruleset': 444, 'memfd_create': (319, 279),
+        'memfd_secret': 447, 'shmget': (29, 194), 'msgget': (68, 186), 'semget': (64, 190), 'mq_open': (240, 180),
+        'vmsplice': (278, 75), 'splice': (275, 76), 'tee': (276, 77), 'sendfile': (40, 71),
     },
 }  # fmt: skip
 _FILE_CHANGES = {
@@ -46,20 +46,21 @@ _FILE_CHANGES = {
     'fchown': (93, 55), 'lchown': (94, None), 'fchownat': (260, 54), 'utime': (132, None), 'utimes': (235, None),
     'futimesat': (261, None), 'utimensat': (280, 88), 'setxattr': (188, 5), 'lsetxattr': (189, 6),
     'fsetxattr': (190, 7), 'removexattr': (197, 14), 'lremovexattr': (198, 15), 'fremovexattr': (199, 16),
-    'setxattrat': 463, 'removexattrat': 466, 'file_setattr': 469,
+    'setxattrat': 463, 'removexattrat': 466, 'file_setattr': 469, 'fallocate': (285, 47),
 }  # fmt: skip
-"""Changes of a file's mode, owner, times and attributes, which Landlock allows everywhere."""
+"""Changes of a file's mode, owner, times and attributes, which Landlock allows everywhere, and blocks beyond its end."""
 _ITSELF_ONLY = {
     'prlimit64': (302, 261), 'sched_setparam': (142, 118), 'sched_setscheduler': (144, 119),
     'sched_setaffinity': (203, 122), 'sched_setattr': (314, 274),
 }  # fmt: skip
 """Calls whose first argument is a process: 0, the caller, is the only one allowed."""
-_SOCKET, _UNIX_SOCKETS, _INTERNET_SOCKETS = (41, 198), (1,), (2, 10)
-"""Others, such as VSOCK, are in no network namespace. Landlock knows two calls of one Internet protocol, TCP."""
+_SOCKETS, _FAMILIES = ((41, 198), (53, 199)), (1,)
+"""Unix sockets only. Connections that nobody has accepted hold gigabytes, so none listens either."""
 _SET_SOCKET, _BUFFERS = (54, 208), (7, 8, 32, 33, 60)
 """Options that let a socket hold megabytes, or pages of the process: each descriptor counts as nothing."""
 _IOCTL, _SET_FLAGS = (16, 29), (0x40086602, 0x401C5820)
 _FCNTL, _SET_LEASE = (72, 25), (1024,)
+_PRCTL, _SET_FILTER = (157, 167), (22,)
 _FORKS, _CLONE, _CLONE3, _CLONE_FILES, _CLONE_THREAD = ((57, None), (58, None)), (56, 220), 435, 0x400, 0x10000
 _CLOSE_RANGE, _UNSHARE = 436, (2, 2 | 4)
 """Threads with descriptors of their own could hold gigabytes in them: the limit on descriptors counts one table."""
@@ -74,8 +75,8 @@ _Step = tuple[int, int, int, int]
 def build_filter(*, namespaces: bool) -> bytes:
     """The filter for this machine (classic BPF), empty where its system calls are not in the table.
 
-    The process can start threads, but no processes. `namespaces` allows chmod and the like and Internet sockets: for
-    sandboxes in which everything but the program's folder is read-only, and the network an empty one.
+    The process can start threads, but no processes. `namespaces` allows chmod and the like: for sandboxes in which
+    everything but the program's folder is read-only.
     """
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
@@ -100,11 +101,12 @@ def build_filter(*, namespaces: bool) -> bytes:
         program += _on_call(number(entry), [(_ANSWER, 0, 0, _REFUSE | errno.EAGAIN if entry in _FORKS else _EPERM)])
     for entry in _ITSELF_ONLY.values():
         program += _on_call(number(entry), _on_argument(0, (0,), _ALLOW, _EPERM))
-    families = _UNIX_SOCKETS + (_INTERNET_SOCKETS if namespaces else ())
-    program += _on_call(number(_SOCKET), _on_argument(0, families, _ALLOW, _EPERM))
+    for entry in _SOCKETS:
+        program += _on_call(number(entry), _on_argument(0, _FAMILIES, _ALLOW, _EPERM))
     program += _on_call(number(_SET_SOCKET), _on_argument(2, _BUFFERS, _EPERM, _ALLOW))
     program += _on_call(number(_IOCTL), _on_argument(1, _SET_FLAGS, _EPERM, _ALLOW))
     program += _on_call(number(_FCNTL), _on_argument(1, _SET_LEASE, _EPERM, _ALLOW))
+    program += _on_call(number(_PRCTL), _on_argument(0, _SET_FILTER, _EPERM, _ALLOW))
     # The C library then uses clone, whose flags can be seen.
     program += _on_call(_CLONE3, [(_ANSWER, 0, 0, _REFUSE | errno.ENOSYS)])
     threads = [(_LOAD, 0, 0, 16), (_ANY_BIT, 0, 1, _CLONE_THREAD), (_ANY_BIT, 1, 0, _CLONE_FILES)]
