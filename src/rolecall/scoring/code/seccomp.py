@@ -48,7 +48,7 @@ _FILE_CHANGES = {
     'fsetxattr': (190, 7), 'removexattr': (197, 14), 'lremovexattr': (198, 15), 'fremovexattr': (199, 16),
     'setxattrat': 463, 'removexattrat': 466, 'file_setattr': 469, 'fallocate': (285, 47),
 }  # fmt: skip
-"""Changes of a file's mode, owner, times and attributes, which Landlock allows everywhere, and blocks beyond its end."""
+"""Changes of a file's mode, owner, times, attributes and blocks beyond its end, which Landlock allows everywhere."""
 _ITSELF_ONLY = {
     'prlimit64': (302, 261), 'sched_setparam': (142, 118), 'sched_setscheduler': (144, 119),
     'sched_setaffinity': (203, 122), 'sched_setattr': (314, 274),
