@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
 
 from rolecall.scoring.metrics.matching import gsm8k
 from rolecall.scoring.metrics.metric import Answer
+from rolecall.scoring.readers import numbers
 from rolecall.scoring.readers.native import read_last_number
 
 NUMBERS = [  # reply, number; empty: none
@@ -201,3 +205,30 @@ GOLD_NUMBERS = [  # a number read from a reply, the gold answer as a person writ
 @pytest.mark.parametrize(('number', 'gold', 'right'), GOLD_NUMBERS)
 def test_a_gold_number_may_be_written_as_people_write_it(number: str, gold: str | list[str], right: bool) -> None:
     assert gsm8k().mark(Answer(number, gold)).correct is right
+
+
+WORDS = (
+    'the is minus negative and million k M x × 10^5 ^ / = $ € - – + . , ( ) [ % 3 42 1,000 12,5 3/4 ¼ ½ dozen or of cents '
+    'euros 元 万 ² e5 .5 7. \\frac{1}{2} z years hours at as s e t to by b mio half 2:3 100 000 in No. 负 n- i.e.'
+)
+PIECES = [*WORDS.split(), 'a half', 'a quarter', '\n']
+
+
+def test_the_quick_way_for_plain_digits_finds_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(29)
+    texts = [
+        ''.join(word + chance.choice(['', ' ', ' ', ' ']) for word in chance.choices(PIECES, k=chance.randint(1, 9)))
+        for _ in range(3000)
+    ]
+
+    def find_all() -> list[list[tuple[tuple[int, int], str | None]]]:
+        matches = (numbers._match_numbers(text, 0, len(text)) for text in texts)
+        return [[(match.span(), numbers._value_of(match)) for match in each] for each in matches]
+
+    quick = find_all()
+    monkeypatch.setattr(numbers, '_PLAIN', re.compile(r'\b\B'))
+    assert find_all() == quick
+
+
+def test_a_scale_on_the_next_line_belongs_to_its_number() -> None:
+    assert numbers.first_amount('So the answer is 3\n million.') == 3_000_000

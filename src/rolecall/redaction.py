@@ -224,7 +224,7 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """The text with every secret replaced by `[key]`."""
-        pattern = self._find_hits(text)
+        pattern = self._find_hits(text) if self.secrets else None
         return pattern.sub(MASK, text) if pattern is not None else text
 
     def is_clean(self, text: str) -> bool:

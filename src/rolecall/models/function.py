@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
 from numbers import Integral, Real
 from types import CodeType
@@ -51,6 +51,7 @@ _CHANGING_METHODS = (
     *('reverse', 'setdefault', 'sort', 'update'),
 )
 _NO_USAGE = Usage()
+_usage_of = lru_cache(lambda seconds: Usage(seconds=seconds))
 _LARGEST = 3.4e38
 """Scores are stored in single precision."""
 
@@ -167,7 +168,7 @@ class FunctionModel:
 
     def _reply_with(self, text: str, seconds: float) -> Reply:
         """The reply of a function that returned a string, as nearly all do."""
-        return Reply(self._redactor.redact(text), usage=Usage(seconds=round(seconds, 6)))
+        return Reply(self._redactor.redact(text), usage=_usage_of(round(seconds, 6)))
 
     async def _finish_call(self, result: Any, seconds: float) -> Reply | ModelError:
         try:

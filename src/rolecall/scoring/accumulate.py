@@ -43,7 +43,8 @@ class MarkedRow:
 
     @property
     def score(self) -> float:
-        return sum(mark.score for mark in self.marks) / len(self.marks)
+        marks = self.marks
+        return marks[0].score if len(marks) == 1 else sum(mark.score for mark in marks) / len(marks)
 
 
 class Means:

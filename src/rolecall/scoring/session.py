@@ -225,12 +225,12 @@ class ScoringSession:
             wrong = (Mark(0.0, correct=False),) if self.failures == 'wrong' else ()
             return MarkedRow(row.row.cluster, row.answers, wrong, answered=False, cut=cut), str(error), True
         answered = row.outcome == 'ok'
-        return MarkedRow(row.row.cluster, row.answers, marks, answered=answered, cut=cut), reason, False
+        return MarkedRow(row.row.cluster, row.answers, marks, answered, cut), reason, False
 
     def _marks(self, row: ReadRow) -> tuple[tuple[Mark, ...], str]:
         """The marks of a row's answers, none if the row is excluded, and the reason if there is one."""
         metric = self.metric
-        if metric is None or self._lacks_gold(row):
+        if metric is None or (row.gold is None and metric.needs_gold):
             return (), ''
         if row.outcome != 'ok':
             if metric.compares and row.row.outcome == 'ok' and row.outcome == 'failed':
@@ -393,7 +393,7 @@ def _make_verdict(row: ReadRow, marks: tuple[Mark, ...], reason: str, *, settled
             row.row.row, row.extracted, outcome=row.outcome, gold=row.gold, reason=reason, read_from=row.places
         )
     if len(marks) == 1:
-        mark = marks[0]
+        [mark] = marks
         score, correct, note = mark.score, mark.correct, '' if mark.correct else mark.note
     else:
         verdicts = {mark.correct for mark in marks}

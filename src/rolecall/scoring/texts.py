@@ -80,7 +80,9 @@ def last_boxed(text: str) -> str:
 
 def find_boxes(text: str, start: int = 0, end: int = sys.maxsize) -> list[tuple[int, int]]:
     """Where the contents of complete boxes stand; of nested ones the innermost comes last."""
-    boxes = list(_BOX.finditer(text, start, end)) if 'box' in text else []
+    if 'box' not in text:
+        return []
+    boxes = list(_BOX.finditer(text, start, end))
     opened: list[int] = []
     closings: dict[int, int] = {}
     for brace in _BRACE.finditer(text, boxes[0].start(), end) if boxes else ():

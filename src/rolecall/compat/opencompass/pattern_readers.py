@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 
+from rolecall.patterns import compile_late
 from rolecall.plain_files import read_table
 
 _PARTS: Mapping[str, Callable[[str], str]] = {
@@ -27,11 +27,13 @@ def make_reader(reads: str, part: str, drop: str, pattern: str, pick: str, other
     ('234.50', '新闻标题')
     """
 
+    compiled = compile_late(pattern)
+
     def read(text: str) -> str:
         rest = _PARTS[part](text).replace(drop, '')
         if not pattern:
             return rest
-        matches: list[str] = re.findall(pattern, rest)
+        matches: list[str] = compiled.findall(rest)
         if not matches:
             return rest if otherwise else ''
         return matches[-1 if pick == 'last' else 0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, takewhile, tee
+from itertools import islice, repeat, takewhile, tee
 from typing import Any, get_args
 
 from rolecall.checking import is_whole
@@ -26,7 +26,7 @@ from rolecall.experiment.pairs.programs import PlainValues, build_program
 from rolecall.models.protocol import is_messages
 from rolecall.registry import load_object
 from rolecall.sources.datasets import Dataset, Row, Rows, first
-from rolecall.sources.retrievers import Picked
+from rolecall.sources.retrievers import Picked, ZeroRetriever
 
 _LOOKED_AT = 20
 _FEW = 20
@@ -92,6 +92,9 @@ class ShotPicker:
         task, data = self._task, self.data
         if limit in self._kept:
             yield from zip(first(data.test, limit), self._kept[limit], strict=True)
+            return
+        if type(task.retriever) is ZeroRetriever:
+            yield from zip(first(data.test, limit), repeat(Picked(())), strict=False)
             return
         test_rows, rows_again = tee(first(data.test, limit))
         # A row that lacks an input column fails when it is asked about, but stops no retriever.

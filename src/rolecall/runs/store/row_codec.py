@@ -102,7 +102,8 @@ def _column_number(value: Any) -> Any:
 
 def row_checksum(cells: Sequence[Any]) -> int:
     """The checksum of a row's cells. It is negative, unlike those of rows in older stores."""
-    return ~zlib.crc32('\x1f'.join(map(str, cells)).encode('utf-8', 'surrogatepass'))
+    text = _CELLS_AS_TEXT % tuple(cells) if len(cells) == len(_CELLS) else '\x1f'.join(map(str, cells))
+    return ~zlib.crc32(text.encode('utf-8', 'surrogatepass'))
 
 
 def is_whole_row(entry: Sequence[Any]) -> bool:

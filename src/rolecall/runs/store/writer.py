@@ -57,8 +57,9 @@ _ADD_TIMES = (
     f'INSERT INTO times (model, node, {", ".join(_AMOUNTS)}) VALUES (?, ?, ?, ?, ?, ?, ?)'
     f' ON CONFLICT (model, node) DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name}" for name in _AMOUNTS)}'
 )
-_PAUSE = 0.02
-"""Seconds between two groups of writes, at least."""
+_PAUSE, _LONG_PAUSE = 0.02, 0.2
+"""Seconds between two groups of writes, at least; longer behind `_MANY` rows: large groups cost less a row."""
+_MANY = 500
 _RECENT = 256
 """Long replies kept in memory until the rows they belong to are stored."""
 _MOST_GATHERED = 5000
@@ -216,7 +217,8 @@ class Store(StoreLookup):
                 began = time.monotonic()
                 group = self._take_group()
                 self._tell(group, await self._write_in_thread(group))
-                await asyncio.sleep(max(0.0, _PAUSE - (time.monotonic() - began)))
+                pause = _LONG_PAUSE if len(group.rows) >= _MANY else _PAUSE
+                await asyncio.sleep(max(0.0, pause - (time.monotonic() - began)))
         except Exception as error:  # whatever it is: what was taken is not safe, so the run must not end well
             self.failure = error
             for waiting in (*self._waiting, *filter(None, [self._broken])):

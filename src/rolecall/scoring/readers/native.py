@@ -143,10 +143,10 @@ def read_last_number(text: str) -> str:
     '1234.50'
     """
     own = Page(text).own
-    marked = own.rpartition('####')[2].strip().partition('\n')[0] if '####' in own else ''
-    final = find_numbers(marked)
-    if final:
-        return final[-1] if '=' in marked else final[0]
+    if '####' in own:
+        marked = own.rpartition('####')[2].strip().partition('\n')[0]
+        if final := find_numbers(marked):
+            return final[-1] if '=' in marked else final[0]
     return last_number(last_boxed(own)) or last_number(own)
 
 

@@ -227,6 +227,8 @@ class Page:
         return start + len(inner) - len(inner.lstrip()), max(start, end - len(inner) + len(inner.rstrip()))
 
     def _find_next_question(self) -> int:
+        if '\n' not in self.low and '<' not in self.low:
+            return self.end
         begins = self.start + len(self.text[self.start :]) - len(self.text[self.start :].lstrip())
         match = CUES.next_question.search(self.low, begins) if '\n' in self.low else None
         special = _SPECIAL.search(self.low, begins, match.start() if match else self.end) if '<' in self.low else None

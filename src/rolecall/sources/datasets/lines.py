@@ -30,6 +30,7 @@ _HIGH_BYTES = re.compile(rb'[\x80-\xff]+')
 _CHINESE = re.compile(rb'(?:[\xa1-\xf7][\xa1-\xfe])+')
 _BINARY = re.compile(rb'[\x00-\x08\x0e-\x1a\x1c-\x1f]|^\x89PNG|^\xff\xd8\xff')
 _CONVERT_LINE_ENDS = r"Convert them: tr '\r' '\n' < OLD > NEW"
+_read_value = json.JSONDecoder().raw_decode
 _WIDE_BOMS = (b'\xff\xfe', b'\xfe\xff')
 
 
@@ -171,7 +172,13 @@ class JsonLines(_RowPerLine):
     """One JSON object per line; blank lines are ignored."""
 
     def row(self, record: bytes) -> Row:
-        value = json.loads(record.decode(self.encoding))
+        text = record.decode(self.encoding)
+        try:
+            value, end = _read_value(text)
+        except ValueError:
+            value, end = None, 0
+        if text[end:].strip(' \t\r\n'):  # spaces before the value, or an error
+            value = json.loads(text)
         if not isinstance(value, dict):
             raise ValueError(f'a row must be a JSON object, got {type(value).__name__}')
         return value
