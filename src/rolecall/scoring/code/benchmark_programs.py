@@ -279,7 +279,7 @@ def _parse(text: Any) -> Mapping[str, Any]:
     return parsed
 
 
-def problem_of(answer: Answer, *columns: str) -> str | None:
+def problem_of(answer: Answer, columns: Sequence[str]) -> str | None:
     """The problem that a row is a sample of, where rows repeat problems."""
     names: Sequence[Any] = [answer.values[column] for column in columns if answer.values.get(column) is not None]
     if isinstance(answer.gold, Mapping):

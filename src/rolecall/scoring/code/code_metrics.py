@@ -21,6 +21,12 @@ from rolecall.scoring.metrics.metric import Answer, Mark, Metric, PassRate
 
 _SEVERAL = (1, 10, 100)
 _OPTIONS = ('memory', 'workers', 'sandbox')
+_OF_A_SERVICE = ('ip_address', 'port', 'retry')
+"""Options of the service that other systems ask."""
+_OF_BIGCODEBENCH = (
+    *('release_version', 'remote_execute_api', 'headers', 'dataset_version', 'local_mode', 'path', 'min_time_limit'),
+    *('max_data_limit', 'max_stack_limit', 'check_gt_only', 'no_gt'),
+)
 
 
 def _code_metric(
@@ -92,168 +98,132 @@ def _limits(timeout: float, memory: int, workers: int | None) -> SandboxLimits:
     return SandboxLimits(seconds=float(timeout), memory=int(memory))
 
 
-def _same_problem(*columns: str) -> Callable[[Answer], str | None]:
-    return lambda answer: benchmark_programs.problem_of(answer, *columns)
+def _declare(
+    about: str,
+    make: Callable[[Answer], CodeProgram],
+    *columns: str,
+    k: int | Sequence[int] = (),
+    timeout: float = 10.0,
+    ignored: Sequence[str] = (),
+    **usual: Any,
+) -> Callable[..., Metric]:
+    """An evaluator. `columns` name the problem of a row; `ignored` are options that mean nothing here."""
+
+    def evaluator(k: int | Sequence[int] = k, timeout: float = timeout, **options: Any) -> Metric:
+        own = {name: value for name, value in options.items() if name not in ignored}
+        problem = partial(benchmark_programs.problem_of, columns=columns)
+        return _code_metric(make, problem=problem, k=k, timeout=timeout, **{**usual, **own})
+
+    evaluator.__doc__ = about
+    return evaluator
 
 
-def humaneval(
-    k: int | Sequence[int] = _SEVERAL, timeout: float = 3.0, metric: str = 'HumanEval', **options: Any
-) -> Metric:
+def _refuse_other_languages(language: str, ours: str) -> None:
+    if language not in ('python', 'py'):
+        what = f'{language!r} programs are not run here.'
+        raise ConfigError(Problem('language', what, f'Only language={ours!r} is supported.'))
+
+
+humaneval_plus = _declare(
+    "HumanEval+: the share of completions that pass the row's tests, or agree with its canonical solution.",
+    benchmark_programs.humaneval_plus,
+    'task_id',
+    k=_SEVERAL,
+)
+with_test_code = _declare(
+    "HumanEval Pro and MBPP Pro: the share of programs that pass the row's test_code.",
+    benchmark_programs.with_test_code,
+    'id',
+    ignored=('language', *_OF_A_SERVICE),
+)
+mbpp_pass_k = _declare(
+    'MBPP with several samples for each problem.', benchmark_programs.mbpp, 'task_id', k=_SEVERAL, ignored=('metric',)
+)
+leetcode = _declare(
+    "LeetCode contests: the share of programs that pass the row's assertions.",
+    benchmark_programs.leetcode,
+    *('Contest id', 'task_id'),
+    k=_SEVERAL,
+)
+code_execution = _declare(
+    'LiveCodeBench code execution: the share of predicted values that are right.',
+    benchmark_programs.code_execution,
+    'id',
+    timeout=3.0,
+)
+output_prediction = _declare(
+    'LiveCodeBench test output: the share of predicted outputs that are right.',
+    benchmark_programs.output_prediction,
+    timeout=3.0,
+)
+contest = _declare(
+    'APPS and TACO: the share of programs that pass all tests of the row.',
+    benchmark_programs.contest,
+    'problem_id',
+    k=_SEVERAL,
+    memory=4096,
+)
+_HUMANEVAL = _declare('', benchmark_programs.humaneval, 'task_id', k=_SEVERAL, timeout=3.0)
+_HUMANEVAL_X = _declare('', benchmark_programs.humaneval_x, 'task_id', ignored=_OF_A_SERVICE)
+_MULTIPL_E = _declare('', benchmark_programs.multipl_e, 'name', ignored=_OF_A_SERVICE)
+_MBPP = _declare('', benchmark_programs.mbpp, 'task_id')
+_DS1000 = _declare('', benchmark_programs.ds1000, timeout=60.0, memory=8192)
+
+
+def humaneval(metric: str = 'HumanEval', **options: Any) -> Metric:
     """HumanEval: the share of completions that pass the row's tests."""
     if metric == 'EvalPlus':
-        return humaneval_plus(k=k, **options)
-    return _code_metric(benchmark_programs.humaneval, problem=_same_problem('task_id'), k=k, timeout=timeout, **options)
+        return humaneval_plus(**{name: value for name, value in options.items() if name != 'timeout'})
+    return _HUMANEVAL(**options)
 
 
-def humaneval_plus(k: int | Sequence[int] = _SEVERAL, timeout: float = 10.0, **options: Any) -> Metric:
-    """HumanEval+: the share of completions that pass the row's tests, or agree with its canonical solution."""
-    return _code_metric(
-        benchmark_programs.humaneval_plus, problem=_same_problem('task_id'), k=k, timeout=timeout, **options
-    )
-
-
-def humaneval_x(
-    language: str = 'python',
-    timeout: float = 5.0,
-    ip_address: str = '',
-    port: object = '',
-    retry: int = 0,
-    **options: Any,
-) -> Metric:
+def humaneval_x(language: str = 'python', timeout: float = 5.0, **options: Any) -> Metric:
     """HumanEval-X in Python: the share of function bodies that pass the row's test. No service is asked."""
-    if language not in ('python', 'py'):
-        raise ConfigError(
-            Problem('language', f'{language!r} programs are not run here.', "Only language='python' is supported.")
-        )
-    del ip_address, port, retry  # of the service that other systems ask
-    return _code_metric(
-        benchmark_programs.humaneval_x, problem=_same_problem('task_id'), timeout=min(timeout, 60), **options
-    )
+    _refuse_other_languages(language, 'python')
+    return _HUMANEVAL_X(timeout=min(timeout, 60), **options)
 
 
-def with_test_code(
-    timeout: float = 10.0, language: str = 'py', ip_address: str = '', retry: int = 0, **options: Any
-) -> Metric:
-    """HumanEval Pro and MBPP Pro: the share of programs that pass the row's test_code."""
-    del language, ip_address, retry
-    return _code_metric(benchmark_programs.with_test_code, problem=_same_problem('id'), timeout=timeout, **options)
-
-
-def multipl_e(
-    language: str = 'py', timeout: float = 10.0, ip_address: str = '', retry: int = 0, **options: Any
-) -> Metric:
+def multipl_e(language: str = 'py', **options: Any) -> Metric:
     """MultiPL-E in Python: the share of completions that pass the row's tests."""
-    if language not in ('python', 'py'):
-        raise ConfigError(
-            Problem('language', f'{language!r} programs are not run here.', "Only language='py' is supported.")
-        )
-    del ip_address, retry
-    return _code_metric(benchmark_programs.multipl_e, problem=_same_problem('name'), timeout=timeout, **options)
+    _refuse_other_languages(language, 'py')
+    return _MULTIPL_E(**options)
 
 
-def mbpp(metric: str = 'MBPP', k: int | Sequence[int] = (), timeout: float = 10.0, **options: Any) -> Metric:
+def mbpp(metric: str = 'MBPP', **options: Any) -> Metric:
     """MBPP and MBPP+: the share of programs that pass the row's assertions."""
     if metric not in ('MBPP', 'MBPPPlus'):
         raise ConfigError(Problem('metric', f'unknown metric {metric!r}.', did_you_mean(metric, ('MBPP', 'MBPPPlus'))))
-    return _code_metric(benchmark_programs.mbpp, problem=_same_problem('task_id'), k=k, timeout=timeout, **options)
-
-
-def mbpp_pass_k(k: int | Sequence[int] = _SEVERAL, timeout: float = 10.0, **options: Any) -> Metric:
-    """MBPP with several samples for each problem."""
-    return mbpp(k=k, timeout=timeout, **options)
-
-
-def leetcode(k: int | Sequence[int] = _SEVERAL, timeout: float = 10.0, **options: Any) -> Metric:
-    """LeetCode contests: the share of programs that pass the row's assertions."""
-    return _code_metric(
-        benchmark_programs.leetcode, problem=_same_problem('Contest id', 'task_id'), k=k, timeout=timeout, **options
-    )
+    return _MBPP(**options)
 
 
 def code_generation(
     num_process_evaluate: int | None = None,
-    timeout: float = 6.0,
-    release_version: str = '',
     extractor_version: str = 'v1',
-    start_date: str | None = None,
-    end_date: str | None = None,
     memory_limit_bytes: int | None = None,
     **options: Any,
 ) -> Metric:
     """LiveCodeBench code generation: the share of programs that pass all tests of the row."""
-    del release_version, start_date, end_date  # they chose the rows, when those were loaded
+    program = partial(benchmark_programs.code_generation, extractor=extractor_version)
     memory = 4096 if memory_limit_bytes is None else max(memory_limit_bytes >> 20, 1)
-    return _code_metric(
-        partial(benchmark_programs.code_generation, extractor=extractor_version),
-        problem=_same_problem('question_id'),
-        timeout=timeout,
-        **{'memory': memory, 'workers': num_process_evaluate, **options},
-    )
-
-
-def code_execution(timeout: float = 3.0, **options: Any) -> Metric:
-    """LiveCodeBench code execution: the share of predicted values that are right."""
-    return _code_metric(benchmark_programs.code_execution, problem=_same_problem('id'), timeout=timeout, **options)
-
-
-def output_prediction(timeout: float = 3.0, **options: Any) -> Metric:
-    """LiveCodeBench test output: the share of predicted outputs that are right."""
-    return _code_metric(benchmark_programs.output_prediction, problem=_same_problem(), timeout=timeout, **options)
+    ignored = ('release_version', 'start_date', 'end_date')  # they chose the rows, when those were loaded
+    make = _declare('', program, 'question_id', timeout=6.0, ignored=ignored, memory=memory)
+    return make(**{'workers': num_process_evaluate, **options})
 
 
 def bigcodebench(
-    release_version: str = '',
-    eval_type: str = 'instruct',
-    remote_execute_api: str = '',
-    headers: object = None,
-    dataset_version: str = 'full',
-    local_mode: bool = False,
-    path: str = '',
-    pass_k: str = '1',
-    parallel: int = -1,
-    min_time_limit: float = 1.0,
-    max_as_limit: int = 30 * 1024,
-    max_data_limit: int = 30 * 1024,
-    max_stack_limit: int = 10,
-    check_gt_only: bool = False,
-    no_gt: bool = False,
-    timeout: float = 240.0,
-    **options: Any,
+    eval_type: str = 'instruct', pass_k: str = '1', parallel: int = -1, max_as_limit: int = 30 * 1024, **options: Any
 ) -> Metric:
     """BigCodeBench: the share of programs that pass the row's unittest. It runs here, with the packages installed."""
-    del release_version, remote_execute_api, headers, dataset_version, local_mode, path, min_time_limit
-    del max_data_limit, max_stack_limit, check_gt_only, no_gt
     if eval_type not in ('instruct', 'complete'):
         raise ConfigError(
             Problem('eval_type', f'unknown type {eval_type!r}.', did_you_mean(eval_type, ('instruct', 'complete')))
         )
+    program = partial(benchmark_programs.bigcodebench, eval_type=eval_type)
     numbers = [int(k) for k in str(pass_k).split(',') if k.strip().isdigit()]
-    workers = parallel if parallel > 0 else None
-    return _code_metric(
-        partial(benchmark_programs.bigcodebench, eval_type=eval_type),
-        problem=_same_problem('task_id'),
-        k=numbers,
-        timeout=timeout,
-        **{'memory': max_as_limit, 'workers': workers, **options},
-    )
+    make = _declare('', program, 'task_id', k=numbers, timeout=240.0, ignored=_OF_BIGCODEBENCH, memory=max_as_limit)
+    return make(**{'workers': parallel if parallel > 0 else None, **options})
 
 
-def contest(timeout: float = 10.0, **options: Any) -> Metric:
-    """APPS and TACO: the share of programs that pass all tests of the row."""
-    return _code_metric(
-        benchmark_programs.contest,
-        problem=_same_problem('problem_id'),
-        k=_SEVERAL,
-        timeout=timeout,
-        **{'memory': 4096, **options},
-    )
-
-
-def ds1000(num_workers: int | None = None, timeout: float = 60.0, **options: Any) -> Metric:
+def ds1000(num_workers: int | None = None, **options: Any) -> Metric:
     """DS-1000: the share of solutions that the row's code context accepts."""
-    return _code_metric(
-        benchmark_programs.ds1000,
-        problem=_same_problem(),
-        timeout=timeout,
-        **{'memory': 8192, 'workers': num_workers, **options},
-    )
+    return _DS1000(**{'workers': num_workers, **options})
