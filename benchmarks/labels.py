@@ -41,9 +41,8 @@ from rolecall.scoring.corrected_scores import (
     rogan_gladen,
 )
 from rolecall.scoring.evaluate import build_scorer
-from rolecall.scoring.rater_agreement import cohen_kappa
 from rolecall.scoring.readers.golds import GoldKind
-from rolecall.scoring.statistics import bootstrap, wilson
+from rolecall.scoring.statistics import bootstrap, cohen_kappa, wilson
 
 ROWS = 500
 SIZES = (30, 100, 300)

@@ -18,13 +18,12 @@ from rolecall.experiment.lint.linter import lint_config
 from rolecall.experiment.opening.comparisons import JudgeComparison, Opponent
 from rolecall.experiment.opening.judges import find_judge
 from rolecall.experiment.pairs.judge_pair import JudgePair
-from rolecall.insight.pairwise import pairwise_tables
+from rolecall.insight.pairwise import pairwise_tables, rate_models
 from rolecall.insight.run_source import StoredRun
 from rolecall.runs.planning import plan_run
 from rolecall.runs.run import run_config
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.scoring.bradley_terry import rate_models
 from rolecall.scoring.metrics.metric import Rival
 from rolecall.scoring.score_warnings import WarningFilter, warnings_of
 from rolecall.scoring.scorecard import HeadToHead, Scorecard

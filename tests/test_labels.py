@@ -19,8 +19,8 @@ from rolecall.runs.store.merge import merge_runs
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
-from rolecall.scoring.rater_agreement import cohen_kappa, krippendorff_alpha
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.scoring.statistics import cohen_kappa, krippendorff_alpha
 from rolecall.ui.cli.main import main
 from rolecall.ui.web.label_queue import LabelQueue
 from tables import in_one

@@ -16,7 +16,7 @@ from rolecall.runs.listener import NullListener
 from rolecall.runs.store.results import Result
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.cli.main import main
-from rolecall.ui.notebook.quick_run import NotebookProgress, choose_progress
+from rolecall.ui.notebook import NotebookProgress, choose_progress
 from rolecall.ui.views.run_progress import PlainProgress
 from test_runs import config, dataset
 

@@ -11,13 +11,17 @@ from typing import Any
 import pytest
 
 from rolecall.compat.benchmark_metrics.short_answers import read_yes_or_no
-from rolecall.compat.opencompass.package_evaluators import _in_its_own_system, _put_headline_first
-from rolecall.compat.opencompass.package_judging import _describe_gold, package_judge_metric
+from rolecall.compat.opencompass.package_evaluators import (
+    _describe_gold,
+    _in_its_own_system,
+    _put_headline_first,
+    package_judge_metric,
+)
+from rolecall.insight.pairwise import rate_models
 from rolecall.registry import Part
 from rolecall.scoring.accumulate import MarkAccumulator
 from rolecall.scoring.answers import AnswerReader, Scorable
 from rolecall.scoring.blame import NoVerdictError
-from rolecall.scoring.bradley_terry import rate_models
 from rolecall.scoring.code import seccomp
 from rolecall.scoring.code.benchmark_programs import bigcodebench, contest
 from rolecall.scoring.code.extraction import longest_program

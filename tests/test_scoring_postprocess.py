@@ -14,8 +14,7 @@ from rolecall import patterns
 from rolecall.errors import ConfigError
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.code.extraction import longest_program
-from rolecall.scoring.postprocess.freeform import extract_role
-from rolecall.scoring.postprocessors import POSTPROCESSORS, read_postprocessor
+from rolecall.scoring.postprocessors import POSTPROCESSORS, extract_role, read_postprocessor
 from rolecall.scoring.readers.native import last_number
 
 CASES: list[tuple[str, dict[str, Any], str, Any]] = [

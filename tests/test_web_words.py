@@ -14,7 +14,7 @@ from rolecall.ui.views.chinese import read_chinese
 from rolecall.ui.views.looks import LOOKS
 
 pytest.importorskip('aiohttp')
-from rolecall.ui.web.prompts_json import CHANGED, NO_CONFIG
+from rolecall.ui.web.page_json import CHANGED, NO_CONFIG
 from rolecall.ui.web.run_documents import _OTHER_VERDICTS
 
 ASSETS = Path(__file__).resolve().parent.parent / 'src/rolecall/ui/web/assets'

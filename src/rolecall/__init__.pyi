@@ -30,6 +30,6 @@ from rolecall.runs.store.results import Result as Result
 from rolecall.runs.store.run_reader import RunReader as RunReader
 from rolecall.scoring.scorecard import Scorecard as Scorecard
 from rolecall.sources.config.files import Config as Config
-from rolecall.ui.notebook.finished_run import FinishedRun as FinishedRun
-from rolecall.ui.notebook.finished_run import open_run as open_run
-from rolecall.ui.notebook.quick_run import run as run
+from rolecall.ui.notebook import FinishedRun as FinishedRun
+from rolecall.ui.notebook import open_run as open_run
+from rolecall.ui.notebook import run as run

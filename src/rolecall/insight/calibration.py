@@ -29,9 +29,8 @@ from rolecall.scoring.corrected_scores import (
     measure_error_rates,
     rogan_gladen,
 )
-from rolecall.scoring.rater_agreement import cohen_kappa, krippendorff_alpha
 from rolecall.scoring.scorecard import Scorecard
-from rolecall.scoring.statistics import bootstrap, mean_interval, wilson
+from rolecall.scoring.statistics import bootstrap, cohen_kappa, krippendorff_alpha, mean_interval, wilson
 
 _RESAMPLES = 400
 _JUDGE_PARTS = {'model': ('judge_cfg', 'judge_models'), 'prompt': ('prompt_template', 'dataset_cfg')}

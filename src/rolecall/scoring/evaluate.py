@@ -26,8 +26,7 @@ from rolecall.scoring.evaluators import METRICS, read_evaluator
 from rolecall.scoring.metrics.judging import Judge, judge_values
 from rolecall.scoring.metrics.metric import Answer, Metric, PassRate
 from rolecall.scoring.metrics.several import turn_mean
-from rolecall.scoring.postprocess.freeform import extract_role
-from rolecall.scoring.postprocessors import POSTPROCESSORS, Extractor, read_postprocessor
+from rolecall.scoring.postprocessors import POSTPROCESSORS, Extractor, extract_role, read_postprocessor
 from rolecall.scoring.reading_choice import OWN, READ_BY, named_system
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.scoring.session import JudgeReplies, Policy, ScoringSession, name_evaluator

@@ -17,7 +17,7 @@ from rolecall.compat.benchmark_metrics.exams import (
 from rolecall.core.prompts.values import text_of
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, comparison, row_comparison
 from rolecall.scoring.metrics.symbolic import equal_expressions, value_of
-from rolecall.scoring.postprocess.freeform import general_postprocess
+from rolecall.scoring.postprocessors import general_postprocess
 from rolecall.scoring.readers.native import expression_in, option_in
 from rolecall.scoring.texts import alternatives, last_boxed, parse_gold, strip_text
 from rolecall.strings import edit_distance

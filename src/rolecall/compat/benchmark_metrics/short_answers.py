@@ -10,7 +10,7 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem, import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric, comparison, row_comparison
-from rolecall.scoring.postprocess.freeform import general_postprocess
+from rolecall.scoring.postprocessors import general_postprocess
 from rolecall.scoring.readers.native import read_choice
 from rolecall.scoring.readers.reading import Page
 from rolecall.scoring.texts import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rolecall.compat.benchmarks.catalogues import CATALOGUES
-from rolecall.compat.benchmarks.generated import GENERATED
+from rolecall.compat.benchmarks.catalogues import CATALOGUES, GENERATED
 
 __all__ = ['benchmark_names', 'is_benchmark_name']
 

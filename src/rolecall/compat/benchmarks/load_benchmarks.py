@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.compat.benchmarks import WORDINGS
-from rolecall.compat.benchmarks.catalogues import find_package
-from rolecall.compat.benchmarks.generated import GENERATED, make_generated_entry
+from rolecall.compat.benchmarks.catalogues import GENERATED, find_package, make_generated_entry
 from rolecall.compat.benchmarks.records import Benchmark, BenchmarkWording, fill_values, read_benchmark
 from rolecall.compat.lm_eval.load_tasks import make_task_entry
 from rolecall.compat.lm_eval.task import LmTask, TaskOptions, read_options

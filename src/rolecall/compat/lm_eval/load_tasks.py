@@ -15,10 +15,9 @@ from rolecall.checking import expected
 from rolecall.compat.lm_eval import CATALOGUE, SUFFIXES
 from rolecall.compat.lm_eval.evaluator import TaskEvaluator
 from rolecall.compat.lm_eval.program import LmTemplate
-from rolecall.compat.lm_eval.sampler import ShotSampler
 from rolecall.compat.lm_eval.task import LmTask, TaskOptions
 from rolecall.compat.lm_eval.task_file import TaskFile, read_task_file
-from rolecall.compat.lm_eval.task_rows import LmRows
+from rolecall.compat.lm_eval.task_rows import LmRows, ShotSampler
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.usercode import short_path
 

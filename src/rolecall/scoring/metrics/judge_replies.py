@@ -18,7 +18,7 @@ from rolecall.registry import Registry
 from rolecall.scoring.blame import NoVerdictError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
 from rolecall.scoring.metrics.verdicts import read_grade, verdict_in
-from rolecall.scoring.postprocess.freeform import extract_non_reasoning_content
+from rolecall.scoring.postprocessors import extract_non_reasoning_content
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.native import first_number
 from rolecall.scoring.readers.numbers import number_of

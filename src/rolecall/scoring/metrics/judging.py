@@ -26,7 +26,7 @@ Judge = Callable[[Mapping[str, Any]], Awaitable[str] | str]
 JUDGE_ASKED, JUDGE_CHECKED, RULE_WRONG = 'asked_judge', 'checked_by_judge', 'contradicted_by_judge'
 """What a cascade reports beside its score: the shares of answers that the judge decided, of those that it checked, and
 of those checked on which it contradicts the rule."""
-_PACKAGE_JUDGING = 'rolecall.compat.opencompass.package_judging:package_judge_metric'
+_PACKAGE_JUDGING = 'rolecall.compat.opencompass.package_evaluators:package_judge_metric'
 _FOR_THE_RUN = (
     'prompt_template',
     'judge_cfg',

@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 from rolecall.patterns import compile_late
 from rolecall.scoring.metrics.metric import Metric, mark_by
-from rolecall.scoring.postprocess.freeform import bbh_freeform_postprocess, general_postprocess
+from rolecall.scoring.postprocessors import bbh_freeform_postprocess, general_postprocess
 from rolecall.scoring.readers.native import number_in, read_text
 from rolecall.scoring.readers.numbers import number_of
 from rolecall.scoring.readers.phrases import list_items, short_phrases

@@ -11,7 +11,7 @@ from rolecall.checking import is_whole
 from rolecall.core.prompts.pieces import Kind, Origin
 from rolecall.core.render.spans import Span
 from rolecall.errors import ConfigError, Problem
-from rolecall.ui.web.prompts_json import span_as_json
+from rolecall.ui.web.page_json import span_as_json
 
 _MOST_BYTES = 2_000_000
 """Read for one answer; the page asks for the rest."""

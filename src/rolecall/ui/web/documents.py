@@ -25,7 +25,7 @@ from rolecall.models.tokenizers.text import replace_lone_surrogates
 from rolecall.models.tokenizers.tokenizer import find_tokenizer
 from rolecall.sources.datasets import Dataset, Row
 from rolecall.ui.views.tokens import count_tokens
-from rolecall.ui.web.prompts_json import cut_text, preview_as_json, row_as_json, tokens_as_json
+from rolecall.ui.web.page_json import cut_text, preview_as_json, row_as_json, tokens_as_json
 
 _PAIRS_KEPT = 12
 _CELL = 200

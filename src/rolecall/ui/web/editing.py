@@ -28,7 +28,7 @@ from rolecall.sources.retrievers.build import RETRIEVERS
 from rolecall.strings import count_noun
 from rolecall.ui.web.documents import ConfigDocument, diff_as_json
 from rolecall.ui.web.entry_values import ValuePath, format_source, parse_source, texts_of, write_path
-from rolecall.ui.web.prompts_json import preview_as_json
+from rolecall.ui.web.page_json import preview_as_json
 
 _PARTS = {
     'prompt_template': ('dataset', 'infer_cfg', 'prompt_template'),

@@ -20,7 +20,7 @@ from rolecall.ui.views.chinese import read_chinese, to_chinese
 from rolecall.ui.views.looks import ALL_STYLES
 from rolecall.ui.web.documents import ConfigDocument, Split, diff_as_json
 from rolecall.ui.web.editing import Edit, edited_prompts, edited_source, save_edited
-from rolecall.ui.web.prompts_json import LEGEND
+from rolecall.ui.web.page_json import LEGEND
 from rolecall.ui.web.run_documents import RowFilter, RunDocument
 from rolecall.ui.web.trying import keep_trial
 from rolecall.ui.web.workspace import Workspace, control_run, plan_as_json

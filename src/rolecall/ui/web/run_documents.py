@@ -38,8 +38,17 @@ from rolecall.ui.report.score_text import OUTCOMES
 from rolecall.ui.report.slice_tables import RunSlices
 from rolecall.ui.web.documents import ConfigDocument
 from rolecall.ui.web.label_queue import LabelQueue
-from rolecall.ui.web.prompts_json import cut_text, preview_as_json, sent_as_json
-from rolecall.ui.web.runs_json import LONGEST_TEXT, as_text, find_question, row_cells, row_facts, score_table
+from rolecall.ui.web.page_json import (
+    LONGEST_TEXT,
+    as_text,
+    cut_text,
+    find_question,
+    preview_as_json,
+    row_cells,
+    row_facts,
+    score_table,
+    sent_as_json,
+)
 
 _PAGE = 100
 _CHUNK = 500

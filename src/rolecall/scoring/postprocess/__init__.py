@@ -1,1 +1,0 @@
-"""Postprocessors: from a reply to the answer in it."""

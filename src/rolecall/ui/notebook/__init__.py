@@ -1,1 +1,0 @@
-"""Runs from Python and notebooks: `rolecall.run(…)`, its scores and rows as tables, a progress bar that works there."""
