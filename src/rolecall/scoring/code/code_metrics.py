@@ -118,10 +118,9 @@ def _declare(
     return evaluator
 
 
-def _refuse_other_languages(language: str, ours: str) -> None:
+def _refuse_other_languages(language: str, remedy: str) -> None:
     if language not in ('python', 'py'):
-        what = f'{language!r} programs are not run here.'
-        raise ConfigError(Problem('language', what, f'Only language={ours!r} is supported.'))
+        raise ConfigError(Problem('language', f'{language!r} programs are not run here.', remedy))
 
 
 humaneval_plus = _declare(
@@ -179,13 +178,13 @@ def humaneval(metric: str = 'HumanEval', **options: Any) -> Metric:
 
 def humaneval_x(language: str = 'python', timeout: float = 5.0, **options: Any) -> Metric:
     """HumanEval-X in Python: the share of function bodies that pass the row's test. No service is asked."""
-    _refuse_other_languages(language, 'python')
+    _refuse_other_languages(language, "Only language='python' is supported.")
     return _HUMANEVAL_X(timeout=min(timeout, 60), **options)
 
 
 def multipl_e(language: str = 'py', **options: Any) -> Metric:
     """MultiPL-E in Python: the share of completions that pass the row's tests."""
-    _refuse_other_languages(language, 'py')
+    _refuse_other_languages(language, "Only language='py' is supported.")
     return _MULTIPL_E(**options)
 
 
