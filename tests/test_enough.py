@@ -87,6 +87,15 @@ def test_a_goal_that_is_reached_asks_nothing_more_when_it_is_run_again(tmp_path:
     assert [card.value for card in again.summary.scorecards] == [card.value for card in first.summary.scorecards]
 
 
+def test_a_narrower_goal_goes_on_where_a_wider_one_ended(tmp_path: Path) -> None:
+    run(answers(0.9), out=tmp_path, until='±10')
+    before = set(rows_in(tmp_path)['knows90'])
+    run(answers(0.9), out=tmp_path, until='±5')
+    assert before < set(rows_in(tmp_path)['knows90'])
+    with pytest.raises(ConfigError, match='which are no part of rows until ±10'):
+        run(answers(0.9), out=tmp_path, until='±10')
+
+
 @in_one
 @pytest.mark.parametrize(
     ('options', 'message'),
@@ -320,11 +329,12 @@ def test_rows_that_wait_to_be_sent_are_not_under_way(tmp_path: Path) -> None:
     def start(out: Path, **options: Any) -> threading.Thread:
         model = entry(server, concurrency=64, query_per_second=20)
         running = threading.Thread(
-            target=run, args=(model,), kwargs={'out': out, 'rows': ROWS[:400], **options}, daemon=True
+            target=lambda: ended.append(run(model, out=out, rows=ROWS[:400], **options).summary.ended), daemon=True
         )
         running.start()
         return running
 
+    ended: list[str] = []
     with serve(latency=0.05) as server:
         running = start(tmp_path / 'dropped')
         wait_for(lambda: len(server.calls) > 4)
@@ -338,6 +348,7 @@ def test_rows_that_wait_to_be_sent_are_not_under_way(tmp_path: Path) -> None:
         start(tmp_path / 'late', max_minutes=0.02).join(20)
         assert len(rows_in(tmp_path / 'late')['served']) == len(server.calls) - answered < 60
     assert len(rows_in(tmp_path / 'dropped')['served']) == answered
+    assert ended[0].endswith('% measured: served let go of from outside')
 
 
 def _is_still(server: Server) -> bool:

@@ -98,6 +98,11 @@ class Brake:
         with suppress(OSError):
             (directory / CONTROL_FILE).unlink()  # of an earlier run
 
+    @property
+    def dropped(self) -> str:
+        """Which models were let go of."""
+        return f'{", ".join(self._control.dropped)} let go of from outside' if self._control.dropped else ''
+
     def watch(self, client: ModelClient) -> None:
         """Count what the answers of a model cost, and change how many are under way when that is wanted."""
         self._clients[client.model.name] = client

@@ -253,13 +253,12 @@ class Run:
             task.cancel()
 
     def _describe_end(self) -> str:
-        """Which cap ended the run, and how much of it was measured by then; empty if none did."""
-        if not self._brake.reason:
-            return ''
+        """What ended the run, a cap or a model that was let go of, and how much was measured; empty if nothing did."""
         pairs = self._prepared.pairs
         stored = sum(self._store.count_outcomes(pair.dataset, pair.model.name).total() for pair in pairs)
         share = stored / max(sum(map(self._chooser.count, pairs)), 1)
-        return f'{100 * share:.3g} % measured: {self._brake.reason}'
+        reason = self._brake.reason or (self._brake.dropped if share < 1 else '')
+        return reason and f'{100 * share:.3g} % measured: {reason}'
 
     def _rounds(self) -> Iterator[None]:
         """One round for all rows; several, each about further rows, until the scores of a goal say enough."""

@@ -41,6 +41,14 @@ class Goal:
             raise ConfigError(Problem('until', what))
         return cls(float(match[1]) if match else None)
 
+    def goes_on_from(self, other: Goal) -> bool:
+        """Whether it asks about all rows that the other goal asked about, in the same order.
+
+        >>> Goal(5).goes_on_from(Goal(10)), Goal(5).goes_on_from(Goal())
+        (True, False)
+        """
+        return self == other or (self.width or math.inf) < (other.width or 0)
+
     def check_models(self, count: int) -> None:
         """Refuse to decide between fewer than two."""
         if self.width is None and count < 2:
@@ -55,9 +63,9 @@ def size_round(asked: int, to_go: float) -> int:
     """How many rows to ask about next: a tenth of those still to go, so that a run stops soon after it could.
 
     >>> size_round(0, math.inf), size_round(600, math.inf), size_round(600, 70)
-    (16, 37, 7)
+    (16, 50, 7)
     """
-    return max(_FEWEST_ROWS, int(min(asked / 16, to_go / 10))) if asked else _FIRST_ROWS
+    return max(_FEWEST_ROWS, int(min(asked / 12, to_go / 10))) if asked else _FIRST_ROWS
 
 
 def measured_score(result: Result) -> float | None:

@@ -31,6 +31,7 @@ from rolecall.redaction import mask_config
 from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.parts import PartDigests, digest_entries, digest_pair
 from rolecall.runs.run_options import RunOptions
+from rolecall.runs.stopping import Goal
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.strings import count_noun, join_words
@@ -76,7 +77,8 @@ def _holds(now: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
     """
     if not now:
         return True
-    if now.get('seed') != stored.get('seed') or now.get('until') != stored.get('until'):
+    goals = [Goal.read(str(rows['until'])) for rows in (now, stored) if rows.get('until')]
+    if now.get('seed') != stored.get('seed') or len(goals) == 1 or (goals and not goals[0].goes_on_from(goals[1])):
         return False
     name = 'limit' if 'limit' in now else 'sample'
     return name not in now or (isinstance(stored.get(name), int) and stored[name] <= now[name])

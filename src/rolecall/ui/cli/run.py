@@ -247,7 +247,7 @@ def _next_steps(summary: RunSummary, again: str) -> list[str]:
     if summary.broken:
         lines.append(f'Finished rows are kept; fix the problem and resume with: {again}')
     if summary.ended:
-        lines.append(f'Not finished, {summary.ended}. Go on with a higher cap: {again}')
+        lines.append(f'Not finished, {summary.ended}. Continue with: {again}')
     if failed := summary.outcomes.get('failed'):
         lines += _describe_reasons(summary)
         lines.append(f'{count_noun(failed, "row")} failed; retry with: {again} --rerun failed')
