@@ -663,6 +663,9 @@ def test_the_same_rows_from_another_file_replace_nothing(folder: Path, capsys: p
         write_rows('inner/rows.jsonl', rows)
         assert main(['run', 'inner/rows.jsonl', *options]) == 0
     assert 'rows have changed' in capsys.readouterr().err
+    write_rows('rows.jsonl', ROWS[2:])
+    assert main(['run', 'rows.jsonl', *options]) == 0
+    assert 'rows.jsonl replace them' in capsys.readouterr().err
 
 
 def test_runs_of_models_by_name_are_explained_from_what_they_have_stored(

@@ -116,8 +116,8 @@ def test_every_message_can_be_filled_and_keeps_its_values_but_for_plurals_and_to
 PACKAGE = Path(rolecall.__file__).parent
 ERRORS = re.compile(r'.*(Error|Problem)$|^(fail|print_note|_refuse|Violation)$')
 """Calls whose texts people read."""
-PROGRAMMING = ('apps',)
-"""Rooms whose errors are for those who write Python: not in Chinese yet."""
+PROGRAMMING = ('apps/chat',)
+"""Rooms whose errors only those who write Python meet: not in Chinese."""
 
 
 def texts_of(node: ast.expr) -> Iterator[str]:
@@ -146,7 +146,8 @@ def messages_by_room() -> dict[str, list[str]]:
     """The messages of the package by its rooms."""
     rooms: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob('*.py')):
-        room = path.relative_to(PACKAGE).parts[0].removesuffix('.py')
+        place = path.relative_to(PACKAGE).parts
+        room = '/'.join(place[:2]) if place[0] == 'apps' else place[0].removesuffix('.py')
         rooms.setdefault(room, []).extend(messages_of(path))
     return rooms
 
@@ -170,6 +171,7 @@ def test_lint_rules_have_chinese_texts() -> None:
 def test_every_message_of_the_catalogue_is_one_of_the_source() -> None:
     trees = [ast.parse(path.read_text('utf-8')) for path in PACKAGE.rglob('*.py')]
     texts = [text for tree in trees for node in ast.walk(tree) if isinstance(node, ast.expr) for text in texts_of(node)]
+    texts += [f'the answers are {kind}: scored by' for kind in texts]
     tables = [*PACKAGE.rglob('rules.tsv'), *PACKAGE.rglob('templates/*.html')]
     source = '\n'.join([*texts, *(path.read_text('utf-8') for path in tables)])
     argparse_says = inspect.getsource(argparse)

@@ -71,7 +71,7 @@ def _finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
 
     for finding, more in _merge_same(findings):
         yield f'{finding.severity}: {finding.rule}  {finding.where}'
-        yield f'  {finding.message}{_rows_in_brackets(finding)}'
+        yield f'  {translate_message(finding.message)}{translate_message(_rows_in_brackets(finding))}'
         if finding.example:
             yield f'  e.g. {finding.example!r}'
         if finding.remedy:

@@ -59,9 +59,9 @@ def _notes(comparison: Comparison) -> Iterator[str]:
     for diff in comparison.differences:
         if notes := ', '.join(_describe_left_out(replace(diff, different_requests=0) if everywhere else diff)):
             yield f'{diff.dataset} × {diff.model}: {notes}'
-    for side, pairs in (('left', comparison.only_left), ('right', comparison.only_right)):
+    for where, pairs in (('only on the left', comparison.only_left), ('only on the right', comparison.only_right)):
         if pairs:
-            yield f'only on the {side}: {", ".join(" × ".join(pair) for pair in pairs)}'
+            yield f'{where}: {", ".join(" × ".join(pair) for pair in pairs)}'
 
 
 def _describe_left_out(diff: Difference) -> Iterator[str]:

@@ -117,12 +117,12 @@ def describe_changes(changes: Sequence[SliceChange], left: RunReader) -> Iterato
     for change in sure:
         pair, difference = change.paired, change.paired.difference or 0.0
         card = cards.get((pair.dataset, pair.model_a))
-        word = 'worse' if (difference < 0) != (card is not None and card.lower_is_better) else 'better'
+        word = 'worse in' if (difference < 0) != (card is not None and card.lower_is_better) else 'better in'
         factor = 1 if card is None or not card.is_percent else 100
         p = '<0.001' if (change.p or 0) < 0.001 else f'= {change.p:.3f}'
         name = pair.model_a if pair.model_a == pair.model_b else f'{pair.model_a} → {pair.model_b}'
         yield (
-            f'{pair.dataset} × {name}: {word} in {change.column}={change.value}, {factor * difference:+.1f} on '
+            f'{pair.dataset} × {name}: {word} {change.column}={change.value}, {factor * difference:+.1f} on '
             f'{count_noun(pair.n, "row")}, p {p}'
         )
     others = len(changes) - len(sure)

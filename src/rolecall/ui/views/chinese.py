@@ -97,7 +97,7 @@ def _translate_facts(line: str) -> str:
     pieces = re.split('(, |; )', line)
     facts = [_translate_fact(piece) for piece in pieces]
     for gap in range(1, len(pieces), 2):
-        if facts[gap - 1] != pieces[gap - 1] or facts[gap + 1] != pieces[gap + 1]:
+        if facts[gap - 1] != pieces[gap - 1] or (facts[gap + 1] != pieces[gap + 1] and ': ' not in pieces[gap + 1]):
             facts[gap] = {', ': '，', '; ': '；'}[pieces[gap]]
     return ''.join(facts)
 
