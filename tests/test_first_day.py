@@ -179,6 +179,18 @@ def test_a_finished_run_is_scored_again_without_the_key(folder: Path, monkeypatc
         assert server.calls == []
 
 
+def test_a_judge_without_its_key_is_refused_before_it_replaces_a_score(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv('OPENAI_API_KEY', raising=False)
+    command = ['run', 'rows.jsonl', '--answer', 'answer', '--model', 'mine:two', '--out', 'out', '-q']
+    assert main(command) == 0
+    refusal = message(capsys, *command, '--judge', 'correctness:openai/gpt-4o')
+    assert 'gpt-4o: no key: set the environment variable OPENAI_API_KEY' in refusal
+    with RunReader('out') as run:
+        assert [card.value for card in run.scorecards()] == [25.0]
+
+
 PASSAGE = 'The lighthouse stands on the north cape. It was built by a company of Welsh masons in the year 1871 and painted red.'
 EXTRACTIVE = [{'context': PASSAGE, 'question': 'Who built it?', 'answer': 'a company of Welsh masons'}] * 2
 
@@ -685,3 +697,9 @@ def test_runs_of_models_by_name_are_explained_from_what_they_have_stored(
     assert 'no rows of the same dataset' in capsys.readouterr().out
     with RunReader('left') as run:
         assert [card.model for card in run.scorecards()] == ['two', 'four']
+
+
+def test_a_setting_that_has_no_place_in_a_config_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ['run', 'rows.jsonl', '--answer', 'answer', '--model', 'mine:two', '--dry-run', '--set']
+    assert "unknown key 'temperature'.\n  Write models.*.temperature." in message(capsys, *ask, 'temperature=1')
+    assert "Did you mean 'datasets'?" in message(capsys, *ask, 'dataset.0.n=2')

@@ -31,6 +31,7 @@ from rolecall.runs.run_options import RunOptions
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
+from rolecall.runs.versions import read_pairs
 from rolecall.sources.datasets import first
 from rolecall.sources.datasets.rows import count_skipped
 from rolecall.sources.retrievers import Picked
@@ -228,8 +229,13 @@ def refuse_unready(prepared: PreparedRun) -> None:
             if (reason := _find_lacking_part(model)) is not None
         ]
     if lacking:
-        planned = make_plan(prepared).pairs
-        waiting = {(line.dataset, line.model) for line in planned if line.requests > line.cached}
+        stored = read_pairs(Path(prepared.options.out)) if prepared.options.out is not None else {}
+        waiting = {
+            (line.dataset, line.model)
+            for line in make_plan(prepared).pairs
+            if line.requests > line.cached
+            or (line.to_judge and 'judges' not in stored.get((line.dataset, line.model), ()))
+        }
         problems = [problem for pair, problem in lacking if (pair.dataset, pair.model.name) in waiting]
         if problems:
             raise ConfigError(dict.fromkeys(problems))

@@ -279,7 +279,11 @@ def _heads(config: Mapping[str, Any], name: str) -> Iterator[str]:
     """The top-level names that a first step means: `datasets` also means every list called `…_datasets`."""
     lists = [key for key in config if name == 'datasets' and key.endswith('_datasets')]
     if name in config or not lists:
-        _refuse_misspelt(name, config, ('datasets', 'models'))
+        known_keys = dict.fromkeys((*config, *keys_of('config')))
+        if name not in known_keys and name not in ('summarizer', 'summary_groups'):
+            place = next((place for place in ('models', 'datasets') if name in _KNOWN[place]), None)
+            remedy = f'Write {place}.*.{name}.' if place else did_you_mean(name, known_keys)
+            raise ConfigError(Problem('', f'unknown key {name!r}.', remedy))
         yield name
     else:
         yield from lists
