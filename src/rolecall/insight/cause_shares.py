@@ -50,13 +50,7 @@ _REPLY = 200
 _ROUNDED = 0.05
 """By how many points a stored score may differ from its replies scored again before it is a step."""
 _OTHER_READERS = (
-    *('stated_number_postprocess', 'gsm8k_postprocess', 'first_number_postprocess'),
-    *(
-        'first_capital_postprocess',
-        'last_capital_postprocess',
-        'stated_expression_postprocess',
-        'stated_text_postprocess',
-    ),
+    *('stated_number', 'gsm8k', 'first_number', 'first_capital', 'last_capital', 'stated_expression', 'stated_text'),
 )
 """Readers that a published number may rest on."""
 _SAME = 'same reply'
@@ -289,18 +283,9 @@ class StepFinder:
 
     def _flip(self, at: int, walk: tuple[frozenset[str], frozenset[str]]) -> FlippedRow:
         before, after = (self._score(*self._pick(taken)[at]) for taken in walk)
-        left, right = (pair.result for pair in self._pairs[at])
-        return FlippedRow(
-            left.row,
-            right.row,
-            before.scores[at],
-            after.scores[at],
-            gold=right.gold,
-            left_read=before.extracted[at],
-            right_read=after.extracted[at],
-            left_reply=_shorten(left),
-            right_reply=_shorten(right),
-        )
+        scores, read = (before.scores[at], after.scores[at]), (before.extracted[at], after.extracted[at])
+        left, right = (row.result for row in self._pairs[at])
+        return make_flip(left, right, scores, read)
 
     def _find_changes(self, rows: Sequence[int]) -> tuple[OriginChange, ...]:
         for at in rows:
@@ -366,28 +351,36 @@ class StepFinder:
 
     def _describe_unasked(self) -> Iterator[str]:
         """What a config that was not run says beside a run or a log."""
-        side = 0 if not self._claims[0].has_replies else 1
-        config, other = self._claims[side].title, self._claims[1 - side].title
+        config, other = (claim.title for claim in sorted(self._claims, key=lambda claim: claim.has_replies))
         yield f'{config} was not run: its number is that of the replies of {other}, read and scored as it says.'
         yield from _compare_prompts(self._pairs)
 
 
 def _lend_replies(left: Claim, right: Claim, pairs: Sequence[RowPair]) -> list[RowPair]:
     """The rows of both sides; a config that was not run borrows the replies of the other side."""
-    if left.has_replies == right.has_replies:
-        return list(pairs)
-    if left.has_replies:
-        return [(own, replace(other, result=_lend(own.result, other.result))) for own, other in pairs]
-    return [(replace(own, result=_lend(other.result, own.result)), other) for own, other in pairs]
+    return [
+        (
+            own if left.has_replies or not right.has_replies else _lend(other.result, own),
+            other if right.has_replies or not left.has_replies else _lend(own.result, other),
+        )
+        for own, other in pairs
+    ]
 
 
-def _lend(replies: Result, own: Result) -> Result:
-    return replace(replies, gold=own.gold, row=own.row, score=None)
+def _lend(replies: Result, own: ContentRow) -> ContentRow:
+    return replace(own, result=replace(replies, gold=own.result.gold, row=own.result.row, score=None))
 
 
-def _shorten(result: Result) -> str:
-    reply = result.replies[-1] if result.replies else text_of(result.prediction) if result.prediction else result.reason
-    return reply if len(reply) <= _REPLY else f'…{reply[-_REPLY:]}'
+def make_flip(
+    left: Result, right: Result, scores: tuple[float | None, float | None], read: tuple[Any, Any]
+) -> FlippedRow:
+    """A row that a cause changes, with the ends of its replies."""
+    replies = [
+        result.replies[-1] if result.replies else text_of(result.prediction) if result.prediction else result.reason
+        for result in (left, right)
+    ]
+    ends = (reply if len(reply) <= _REPLY else f'…{reply[-_REPLY:]}' for reply in replies)
+    return FlippedRow(left.row, right.row, *scores, right.gold, *read, *ends)
 
 
 def _reads_alike(left: Any, right: Any) -> bool:
@@ -468,5 +461,5 @@ def _other_scorers(scorer: DatasetScorer) -> Iterator[tuple[str, DatasetScorer]]
         yield f'failures: {policy}', replace(scorer, failures=policy)
     reader = next(iter(scorer.readers.values()))
     for name in _OTHER_READERS:
-        extract = read_postprocessor(name, where='reader')
-        yield f'read by {name}', replace(scorer, readers={'': replace(reader, extract=(extract,))})
+        extract = read_postprocessor(f'{name}_postprocess', where='reader')
+        yield f'read by {name}_postprocess', replace(scorer, readers={'': replace(reader, extract=(extract,))})

@@ -129,15 +129,11 @@ def apply_edits(left: Entries, right: Entries, edits: Iterable[Edit]) -> Entries
     """The left side with the settings of these edits as the right one has them."""
     sides = _match_shapes(left, right)
     settings = [{path: value for own in side.values() for path, value in own.items()} for side in _split_both(*sides)]
-    dataset, model = sides[0]
+    both: Mapping[str, Any] = {'dataset': sides[0][0], 'model': sides[0][1]}
     for edit in edits:
         for path in edit.paths:
-            value = settings[1].get(path, _MISSING)
-            if path[0] == 'dataset':
-                dataset = _put(dataset, path[1:], value)
-            else:
-                model = _put(model, path[1:], value)
-    return dataset, model
+            both = _put(both, path, settings[1].get(path, _MISSING))
+    return both['dataset'], both['model']
 
 
 def _put(entry: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
@@ -259,9 +255,11 @@ class Explanation:
         if not visible:
             return f'{self.left} and {self.right} have the same score, {self._number(self.left_value)}.'
         visible.sort(key=lambda step: -abs(step.points))
-        rows = [f' ({count_noun(step.rows, "row")})' if step.rows else '' for step in visible]
-        names = [_NAMES.get(step.cause, step.cause) for step in visible]
-        shares = [f'{step.points:+.1f} is {name}{of}' for step, name, of in zip(visible, names, rows, strict=True)]
+        shares = [
+            f'{step.points:+.1f} is {_NAMES.get(step.cause, step.cause)}'
+            + (f' ({count_noun(step.rows, "row")})' if step.rows else '')
+            for step in visible
+        ]
         return f'Of {self.difference:+.1f} points, {join_words(shares)}.'
 
     def waterfall(self) -> list[WaterfallBar]:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.pairs.pair import Pair, Preview
-from rolecall.insight.cause_shares import compare_rows, explain_claims
+from rolecall.insight.cause_shares import compare_rows, explain_claims, make_flip
 from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims
 from rolecall.insight.claims import Claim, is_stand_in
 from rolecall.insight.explanation import (
@@ -286,10 +286,8 @@ class _LadderSteps:
 
     def _flip(self, at: int, walk: tuple[Mix, Mix]) -> FlippedRow:
         left, right = (self._results[mix][at] for mix in walk)
-        before, after = (self._scores[mix][at] for mix in walk)
-        read = left.extracted, right.extracted
-        replies = (result.replies[-1] if result.replies else str(result.prediction) for result in (left, right))
-        return FlippedRow(left.row, right.row, before, after, left.gold, *read, *replies)
+        scores = self._scores[walk[0]][at], self._scores[walk[1]][at]
+        return make_flip(left, right, scores, (left.extracted, right.extracted))
 
     def _preview(self, mix: Mix, at: int) -> Preview | None:
         """The first request of a row of a mix, by origin."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean, stdev
@@ -28,7 +29,7 @@ from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import read_pairs
 from rolecall.scoring.confidence_sequence import ConfidenceSequence
-from rolecall.scoring.statistics import Interval, mean_interval
+from rolecall.scoring.statistics import mean_interval
 from rolecall.strings import count_noun
 
 SWEEP_FILE = 'sweep.json'
@@ -49,28 +50,18 @@ class HeldOutScore:
     """A variant that was chosen on every other row, on the rows between them."""
 
     variant: str
-    score: float
-    base: float
+    held_out: float
+    base_held_out: float
     """The score of what is written on the same rows."""
-    interval: Interval | None = None
+    held_out_interval: tuple[float, float] | None
 
     def describe(self, factor: float) -> str:
-        bounds = self.interval and ', '.join(f'{factor * bound:.1f}' for bound in self.interval)
-        number = f'{factor * self.score:.1f}{f" [{bounds}]" if bounds else ""}'
-        return f'{self.variant}, {number} on the rows it was not chosen on ({BASE}: {factor * self.base:.1f})'
-
-    def as_json(self) -> dict[str, Any]:
-        """In plain values."""
-        interval = None if self.interval is None else list(self.interval)
-        return {
-            'variant': self.variant,
-            'held_out': self.score,
-            'base_held_out': self.base,
-            'held_out_interval': interval,
-        }
+        bounds = self.held_out_interval and ', '.join(f'{factor * bound:.1f}' for bound in self.held_out_interval)
+        number = f'{factor * self.held_out:.1f}{f" [{bounds}]" if bounds else ""}'
+        return f'{self.variant}, {number} on the rows it was not chosen on ({BASE}: {factor * self.base_held_out:.1f})'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Swept:
     """A dataset × model under all variants."""
 
@@ -102,6 +93,11 @@ class Swept:
         return fmean(self.scores[variant][row] for row in (self.rows if rows is None else rows))
 
     @property
+    def factor(self) -> int:
+        """From rows' scores to the scale of the report."""
+        return 100 if self.percent else 1
+
+    @cached_property
     def rows(self) -> list[int]:
         """The rows that every variant has a score for."""
         return sorted(set.intersection(*(set(scores) for scores in self.scores.values())))
@@ -149,13 +145,14 @@ class Swept:
     @property
     def reading_share(self) -> float | None:
         """The share of changed verdicts on replies that one of the variants could not be read in."""
-        changed = unread = 0
-        for variant in self.scores:
-            for row in self.rows:
-                if self.scores[variant][row] != self.scores[self.base][row]:
-                    changed += 1
-                    unread += row in self.unparsed[variant] or row in self.unparsed[self.base]
-        return unread / changed if changed else None
+        base = self.scores[self.base]
+        unread = [
+            row in self.unparsed[variant] | self.unparsed[self.base]
+            for variant, scores in self.scores.items()
+            for row in self.rows
+            if scores[row] != base[row]
+        ]
+        return fmean(unread) if unread else None
 
     def pick_best(self) -> Variant:
         """The best variant by every other row."""
@@ -166,7 +163,8 @@ class Swept:
         rows = self.rows[1::2] or self.rows
         scale = (0.0, 1.0) if self.percent else None
         interval = mean_interval([(self.scores[variant][row], 1) for row in rows], scale=scale)
-        return HeldOutScore(variant.name, self.mean(variant, rows), self.mean(self.base, rows), interval)
+        means = self.mean(variant, rows), self.mean(self.base, rows)
+        return HeldOutScore(variant.name, *means, interval and (interval.low, interval.high))
 
     def losses(self, variant: Variant) -> list[float]:
         """By how much a variant is behind the best one, on each fifth of the rows that it is chosen by."""
@@ -175,7 +173,7 @@ class Swept:
 
     def line(self) -> str:
         """One line that a paper can print: the score, and the standard deviations of what it hangs on."""
-        factor = 100 if self.percent else 1
+        factor = self.factor
         parts = [f'{factor * self.mean(self.base):.1f} ± {factor * self.row_error:.1f} (rows)']
         if self.axes:
             count = count_noun(len(self.scores), 'variant')
@@ -190,7 +188,7 @@ class Swept:
         if not self.rows:
             yield f'{self.dataset} × {self.model}: no row has a score under every variant'
             return
-        factor = 100 if self.percent else 1
+        factor = self.factor
         yield self.line()
         shares = self.shares
         for axis, share in sorted(shares.items(), key=lambda item: -item[1]):
@@ -212,7 +210,6 @@ class Swept:
         names = {'dataset': self.dataset, 'model': self.model, 'rows': len(self.rows)}
         if not self.rows:
             return {**names, 'score': None, 'line': ''}
-        best, robust = self.hold_out(self.pick_best()), self.hold_out(pick_robust([self]))
         return {
             **names,
             'score': self.mean(self.base),
@@ -224,20 +221,19 @@ class Swept:
             'axes': {axis: math.sqrt(self.variance(axis)) for axis in self.axes},
             'shares': self.shares,
             'variants': {variant.name: self.mean(variant) for variant in self.scores},
-            'best': best.as_json(),
-            'robust': robust.as_json(),
+            'best': asdict(self.hold_out(self.pick_best())),
+            'robust': asdict(self.hold_out(pick_robust([self]))),
             'reading_share': self.reading_share,
         }
 
 
 def pick_robust(swept: Sequence[Swept]) -> Variant:
     """The variant whose largest loss against the best one is smallest, over models and parts of the rows."""
-    names = {variant.name: variant for variant in swept[0].scores}
     losses: dict[str, float] = {}
     for each in swept:
         for variant in each.scores:
             losses[variant.name] = max(losses.get(variant.name, 0.0), *each.losses(variant))
-    return names[min(names, key=lambda name: losses[name])]
+    return min(swept[0].scores, key=lambda variant: losses[variant.name])
 
 
 def variance_between(groups: Sequence[Sequence[float]]) -> float:
@@ -263,17 +259,13 @@ def variance_between(groups: Sequence[Sequence[float]]) -> float:
 
 def count_turns(swept: Sequence[Swept]) -> Iterator[str]:
     """How often the order of two models turns from one variant to another."""
-    by_dataset: dict[str, list[Swept]] = {}
-    for each in swept:
-        by_dataset.setdefault(each.dataset, []).append(each)
-    for dataset, models in by_dataset.items():
-        for left, right in combinations([each for each in models if each.rows], 2):
-            names = {variant.name: variant for variant in right.scores}
-            signs = [
-                left.mean(variant) > right.mean(names[variant.name]) for variant in left.scores if variant.name in names
-            ]
+    for left, right in combinations([each for each in swept if each.rows], 2):
+        if left.dataset == right.dataset:
+            others = {variant.name: right.mean(variant) for variant in right.scores}
+            shared = [variant for variant in left.scores if variant.name in others]
+            signs = [left.mean(variant) > others[variant.name] for variant in shared]
             turned = sum(sign != signs[0] for sign in signs)
-            yield f'{dataset}: {left.model} and {right.model} change places in {turned} of {len(signs)} variants'
+            yield f'{left.dataset}: {left.model} and {right.model} change places in {turned} of {len(signs)} variants'
 
 
 @dataclass(slots=True)
@@ -286,9 +278,6 @@ class AxisCost:
     tokens: int = 0
     cached: int = 0
     """Input tokens that an engine or a server had computed for an earlier request."""
-
-    def describe(self, axis: str) -> str:
-        return f'{axis} {self.spared:,} of {self.requests:,}' if self.spared else ''
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,13 +351,13 @@ class Sweep:
 
     def describe_cost(self) -> Iterator[str]:
         """What was asked, what was known or computed already, and which variants were given up."""
-        requests, spared = (sum(getattr(cost, name) for cost in self.costs.values()) for name in ('requests', 'spared'))
-        saved = ', '.join(filter(None, (cost.describe(axis or BASE) for axis, cost in self.costs.items())))
+        costs = {axis or BASE: cost for axis, cost in self.costs.items()}
+        requests, spared = (sum(getattr(cost, name) for cost in costs.values()) for name in ('requests', 'spared'))
+        saved = ', '.join(f'{axis} {cost.spared:,} of {cost.requests:,}' for axis, cost in costs.items() if cost.spared)
         yield f'{count_noun(requests, "request")}, {spared:,} not sent again{f" ({saved})" if saved else ""}'
-        prefixes = {axis or BASE: cost.cached / cost.tokens for axis, cost in self.costs.items() if cost.cached}
-        if prefixes:
-            shares = ', '.join(f'{axis} {100 * share:.0f} %' for axis, share in prefixes.items())
-            yield f'input tokens that were computed before: {shares}'
+        shares = [f'{axis} {100 * cost.cached / cost.tokens:.0f} %' for axis, cost in costs.items() if cost.cached]
+        if shares:
+            yield f'input tokens that were computed before: {", ".join(shares)}'
         for cap in dict.fromkeys(summary.ended for summary in self.summaries if summary.ended):
             yield f'Not finished, {cap}. Go on with a higher cap.'
         for name, rows in self.dropped.items():
@@ -405,14 +394,14 @@ class Sweep:
 
     def _spend(self, options: RunOptions) -> RunOptions:
         """The options with what the runs before this one left of the caps."""
-        cost = sum(summary.cost for summary in self.summaries)
-        tokens = sum(summary.tokens for summary in self.summaries)
-        minutes = sum(summary.seconds for summary in self.summaries) / 60
+        cost, tokens, seconds = (
+            sum(getattr(summary, name) for summary in self.summaries) for name in ('cost', 'tokens', 'seconds')
+        )
         return replace(
             options,
             max_cost=options.max_cost and max(options.max_cost - cost, _NEXT_TO_NOTHING),
             max_total_tokens=options.max_total_tokens and max(options.max_total_tokens - tokens, 1),
-            max_minutes=options.max_minutes and max(options.max_minutes - minutes, _NEXT_TO_NOTHING),
+            max_minutes=options.max_minutes and max(options.max_minutes - seconds / 60, _NEXT_TO_NOTHING),
         )
 
     @property
@@ -473,17 +462,16 @@ def read_sweep(directory: str | Path) -> list[dict[str, Any]]:
 
 def _drop_hopeless(variants: Sequence[Variant], swept: Sequence[Swept]) -> list[Variant]:
     """The variants that may still be the best for some model. The dataset as it is written always stays."""
-    kept = []
-    for variant in variants:
-        measured = [each for each in swept if each.rows]
-        behind = bool(measured) and all(_is_behind(each, variant, len(variants)) for each in measured)
-        if not variant.levels or not behind:
-            kept.append(variant)
-    return kept
+    measured = [each for each in swept if each.rows]
+    return [
+        variant
+        for variant in variants
+        if not variant.levels or not measured or not all(_is_behind(each, variant) for each in measured)
+    ]
 
 
-def _is_behind(swept: Swept, variant: Variant, count: int) -> bool:
+def _is_behind(swept: Swept, variant: Variant) -> bool:
     best = max(swept.scores, key=swept.mean)
     differences = [swept.scores[variant][row] - swept.scores[best][row] for row in swept.rows]
-    interval: Interval = ConfidenceSequence(-1, 1, differences).interval(confidence=1 - _DROP_BELOW / count)
-    return interval.high < 0
+    confidence = 1 - _DROP_BELOW / len(swept.scores)
+    return ConfidenceSequence(-1, 1, differences).interval(confidence=confidence).high < 0

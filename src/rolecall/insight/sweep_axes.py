@@ -241,10 +241,6 @@ def _ask_by(way: str, entries: Entries) -> Entries:
     return replace(entries, dataset=dataset if inferencer.get('type') != 'GenInferencer' else entries.dataset)
 
 
-def _read_by(name: str, entry: Entry) -> Entry:
-    return {**entry, 'eval_cfg': {**(entry.get('eval_cfg') or {}), 'pred_postprocessor': {'type': name}}}
-
-
 def _reword(edit: Callable[[str], str], entries: Entries) -> Entries:
     """Other words in every template of a dataset, those of its examples included; fields stay as they are."""
     infer = entries.dataset.get('infer_cfg') or {}
@@ -329,7 +325,7 @@ _VALUES: Mapping[str, tuple[Sequence[str], Callable[[str, Entries], Entries]]] =
     'length': (('16', '64', '256'), lambda value, entries: _override(entries, max_out_len=_number('length', value))),
     'system': (('You are a helpful assistant.',), lambda value, entries: _override(entries, system=value)),
     'template': ((), lambda value, entries: replace(entries, dataset=_put_template(unescape(value), entries.dataset))),
-    'reader': ((), lambda value, entries: replace(entries, dataset=_read_by(value, entries.dataset))),
+    'reader': ((), partial(_set, 'datasets.*.eval_cfg.pred_postprocessor')),
     'retriever': ((), lambda value, entries: _override(entries, retriever=value)),
     'format': ((), _address),
     'asking': (('gen', 'ppl'), _ask_by),

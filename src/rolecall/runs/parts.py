@@ -24,11 +24,12 @@ from rolecall.core.render.meta import find_meta_template
 from rolecall.errors import RolecallError
 from rolecall.experiment.inferencers.inferencer import Inferencer
 from rolecall.experiment.opening.model_entries import ModelEntry
-from rolecall.experiment.opening.sampling import REPLY_LENGTHS, sampling_of
+from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.function import FunctionModel
 from rolecall.models.protocol import Model
+from rolecall.plain_files import read_table
 from rolecall.redaction import mask_config
 from rolecall.sources.config.reference import Reference, dotted_name
 from rolecall.sources.datasets.digest import checksum_rows, digest_rows
@@ -56,53 +57,19 @@ CAUSES = {
 }
 """Each cause of a difference, with its part."""
 
-_STOPS = ('stopping_criteria', 'stop_words', 'stop', 'end_str')
-_BY_KEY: Mapping[str, Mapping[str, str]] = {
-    'dataset': {
-        **dict.fromkeys(('abbr', 'alias', 'lint', 'rows_note', 'summarizer_abbr', 'local_mode', 'meta_path'), ''),
-        **dict.fromkeys(('n', 'num_repeats'), 'sampling'),
-        'train': 'examples',
-        'k': 'aggregation',
-    },
-    'reader_cfg': dict.fromkeys(('train_split', 'train_range', 'input_template', 'output_template'), 'examples'),
-    'infer_cfg': {'prompt_template': 'wording', 'ice_template': 'examples', 'retriever': 'examples'},
-    'inferencer': {
-        **dict.fromkeys(REPLY_LENGTHS, 'length'),
-        **dict.fromkeys(_STOPS, 'stops'),
-        **dict.fromkeys(('decide_by', 'normalizing_str'), 'metric'),
-        'batch_size': '',
-        'type': 'asking',
-    },
-    'eval_cfg': {
-        **dict.fromkeys(('pred_postprocessor', 'model_postprocessor', 'pred_role'), 'reader'),
-        **dict.fromkeys(('failures', 'unparsed'), 'denominator'),
-        **dict.fromkeys(('k', 'sc_size'), 'aggregation'),
-        **dict.fromkeys(('cluster', 'num_gpus', 'ds_split', 'dump_details', 'cal_extract_rate'), ''),
-    },
-    'model': {
-        **dict.fromkeys(keys_of('foreign', 'price', 'lint'), ''),
-        **dict.fromkeys(('abbr', 'lint', 'price', 'concurrency', 'max_workers', 'workers', 'batch_size', 'key'), ''),
-        **dict.fromkeys(('query_per_second', 'request_rate', 'timeout', 'retry', 'api_key', 'proxy', 'stream'), ''),
-        **dict.fromkeys(('openai_proxy_url', 'verify', 'ca_bundle', 'stream_options', 'n_threads', 'parallel'), ''),
-        **dict.fromkeys(('max_reply_bytes', 'max_media_bytes', 'device', 'prompt_cache', 'summarizer_abbr'), ''),
-        **dict.fromkeys(keys_of('sampling'), 'sampling'),
-        **dict.fromkeys((*REPLY_LENGTHS, 'max_seq_len'), 'length'),
-        **dict.fromkeys(_STOPS, 'stops'),
-        **dict.fromkeys(('meta_template', 'chat_template', 'eos_token', 'system', 'pred_postprocessor'), 'format'),
-        **dict.fromkeys(('tokenizer', 'tokenizer_path', 'tokenizer_kwargs'), 'tokenizer'),
-        'bos_token': 'BOS',
-    },
-}
-"""The cause that a key belongs to, by where it stands; none for what changes no number."""
-_REST = {
-    'dataset': 'rows',
-    'reader_cfg': 'rows',
-    'infer_cfg': 'sampling',
-    'inferencer': 'sampling',
-    'eval_cfg': 'metric',
-    'model': 'engine',
-}
-"""The cause of keys that are not listed."""
+
+def _read_causes() -> dict[str, dict[str, str]]:
+    """The cause that a key belongs to, by where it stands; none for what changes no number. `*`: keys that are not
+    listed, `@sampling`: all keys of that place."""
+    causes: dict[str, dict[str, str]] = {}
+    for place, cause, keys in read_table(__file__, 'causes.tsv'):
+        for key in keys.split():
+            names = keys_of(key[1:]) if key.startswith('@') else (key,)
+            causes.setdefault(place, {}).update(dict.fromkeys(names, cause))
+    return causes
+
+
+_CAUSES_OF = _read_causes()
 _NESTED = {('dataset', name): name for name in ('reader_cfg', 'infer_cfg', 'eval_cfg')} | {
     ('infer_cfg', 'inferencer'): 'inferencer'
 }
@@ -158,7 +125,7 @@ def split_causes(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> dict[s
     causes: dict[str, dict[Path, Any]] = {}
     for side, entry in (('dataset', dataset), ('model', model)):
         for path, place, value in _walk(entry, (side,), side):
-            if cause := _BY_KEY.get(place, {}).get(path[-1], _REST[place]):
+            if cause := _CAUSES_OF[place].get(path[-1], _CAUSES_OF[place]['*']):
                 causes.setdefault(cause, {})[path] = value
     return causes
 

@@ -258,11 +258,11 @@ def make_seal(manifest: Mapping[str, Any], margin: float) -> dict[str, Any]:
     return {'margin': margin, 'analysis': _ANALYSIS, 'pairs': manifest['pairs']}
 
 
-def is_seal_due(margin: float | None, before: Pairs, directory: Path) -> bool:
+def is_seal_due(margin: float, before: Pairs, directory: Path) -> bool:
     """Whether a run writes a seal: before the first request, and once."""
-    if margin is None:
-        return False
-    sealed = read_stored_seal(directory)
+    sealed = None
+    with suppress(RunError), RunReader(directory) as reader:
+        sealed = read_seal(reader)
     if sealed is None and not before:
         return True
     what = f'{directory} has results already: a seal is written before the first request.'
@@ -283,15 +283,6 @@ def read_seal(reader: RunReader) -> tuple[str, Mapping[str, Any]] | None:
         if isinstance(seal, Mapping):
             return str(started), seal
     return None
-
-
-def read_stored_seal(directory: Path) -> tuple[str, Mapping[str, Any]] | None:
-    """The seal of a run directory; None if it has none, or no run yet."""
-    try:
-        with RunReader(directory) as reader:
-            return read_seal(reader)
-    except RunError:
-        return None
 
 
 def describe_seal(reader: RunReader) -> str:

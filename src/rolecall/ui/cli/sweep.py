@@ -88,7 +88,7 @@ def execute(arguments: argparse.Namespace) -> int:
         _save(sweep, robust, arguments.save_robust)
         for each in (each for name in robust for each in scored[name]):
             chosen = next(variant for variant in each.scores if variant.name == robust[each.dataset].name)
-            text = each.hold_out(chosen).describe(100 if each.percent else 1)
+            text = each.hold_out(chosen).describe(each.factor)
             print_note(f'most robust for {each.dataset} × {each.model}: {text}')
     return max(summary.exit_code for summary in sweep.summaries)
 
