@@ -62,8 +62,8 @@ VIEWS = {
     'web-explore': ('#explore?row=1&fold=1', {}),
     'web-edit': ('#edit?row=1', {'dark': True}),
     'web-compare': ('#compare', {}),
-    'web-runs': ('#runs', {'height': 420}),
-    'web-start': ('#start', {'height': 420}),
+    'web-runs': ('#runs', {'height': 480}),
+    'web-start': ('#start', {'height': 360}),
     'web-row': ('#runs?run=0&model=hasty-1b&verdict=wrong&fold=1', {'height': 1000}),
     'web-label': ('#runs?run=0&show=label', {'height': 640}),
     'web-flips': ('#runs?run=0&show=compare&right_run=0', {'dark': True}),
@@ -85,6 +85,7 @@ def main() -> None:
         for name, fails in (('first', True), ('second', False)):
             config.write_text(RUN.format(examples=str(ROOT / 'examples'), fails=fails), encoding='utf-8')
             run_config(config, out=f'runs/{name}')
+            time.sleep(1)  # so that the second is the newer one
         with serve_page(config, 'runs') as (port, rules):
             browser.go(f'http://127.0.0.1:{port}/?token={rules.token}')
             for name, (address, look) in VIEWS.items():
