@@ -80,17 +80,14 @@ class Brake:
     def __init__(self, prepared: PreparedRun, directory: Path, *, tell: Callable[[str], None]) -> None:
         self._options = prepared.options
         self._prices = _find_prices(prepared)
-        self._directory = directory
-        self._tell = tell
-        self._began = time.monotonic()
-        self._control = Control()
+        self._directory, self._tell = directory, tell
+        self._began, self._control = time.monotonic(), Control()
         self._clients: dict[str, ModelClient] = {}
         self._rows: dict[str, Collection[object]] = {}
-        self._answers = 0
-        self._uncounted = 0
-        self._free: set[str] = set()
+        self._answers = self._uncounted = 0
         self._models = frozenset(prepared.models)
         self._local = {model.name for model, _ in prepared.asked_models if 'server' not in model.identity}
+        self._free: set[str] = set()
         self.tokens = 0
         self.cost = 0.0
         self.reason = ''
@@ -186,26 +183,21 @@ class Brake:
     def _look(self) -> None:
         """Do what the control file says, if it changed. Rows that wait to be sent are not under way."""
         before, self._control = self._control, Control.read(self._directory)
-        if not self.reason and self._is_late():
+        dropped = {*self._control.dropped} - {*before.dropped}
+        is_late = not self.reason and self._is_late()
+        if is_late:
             self.reason = self._find_reason(0)
-            self._drop_waiting(self._models)
-            for client in self._clients.values():
-                client.hold(False)  # judges are asked to the end
         if self._control.paused != before.paused:
             self._tell('paused from outside; rows under way are finished.' if self._control.paused else 'goes on.')
-            for client in self._clients.values():
-                client.hold(self._control.paused)
-        self._drop_waiting({*self._control.dropped} - {*before.dropped})
-        for model in sorted({*self._control.dropped} - {*before.dropped}):
+        for model in sorted(dropped):
             self._tell(f'{model}: let go of from outside; what it answered is kept.')
-        if self._control.concurrency not in (None, before.concurrency):
-            for client in self._clients.values():
-                self._tell(f'{client.model.name}: {client.resize(self._control.concurrency or 1)}')
-
-    def _drop_waiting(self, models: Collection[str]) -> None:
-        for model in models:
-            if model in self._clients:
-                self._clients[model].drop_waiting()
+        for name, client in self._clients.items():
+            if name in (self._models if is_late else dropped):
+                client.drop_waiting()
+            if is_late or self._control.paused != before.paused:
+                client.hold(self._control.paused and not is_late)  # judges are asked to the end
+            if self._control.concurrency not in (None, before.concurrency):
+                self._tell(f'{name}: {client.resize(self._control.concurrency or 1)}')
 
 
 def _find_prices(prepared: PreparedRun) -> dict[str, Price]:

@@ -90,14 +90,14 @@ async def look_up(client: HttpClient, model: str) -> ServerFacts | None:
 
 
 async def _look_up(client: HttpClient, model: str) -> ServerFacts | None:
-    entries = _as_mapping(await client.get('models')).get('data')
-    cards = [card for card in entries if isinstance(card, Mapping)] if isinstance(entries, list) else []
+    cards = _list_mappings(await client.get('models'), 'data')
     named = [card for card in cards if card.get('id') == model] or (cards if len(cards) == 1 else [])
     if not named:
         return None
     facts = read_card(named[0])
-    more = await _fetch_more(client, facts)
-    return replace(facts, **{name: value for name, value in more.items() if value})
+    with suppress(ModelError):
+        facts = replace(facts, **{name: value for name, value in (await _fetch_more(client, facts)).items() if value})
+    return facts
 
 
 def read_card(card: Mapping[str, Any]) -> ServerFacts:
@@ -107,43 +107,49 @@ def read_card(card: Mapping[str, Any]) -> ServerFacts:
     512
     """
     meta = _as_mapping(card.get('meta'))
-    window = card.get('max_model_len') or meta.get('n_ctx')
     name, root = _as_text(card.get('id')), _as_text(card.get('root'))
     return ServerFacts(
         _ENGINES.get(_as_text(card.get('owned_by')), ''),
         model=name,
         files=root or name,
-        window=window if is_whole(window, least=1, most=2**31) else None,
+        window=_as_window(card.get('max_model_len') or meta.get('n_ctx')),
         quantization=_as_text(meta.get('ftype')),
     )
 
 
 async def _fetch_more(client: HttpClient, facts: ServerFacts) -> dict[str, Any]:
     """What an engine says at an address of its own."""
-    with suppress(ModelError):
-        if facts.engine == 'vLLM':
-            return {'version': _as_text(_as_mapping(await client.get('/version')).get('version'))}
-        if facts.engine == 'llama.cpp':
-            props = _as_mapping(await client.get('/props'))
-            usual = _as_mapping(props.get('default_generation_settings'))
-            warmth = _as_mapping(usual.get('params')).get('temperature')
-            return {
-                'version': _as_text(props.get('build_info')),
-                'files': _as_text(props.get('model_path')),
-                'window': usual['n_ctx'] if is_whole(usual.get('n_ctx'), least=1) else facts.window,
-                'temperature': round(float(warmth), 4) if is_number(warmth) else None,
-            }
-        if facts.engine == 'Ollama':
-            loaded = _as_mapping(await client.get('/api/ps')).get('models')
-            models = [entry for entry in loaded if isinstance(entry, Mapping)] if isinstance(loaded, list) else []
-            own = next((entry for entry in models if entry.get('name') == facts.model), {})
-            window, level = own.get('context_length'), _as_mapping(own.get('details')).get('quantization_level')
-            return {'window': window if is_whole(window, least=1) else None, 'quantization': _as_text(level)}
+    if facts.engine == 'vLLM':
+        return {'version': _as_text(_as_mapping(await client.get('/version')).get('version'))}
+    if facts.engine == 'llama.cpp':
+        props = _as_mapping(await client.get('/props'))
+        usual = _as_mapping(props.get('default_generation_settings'))
+        warmth = _as_mapping(usual.get('params')).get('temperature')
+        return {
+            'version': _as_text(props.get('build_info')),
+            'files': _as_text(props.get('model_path')),
+            'window': _as_window(usual.get('n_ctx')),
+            'temperature': round(float(warmth), 4) if is_number(warmth) else None,
+        }
+    if facts.engine == 'Ollama':
+        loaded = _list_mappings(await client.get('/api/ps'), 'models')
+        own = next((entry for entry in loaded if entry.get('name') == facts.model), {})
+        level = _as_mapping(own.get('details')).get('quantization_level')
+        return {'window': _as_window(own.get('context_length')), 'quantization': _as_text(level)}
     return {}
+
+
+def _as_window(value: Any) -> int | None:
+    return value if is_whole(value, least=1, most=2**31) else None
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _list_mappings(answer: Any, key: str) -> list[Mapping[str, Any]]:
+    entries = _as_mapping(answer).get(key)
+    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
 
 
 def _as_text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rolecall.core.render.spans import Request
@@ -13,7 +13,7 @@ from rolecall.models.protocol import Message, ModelError, Reply, Sampling
 if TYPE_CHECKING:
     from rolecall.models.openai.model import OpenAIModel
 
-MOST_PROBES = 12
+MOST_PROBES = 13
 _SYSTEM = 'You answer with a number and nothing else. ' * 6
 _FEWEST_SYSTEM = 20
 """Fewer tokens than any tokenizer makes of the system message."""
@@ -22,18 +22,17 @@ _FILLER, _SHORT, _LONG = 'hi ', 50, 6000
 _LIMIT = re.compile(r'context (?:length|size|window)\D{0,40}(\d{3,8})|(\d{3,8}) tokens?\b.{0,20}context', re.IGNORECASE)
 
 
+@dataclass
 class _Prober:
     """Sends probes to one model and counts them."""
 
-    def __init__(self, model: OpenAIModel) -> None:
-        self._model = model
-        self.sent = 0
+    model: OpenAIModel
+    sent: int = 0
 
     async def ask(self, text: str, *, system: str = '', most: int = 1, **sampling: Any) -> Reply:
         """The reply to a prompt, of at most `most` tokens."""
         self.sent += 1
-        request = _word(self._model, text, system)
-        [reply] = await self._model.generate([request], Sampling(max_out_len=most, **sampling))
+        [reply] = await self.model.generate([_word(self.model, text, system)], Sampling(max_out_len=most, **sampling))
         return reply
 
 
@@ -58,20 +57,22 @@ async def probe_server(model: OpenAIModel, facts: ServerFacts) -> ServerFacts:
 
 
 async def _keeps_system(prober: _Prober, short: Reply) -> bool | None:
+    before = short.usage.input_tokens
     try:
-        reply = await prober.ask('hi', system=_SYSTEM)
+        after = (await prober.ask('hi', system=_SYSTEM)).usage.input_tokens
+        if before is None or after is None or after - before >= _FEWEST_SYSTEM:
+            return None if before is None or after is None else True
+        as_user = (await prober.ask(_SYSTEM)).usage.input_tokens
     except ModelError:
         return None  # refused, which the run will say
-    before, after = short.usage.input_tokens, reply.usage.input_tokens
-    return None if before is None or after is None else after - before >= _FEWEST_SYSTEM
+    return False if as_user is not None and as_user > after else None  # None: it counts no tokens
 
 
 async def _gives_logprobs(prober: _Prober) -> bool:
     try:
-        reply = await prober.ask('Count to five.', most=3, extra={'logprobs': True})
+        return bool((await prober.ask('Count to five.', most=3, extra={'logprobs': True})).logprobs)
     except ModelError:
         return False
-    return bool(reply.logprobs)
 
 
 async def _obeys_seed(prober: _Prober) -> bool | None:
@@ -111,9 +112,7 @@ async def _find_window(prober: _Prober) -> tuple[int | None, bool | None]:
     if long.outcome == 'too_long':
         return _read_limit(long.reason), False
     reported, expected = long.usage.input_tokens, growth * (_LONG - _SHORT) + (steps[0] or 0)
-    if reported is None or reported >= 0.98 * expected:
-        return None, None
-    return reported, True
+    return (None, None) if reported is None or reported >= 0.98 * expected else (reported, True)
 
 
 def _read_limit(message: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate, pairwise
@@ -83,10 +84,9 @@ def _pick(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _read_time(value: Any) -> float:
-    try:
+    with suppress(ValueError):
         return float(value)
-    except ValueError:
-        return datetime.fromisoformat(value).timestamp()
+    return datetime.fromisoformat(value).timestamp()
 
 
 _LIMITED = ('ttft', 'tpot', 'e2el')
@@ -175,11 +175,8 @@ class BenchOptions:
             name, _, limit = text.partition(':')
             if name not in _LIMITED:
                 raise ConfigError(Problem('--goodput', f'unknown measure {name!r}.', did_you_mean(name, _LIMITED)))
-            try:
-                limits[name] = float(limit)
-            except ValueError:
-                limits[name] = 0.0
-            if not limits[name] > 0:
+            limits[name] = float(limit) if limit.replace('.', '', 1).isdecimal() else 0.0
+            if not limits[name]:
                 what = f'expected milliseconds after the colon, got {text!r}.'
                 raise ConfigError(Problem('--goodput', what, 'Write ttft:200.'))
         return limits

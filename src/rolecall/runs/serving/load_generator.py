@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice, pairwise
+from itertools import chain, cycle, islice, pairwise
 from typing import Any
 
 from rolecall.core.render.spans import Message, Request
@@ -67,8 +67,8 @@ def _begin_with(request: Any, beginning: str) -> Any:
         return [beginning, *request]
     first, *rest = request
     content = first.get('content')
-    text = {'type': 'text', 'text': beginning}
-    return [{**first, 'content': [text, *content] if isinstance(content, list) else f'{beginning}{content}'}, *rest]
+    parts = [{'type': 'text', 'text': beginning}, *content] if isinstance(content, list) else f'{beginning}{content}'
+    return [{**first, 'content': parts}, *rest]
 
 
 def read_conversations(experiment: Experiment, *, limit: int) -> list[BenchConversation]:
@@ -95,14 +95,12 @@ def _read_pair(pair: Pair, limit: int) -> Iterator[BenchConversation]:
 
 def fix_output(conversations: list[BenchConversation], tokens: int | None) -> list[BenchConversation]:
     """The same conversations with replies of exactly this many tokens, where the server takes `ignore_eos`."""
-    if tokens is None:
-        return conversations
-    return [replace(talk, sampling=_fix_length(talk.sampling, tokens)) for talk in conversations]
+    return conversations if tokens is None else [_fix_length(talk, tokens) for talk in conversations]
 
 
-def _fix_length(sampling: Sampling, tokens: int) -> Sampling:
-    extra = {**sampling.extra, 'ignore_eos': True}
-    return replace(sampling, max_out_len=tokens, stop=(), extra=extra)
+def _fix_length(talk: BenchConversation, tokens: int) -> BenchConversation:
+    extra = {**talk.sampling.extra, 'ignore_eos': True}
+    return replace(talk, sampling=replace(talk.sampling, max_out_len=tokens, stop=(), extra=extra))
 
 
 class PromptWriter:
@@ -124,11 +122,10 @@ class PromptWriter:
         between, pieces = self._lengths[tokens]
         rest = pieces[self._shared + 1 :]
         random.shuffle(rest)
-        request = self._request(between, [*pieces[: self._shared + 1], *rest])
-        return BenchConversation((request,), _fix_length(Sampling(temperature=0.0), reply_tokens))
+        request = self._request(between.join([*pieces[: self._shared + 1], *rest]))
+        return _fix_length(BenchConversation((request,), Sampling(temperature=0.0)), reply_tokens)
 
-    def _request(self, between: str, pieces: Sequence[str]) -> Request:
-        text = between.join(pieces)
+    def _request(self, text: str) -> Request:
         message: Message = {'role': 'user', 'content': text}
         return [message] if self._chat else text
 
@@ -136,28 +133,24 @@ class PromptWriter:
         """The words of a request of so many tokens: two short requests tell how many, and a third confirms it."""
         closest = 0
         for between, words in _UNITS:
-            few, more = [await self._count_tokens(between, _repeat(words, count)) for count in _PROBES]
+            few, more = [await self._count_tokens(between.join(islice(cycle(words), count))) for count in _PROBES]
             count = _PROBES[0] + round((tokens - few) * (_PROBES[1] - _PROBES[0]) / max(more - few, 1))
             for _ in range(_ATTEMPTS):
-                pieces = _repeat(words, max(count, 1))
-                length = await self._count_tokens(between, pieces)
+                pieces = list(islice(cycle(words), max(count, 1)))
+                length = await self._count_tokens(between.join(pieces))
                 if length == tokens:
                     return between, pieces
                 closest = min(closest, length, key=lambda other: abs(other - tokens))
                 count = len(pieces) + tokens - length
         raise ConfigError(Problem('--input-len', f'no prompt of {tokens} tokens was found; the closest has {closest}.'))
 
-    async def _count_tokens(self, between: str, pieces: Sequence[str]) -> int:
-        tokens = await self._count(self._request(between, pieces))
+    async def _count_tokens(self, text: str) -> int:
+        tokens = await self._count(self._request(text))
         if tokens is None:
             what = 'no tokenizer is on this machine, and the server does not report the tokens of a prompt.'
             remedy = 'Name a tokenizer: --set models.*.tokenizer_path=FOLDER.'
             raise ConfigError(Problem('--input-len', what, remedy))
         return tokens
-
-
-def _repeat(words: Sequence[str], count: int) -> list[str]:
-    return list(islice(cycle(words), count))
 
 
 _LAG_EVERY = 0.01
@@ -203,11 +196,11 @@ class LoadShare:
     conversations: Sequence[tuple[int, BenchConversation, float | None]]
     """Number, conversation, and when it starts; None: as soon as there is a place."""
     concurrency: int | None
-    begin: float
     seconds: float
     """For how long conversations are started."""
     stream: bool
     stall: float
+    begin: float = 0.0
     beginning: str = ''
     """Begins each conversation, with its number, so that no cache knows it; empty: prompts stay as they are."""
 
@@ -319,13 +312,9 @@ class LoadProcesses(ProcessPoolExecutor):
     def send(self, share: LoadShare) -> LoadRun:
         """Send a load, each process its share of it, at the same time."""
         shares = replace(share, begin=time.perf_counter() + _HEAD_START).split(self._count)
-        total = LoadRun(processes=0)
-        for run in self.map(_send_share, shares):
-            total.records += run.records
-            total.lags += run.lags
-            total.cpu_seconds += run.cpu_seconds
-            total.processes += 1
-        return total
+        runs = list(self.map(_send_share, shares))
+        records, lags = ([*chain.from_iterable(getattr(run, name) for run in runs)] for name in ('records', 'lags'))
+        return LoadRun(records, lags, sum(run.cpu_seconds for run in runs), len(runs))
 
 
 _MODEL: list[ServedModel[Any]] = []

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, count, pairwise, repeat
 from statistics import fmean, pstdev, pvariance
 from typing import Any
 
@@ -90,16 +90,14 @@ class _Benchmark:
         self._model = model
         self._options = options
         self._on_progress = on_progress
-        self._trace = options.trace
-        self._limits = options.limits
-        self._sent = 0
-        self._writer: PromptWriter | None = None
-        self._rows: list[BenchConversation] = []
+        self._trace, self._limits = options.trace, options.limits
         self._planned = options.levels(self._trace)
         self._began = time.strftime('%Y-%m-%dT%H:%M:%S%z'), os.getloadavg()[0]
+        self._lengths = self._trace.lengths if self._trace is not None else ()
+        self._dataset, self._writer, self._sent = 'synthetic', None, 0
+        self._rows: list[BenchConversation] = []
         self.levels: list[LevelRun] = []
-        self._dataset = 'synthetic'
-        if options.input_len is not None or (self._trace is not None and self._trace.lengths):
+        if options.input_len is not None or self._lengths:
             shared = (options.input_len or 0) // 2 if options.prefix_cache == 'on' else 0
             self._writer = PromptWriter(self._count, chat=model.capabilities.chat, shared=shared)
         else:
@@ -148,17 +146,10 @@ class _Benchmark:
 
     async def _run_level(self, level: Level, processes: LoadProcesses | None) -> LevelRun:
         share = await self._share(level, self._count_conversations(level))
-        total, done = sum(len(conversation.requests) for _, conversation, _ in share.conversations), 0
-
-        def count(_record: RequestRecord) -> None:
-            nonlocal done
-            done += 1
-            self._on_progress(str(level), done, total)
-
+        total, done = sum(len(conversation.requests) for _, conversation, _ in share.conversations), count(1)
         self._on_progress(str(level), 0, total)
-        run: LoadRun
         if processes is None:
-            run = await send_load(self._model, replace(share, begin=time.perf_counter()), count)
+            run = await send_load(self._model, share, lambda _: self._on_progress(str(level), next(done), total))
         else:
             run = await asyncio.to_thread(processes.send, share)
         run.records.sort(key=lambda record: record.times.sent)
@@ -167,13 +158,10 @@ class _Benchmark:
         return LevelRun({**load, **describe_run(run, goodput=self._limits)}, run.records)
 
     def _count_conversations(self, level: Level) -> int:
-        if self._options.requests is not None:
-            return self._options.requests
-        if self._trace is not None:
-            return len(self._trace.times)
-        if level.rate is not None:
-            return max(2, math.ceil(level.rate * self._options.seconds))
-        return max(100, 10 * (level.concurrency or 1))
+        if self._options.requests is not None or self._trace is not None:
+            return self._options.requests or len(self._trace.times if self._trace else ())
+        by_rate = None if level.rate is None else max(2, math.ceil(level.rate * self._options.seconds))
+        return by_rate or max(100, 10 * (level.concurrency or 1))
 
     async def _share(self, level: Level, count: int) -> LoadShare:
         options = self._options
@@ -185,7 +173,6 @@ class _Benchmark:
         return LoadShare(
             list(zip(numbers, conversations, starts or repeat(None), strict=False)),
             level.concurrency,
-            begin=time.perf_counter(),
             seconds=options.seconds if self._trace is None else math.inf,
             stream=not options.no_stream,
             stall=options.stall,
@@ -196,8 +183,8 @@ class _Benchmark:
         if self._writer is None:
             return self._rows[number % len(self._rows)]
         sent, received = self._options.input_len, self._options.output_len
-        if self._trace is not None and self._trace.lengths:
-            sent, received = self._trace.lengths[place % len(self._trace.lengths)]
+        if self._lengths:
+            sent, received = self._lengths[place % len(self._lengths)]
         return await self._writer.write(sent or 1, received or _SYNTHETIC_OUTPUT)
 
     async def _count(self, request: Request) -> int | None:

@@ -33,21 +33,18 @@ def bench_html(stored: StoredBench) -> str:
         }
         for measure, title in MEASURES.items()
     }
-    return (
-        make_environment()
-        .get_template('bench.html')
-        .render(
-            **page_head(f'{stored.settings["dataset"]} on {stored.settings["model_id"]}', str(stored.settings['date'])),
-            levels=names,
-            lines=list(bench_rows(stored.levels)),
-            notes=[*bench_notes(stored), BRACKETS],
-            curves=list(_curves([steady_or_all(level) for level in stored.levels])),
-            measures=[
-                measure_plot(f'{title} (ms)', by_level, names, unit='request')
-                for title, by_level in numbers.items()
-                if any(by_level.values())
-            ],
-        )
+    template = make_environment().get_template('bench.html')
+    return template.render(
+        **page_head(f'{stored.settings["dataset"]} on {stored.settings["model_id"]}', str(stored.settings['date'])),
+        levels=names,
+        lines=list(bench_rows(stored.levels)),
+        notes=[*bench_notes(stored), BRACKETS],
+        curves=list(_curves([steady_or_all(level) for level in stored.levels])),
+        measures=[
+            measure_plot(f'{title} (ms)', by_level, names, unit='request')
+            for title, by_level in numbers.items()
+            if any(by_level.values())
+        ],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -61,18 +62,15 @@ def bench_rows(levels: Sequence[Figures], *, intervals: bool = True) -> Iterator
         bounds = level.get(f'{key}_interval') if intervals else None
         return _number(level.get(key)) + (f' [{", ".join(map(_number, bounds))}]' if bounds else '')
 
-    figures = [steady_or_all(level) for level in levels]
-    keys = {
-        f'{title} {measure.upper()} (ms)': f'{statistic}_{measure}_ms'
+    times = {
+        f'{title} {measure.upper()} (ms)': partial(word, key=f'{statistic}_{measure}_ms')
         for measure in MEASURES
         for title, statistic in _STATISTICS.items()
     }
-    lines = [
-        *((name, [cell(level) for level in figures]) for name, cell in _LINES.items()),
-        *((name, [word(level, key) for level in figures]) for name, key in keys.items()),
-        *((name, [cell(level) for level in figures]) for name, cell in _CLIENT.items()),
-    ]
-    yield from ((name, cells) for name, cells in lines if set(cells) != {'–'})
+    for name, cell in (_LINES | times | _CLIENT).items():
+        cells = [cell(steady_or_all(level)) for level in levels]
+        if set(cells) != {'–'}:
+            yield name, cells
 
 
 def bench_notes(stored: StoredBench) -> Iterator[str]:
