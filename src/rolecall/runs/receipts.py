@@ -216,11 +216,11 @@ _COMPARED = 4
 
 def look_up_servers(models: Iterable[Model], options: RunOptions, *, scores: bool, secrets: Collection[str]) -> None:
     """Have models ask their servers what they are: servers of one's own, and any that may have to score prompts."""
-    candidates: list[Any] = [] if options.batch else [model for model in models if hasattr(model, 'look_up')]
-    candidates = [
+    candidates: list[Any] = [
         model
-        for model in candidates
-        if (_is_open(model, options) and not options.dry_run) or (scores and not model.capabilities.score)
+        for model in (() if options.batch else models)
+        if hasattr(model, 'look_up')
+        and ((_is_open(model, options) and not options.dry_run) or (scores and not model.capabilities.score))
     ]
     for model in candidates:
         model.add_secrets(secrets)
@@ -251,11 +251,12 @@ def _run_all(work: Sequence[tuple[Any, Coroutine[Any, Any, T]]]) -> list[T | Bas
 
 def models_to_probe(prepared: PreparedRun) -> list[Any]:
     """Models whose servers are probed: engines of one's own that were not probed before, or all if asked."""
-    models: list[Any] = [model for model in prepared.models.values() if hasattr(model, 'probe')]
     return [
         model
-        for model in models
-        if _is_open(model, prepared.options)
+        for model in prepared.models.values()
+        if isinstance(model, ServedModel)
+        and hasattr(model, 'probe')
+        and _is_open(model, prepared.options)
         and not (model.facts and model.facts.probes)
         and (prepared.options.probe_servers or (model.facts and model.facts.engine))
     ]
@@ -271,30 +272,25 @@ def probe_servers(prepared: PreparedRun, listener: RunListener) -> int:
 
     How many requests were sent for it.
     """
-    sent = 0
     probes = [(model, model.probe()) for model in models_to_probe(prepared)]
-    for (model, _), outcome in zip(probes, _run_all(probes), strict=True):
-        if isinstance(outcome, int):
-            sent += outcome
-        else:
+    outcomes = _run_all(probes)
+    for (model, _), outcome in zip(probes, outcomes, strict=True):
+        if not isinstance(outcome, int):
             listener.on_message(f'{model.name}: the probes ended early: {outcome}')
     compared: list[PairRun] = []
     for model in prepared.models.values():
-        if (facts := getattr(model, 'facts', None)) is not None:
-            if line := facts.describe():
-                listener.on_message(f'{model.name}: {line}')
-            if facts.engine and _is_open(model, prepared.options):
-                pairs = [pair for pair in prepared.pairs if pair.model is model and not pair.compiled.weighs]
-                compared += pairs[:_COMPARED]
+        facts = model.facts if isinstance(model, ServedModel) else None
+        if facts is not None and (line := facts.describe()):
+            listener.on_message(f'{model.name}: {line}')
+        if facts is not None and facts.engine and _is_open(model, prepared.options):
+            pairs = [pair for pair in prepared.pairs if pair.model is model and not pair.compiled.weighs]
+            compared += pairs[:_COMPARED]
     for pair in prepared.pairs:
         pair.compiled.refit()
-    for pair, difference in zip(
-        compared, _run_all([(pair.model, _compare_pair(pair)) for pair in compared]), strict=True
-    ):
-        if isinstance(difference, str):
-            pair.prompt_difference = difference
-            sent += 1
-    return sent
+    differences = _run_all([(pair.model, _compare_pair(pair)) for pair in compared])
+    for pair, difference in zip(compared, differences, strict=True):
+        pair.prompt_difference = difference if isinstance(difference, str) else ''
+    return sum(sent for sent in outcomes if isinstance(sent, int)) + sum(isinstance(text, str) for text in differences)
 
 
 async def _compare_pair(pair: PairRun) -> str | None:
