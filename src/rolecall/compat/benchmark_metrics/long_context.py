@@ -229,12 +229,6 @@ def find_needle_words(prediction: str, gold: Any) -> float:
     return sum(word in prediction.lower() for word in words) / len(words) if words else 0.0
 
 
-@comparison('accuracy')
-def ancestor(prediction: str, gold: Any) -> bool:
-    """The share of rows whose ancestor is the gold one."""
-    return prediction.strip() == strip_text(gold)
-
-
 def read_ancestor(text: str) -> str:
     r"""The name in the last `\boxed{…}`, without LaTeX commands, quotes and braces.
 

@@ -30,12 +30,6 @@ _IGNORANCE = ('不确定', '无法确定', '无法回答', '不知道', '不认�
 
 
 @comparison('accuracy')
-def exact_answer(prediction: str, gold: Any) -> bool:
-    """The share of rows whose answer equals a gold answer exactly, apart from surrounding whitespace."""
-    return equals_an_answer(prediction, gold)
-
-
-@comparison('accuracy')
 def overlapping_answer(prediction: str, gold: Any) -> bool:
     """The share of rows whose answer (after `Answer:`) contains, or is part of, a gold answer; `|` separates these."""
     reply = after_reasoning(prediction)

@@ -14,6 +14,7 @@ from typing import Any
 
 from rolecall.core.prompts.values import text_of
 from rolecall.errors import ConfigError
+from rolecall.plain_files import read_table
 from rolecall.registry import Registry
 from rolecall.scoring.blame import NoVerdictError, describe_error
 from rolecall.scoring.metrics.metric import Answer, Mark, make_mark
@@ -354,59 +355,22 @@ def _derive_alignbench(means: Mapping[str, float]) -> Mapping[str, float]:
     return {**totals, '总分': sum(totals.values()) / len(totals)} if totals else {}
 
 
-_ATTEMPTS = JudgeReading(read_attempt, unit='%', derive=_derive_attempts)
+def _declare(reader: str, arguments: str, metric: str, unit: str, more: str) -> JudgeReading:
+    """A reading of the table: a function here, made by one with arguments, and what else its metric has."""
+    read = globals()[reader]
+    if arguments:
+        read = read(*(int(word) if word.isdigit() else word for word in arguments.split(', ')))
+    name, _, function = more.partition(' ')
+    further: dict[str, Any] = {name: globals()[function] if function else True} if more else {}
+    return JudgeReading(read, metric, '' if unit == 'none' else unit or None, **further)
+
 
 READINGS: Registry[JudgeReading] = Registry(
     'dict_postprocessor',
-    {
-        'generic_llmjudge_postprocess': JudgeReading(read_verdict),
-        'generic_llmjudge_academic_postprocess': JudgeReading(read_named_verdict),
-        'mtbench_postprocess': JudgeReading(read_rating),
-        'simpleqa_postprocess': _ATTEMPTS,
-        'csimpleqa_postprocess': _ATTEMPTS,
-        'livereasonbench_postprocess': _ATTEMPTS,
-        'chem_exam_score_llmjudge_postprocess': JudgeReading(read_tagged_number, 'final_score', unit='%'),
-        'numerical_llmjudge_postprocess': JudgeReading(read_error_of_number, 'mae', unit='', lower_is_better=True),
-        'medmcqa_llmjudge_postprocess': JudgeReading(read_verdict_by('subject_name', 'topic_name', 'choice_type')),
-        'medbullets_llmjudge_postprocess': JudgeReading(read_verdict_by('question_type')),
-        'MedXpertQA_llmjudge_postprocess': JudgeReading(
-            read_verdict_by('medical_task', 'body_system', 'question_type')
-        ),
-        'aa_lcr_llmjudge_postprocess': JudgeReading(read_verdict_by('document_category')),
-        'supergpqa_llmjudge_postprocess': JudgeReading(read_verdict_by('discipline', 'field', 'subfield')),
-        'alignbench_postprocess': JudgeReading(read_dimensions, unit='', derive=_derive_alignbench),
-        'elbench_safety_postprocess': JudgeReading(read_points_between(0, 1), 'overall', unit='%'),
-        'elbench_highlevel_edu_postprocess': JudgeReading(read_points_between(1, 10), 'score', unit='%'),
-        'clbench_llmjudge_postprocess': JudgeReading(read_point('Overall Score', 'context_category')),
-        'inverse_ifeval_judge_postprocess': JudgeReading(
-            read_point('answer_score|评分', 'language', 'instruction_types')
-        ),
-        'followbench_postprocess': JudgeReading(read_followed_constraints),
-        'eese_score_postprocess_dict': JudgeReading(read_points_of_ten, 'overall_score', unit='%'),
-        'fofo_postprocess': JudgeReading(read_format_check, unit='%'),
-        'writingbench_postprocess': JudgeReading(read_rating_by_domain, unit=''),
-        'mtbench101_postprocess': JudgeReading(read_dialogue_rating, breakdown=_find_weakest_turns),
-        'compassarena_subjectiveeval_pointwise_postprocess': JudgeReading(read_rating_by_category, unit='%'),
-        **dict.fromkeys(
-            (
-                'preference',
-                'alpacaeval_postprocess',
-                'arenahard_postprocess',
-                'compassarena_postprocess',
-                'compassarena_subjectiveeval_pairwise_postprocess',
-                'wildbench_postprocess',
-                'alpacaeval_bradleyterry_postprocess',
-                'arenahard_bradleyterry_postprocess',
-                'compassarena_bradleyterry_postprocess',
-                'compassarena_subjectiveeval_bradleyterry_postprocess',
-                'wildbench_bradleyterry_postprocess',
-            ),
-            JudgeReading(read_preference, compares=True),
-        ),
-    },
+    {name: reading for names, *line in read_table(__file__) for reading in [_declare(*line)] for name in names.split()},
     is_ours=lambda name: name in READINGS,
 )
-"""Each is described by the first line of its docstring."""
+"""From `judge_replies.tsv`. Each is described by the first line of its docstring."""
 
 
 def read_dict_postprocessor(entry: Any, *, compares: bool = False) -> JudgeReading:

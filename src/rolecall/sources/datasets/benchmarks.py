@@ -1,7 +1,7 @@
 """The file layouts of public benchmarks: which file holds which split, and how a record becomes a row.
 
-`benchmarks.tsv` declares most of them; the functions here open the others. Columns are those that published configs
-use in their templates; nothing else is added to a row.
+`benchmarks.tsv` declares most of them, and names the functions that open the others. Columns are those that published
+configs use in their templates; nothing else is added to a row.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.plain_files import read_table
-from rolecall.sources.datasets import record_shapes
-from rolecall.sources.datasets.agent_benchmarks import open_arc_prize, open_bfcl, open_teval
+from rolecall.sources.datasets import agent_benchmarks, haystacks, record_shapes, worded
 from rolecall.sources.datasets.columns import LETTERS, make_shape
 from rolecall.sources.datasets.folders import open_folder
 from rolecall.sources.datasets.formats import FileOptions
-from rolecall.sources.datasets.haystacks import find_origin, find_parallel, reason_over_needles
 from rolecall.sources.datasets.layouts import (
     Entry,
     HubLoader,
@@ -35,17 +33,6 @@ from rolecall.sources.datasets.layouts import (
 )
 from rolecall.sources.datasets.ranges import apply_range, sample
 from rolecall.sources.datasets.rows import WHOLE, JoinedRows, ListRows, MappedRows, Row, Splits
-from rolecall.sources.datasets.worded import (
-    align_bench,
-    babilong,
-    code_execution,
-    code_generation,
-    kor_bench,
-    live_math_bench,
-    musr,
-    output_prediction,
-    super_gpqa,
-)
 
 
 def _open_declared(declaration: Sequence[str], path: Path, entry: Entry) -> Splits:
@@ -160,7 +147,11 @@ def _read_files(files: str, shapes: Sequence[Any] = ()) -> dict[str, SplitFile]:
 
 
 def _declare(open_it: Callable[..., Splits], line: Sequence[str]) -> Callable[..., Splits]:
-    """What opens a benchmark of the table; its docstring says where the rows are."""
+    """What opens a benchmark: the function that its line names (`worded.musr()`), or one that is made of it."""
+    if line[0].endswith('()'):
+        module, _, name = line[0][:-2].rpartition('.')
+        function: Callable[..., Splits] = getattr(_MODULES[module], name) if module else globals()[name]
+        return function
     files = [(name, split.file) for name, split in _read_files(line[0]).items()]
     places = ', '.join(file if name == WHOLE else f'{name} = {file}' for name, file in files if file)
     if line[2].startswith('hub'):
@@ -322,48 +313,15 @@ def _proteins(entry: Entry, base: Path | None) -> Splits:
     return {'test': ListRows([{'input': f'Generate a protein sequence{tags}.', 'output': ''}] * count)}
 
 
+_MODULES = {'worded': worded, 'haystacks': haystacks, 'agent_benchmarks': agent_benchmarks}
 _DECLARED = {name: declaration for names, *declaration in read_table(__file__) for name in names.split()}
 
 BENCHMARKS: dict[str, Loader] = {
     **{name: _declare(_open_declared, line) for name, line in _DECLARED.items() if not line[2].startswith('hub')},
-    'AGIEvalDataset': _agieval,
-    'ARCPrizeDataset': open_arc_prize,
-    'BabiLongDataset': babilong,
     'C3Dataset': _with_doc(partial(_c3, ' ', None, False), _c3),
     'C3Dataset_V2': _with_doc(partial(_c3, '', '[NULL]', True), _c3),
-    'CompassBenchObjectiveV1_3': _objective,
-    'FofoDataset': _fofo,
-    'GaokaoBenchDataset': _gaokao,
-    'GPQADataset': _gpqa,
-    'korbenchDataset': kor_bench,
-    'LCSTSDataset': _lcsts,
-    'LLM4MatDataset': _llm4mat,
-    'MathBenchDataset': _mathbench,
-    'MMLUProDataset': _mmlu_pro,
-    'MTBenchDataset': _mt_bench,
-    'MusrDataset': musr,
-    'NeedleBenchMultiDataset': reason_over_needles,
-    'NeedleBenchOriginDataset': find_origin,
-    'NeedleBenchParallelDataset': find_parallel,
-    'PMMEvalMMMLUDataset': _pmmeval_mmlu,
-    'TEvalDataset': open_teval,
-    'WikiBenchDataset': _objective,
-    'XiezhiDataset': _xiezhi,
-    'XsumDataset': _xsum,
 }
-
 HUB_BENCHMARKS: dict[str, HubLoader] = {
-    **{name: _declare(_open_declared_hub, line) for name, line in _DECLARED.items() if line[2].startswith('hub')},
-    'AlignmentBenchDataset': align_bench,
-    'BFCLDataset': open_bfcl,
-    'LCBCodeExecutionDataset': code_execution,
-    'LCBCodeGenerationDataset': code_generation,
-    'LCBTestOutputPredictionDataset': output_prediction,
-    'LiveMathBenchDataset': live_math_bench,
-    'SuperGPQADataset': super_gpqa,
-    'TACODataset': _taco,
-    'Uncond_material_Dataset': _unconditional,
-    'Uncond_RNA_Dataset': _unconditional,
-    'UPGDataset': _proteins,
+    name: _declare(_open_declared_hub, line) for name, line in _DECLARED.items() if line[2].startswith('hub')
 }
 """Benchmarks that are published on a hub; a folder with their files works too."""
