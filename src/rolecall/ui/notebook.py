@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -150,27 +150,14 @@ def run(
     >>> done.scores.value()
     50.0
     """
+    typed = locals()
+    overrides = Overrides(**_pick(Overrides, typed, leave_out=('settings', 'silence')))
     options = SourceOptions(
         models=list_models(model),
         model_name=model_name,
-        rows=RowsOptions(
-            template=template,
-            answer=answer,
-            choices=choices,
-            metric=metric,
-            extract=extract,
-            ask=ask,
-            encoding=encoding,
-            on_error=on_error,
-        ),
-        overrides=Overrides(
-            shots=shots,
-            retriever=retriever,
-            system=system,
-            temperature=temperature,
-            max_out_len=max_out_len,
-            seed=seed,
-            n=n,
+        rows=RowsOptions(**_pick(RowsOptions, typed)),
+        overrides=replace(
+            overrides,
             settings=tuple((settings or {}).items()),
             silence=(silence,) if isinstance(silence, str) else tuple(silence),
         ),
@@ -184,24 +171,18 @@ def run(
     progress = choose_progress(quiet=quiet)
     for note in experiment.notes:
         progress.on_message(note)
-    run_options = RunOptions(
-        limit=limit,
-        sample=sample,
-        sample_seed=sample_seed,
-        until=until,
-        max_cost=max_cost,
-        max_total_tokens=max_total_tokens,
-        max_minutes=max_minutes,
-        dataset=dataset,
-        rerun=rerun,
-        keep_going=keep_going,
-        force=force,
-    )
+    run_options = RunOptions(**_pick(RunOptions, typed, leave_out=('data', 'model', 'out')))
     if out is None:
         out, note = choose_version(experiment, Path('runs'), rows=describe_rows(run_options))
         if note:
             progress.on_message(note)
     return FinishedRun(run_config(experiment, replace(run_options, out=out), progress=progress))
+
+
+def _pick(options: type, typed: Mapping[str, Any], *, leave_out: Collection[str] = ()) -> dict[str, Any]:
+    """The arguments that are options of a dataclass."""
+    names = (option.name for option in fields(options) if option.name not in leave_out)
+    return {name: typed[name] for name in names if name in typed}
 
 
 _ROW_COLUMNS = ('dataset', 'model', 'row', 'outcome', 'reason', 'prediction', 'extracted', 'gold', 'score', 'correct')

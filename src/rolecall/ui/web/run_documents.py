@@ -21,6 +21,7 @@ from rolecall.insight.alignment import AlignedRun, align_runs, explain_differenc
 from rolecall.insight.cause_shares import explain
 from rolecall.insight.comparison import Comparison, Difference, compare_runs
 from rolecall.insight.kept_counts import read_counts
+from rolecall.insight.label_files import key_of
 from rolecall.insight.run_source import StoredRun, judge_requests, requests_sent
 from rolecall.insight.slices import CLASS, LENGTH, POSITION, can_divide
 from rolecall.insight.sweep import read_sweep
@@ -188,7 +189,7 @@ class RunDocument:
                 key, dataset=wanted.dataset or None, model=wanted.model or None, first=wanted.first, limit=_CHUNK
             )
             for result in results:
-                key = (result.dataset, result.model, result.row)
+                key = key_of(result)
                 if wanted.accepts(result) and self._has_text(wanted, result) and self._accepts_label(wanted, result):
                     cells.append(row_cells(result, self._question(result)))
                     if len(cells) == _PAGE:
@@ -342,7 +343,7 @@ def compare_as_json(left: Path, right: Path, left_model: str | None, right_model
         notes: list[str] = []
         if aligned is not None:
             pairs = zip(aligned.results(), aligned.pairs, strict=True)
-            originals = {_key_of(result): original.result for result, (original, _) in pairs}
+            originals = {key_of(result): original.result for result, (original, _) in pairs}
             missing = [pair for pair in reader_left.pairs() if pair[0] not in aligned.names]
             notes = list(explain_differences(aligned, reader_right))
         return {
@@ -380,14 +381,10 @@ def _difference_as_json(
 ) -> dict[str, Any]:
     flips = []
     for flip in difference.flips[:_FLIPS]:
-        left = originals.get(_key_of(flip.left), flip.left)
+        left = originals.get(key_of(flip.left), flip.left)
         question = find_question(reader.fields(left.dataset, left.row))
         flips.append([row_cells(left, question), row_cells(flip.right)])
     return {**{name: getattr(difference, name) for name in _NUMBERS}, 'flipped': len(difference.flips), 'flips': flips}
-
-
-def _key_of(result: Result) -> RowKey:
-    return result.dataset, result.model, result.row
 
 
 def _aligned_as_json(aligned: AlignedRun) -> dict[str, dict[str, Any]]:
