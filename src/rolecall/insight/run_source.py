@@ -185,16 +185,7 @@ class StoredRun:
 
     def scorecards(self) -> list[Scorecard]:
         """The score of every dataset × model, in the order of the config; others come last."""
-        pairs = [pair for pair in self.archive.manifest().get('pairs') or () if isinstance(pair, Mapping)]
-        places = {
-            kind: {name: place for place, name in enumerate(dict.fromkeys(pair.get(kind) for pair in pairs))}
-            for kind in ('dataset', 'model')
-        }
-        end = len(pairs)
-        cards = sorted(
-            (card for card in self.archive.scorecards() if self._has(card.dataset, card.model)),
-            key=lambda card: (places['dataset'].get(card.dataset, end), places['model'].get(card.model, end)),
-        )
+        cards = [card for card in self.archive.scorecards() if self._has(card.dataset, card.model)]
         return cards if self._dataset is None else [replace(card, dataset=self._rename(card.dataset)) for card in cards]
 
     def results(self) -> Iterator[Result]:

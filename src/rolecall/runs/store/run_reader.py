@@ -113,12 +113,13 @@ class RunReader:
             pairs = list(self._find_pairs())
         except sqlite3.Error as error:
             self.damage.add('row', 'the list of pairs', error)
-            pairs = self._list_started()
+            return self._list_started()
         return [(dataset, model) for dataset, model in pairs if isinstance(dataset, str) and isinstance(model, str)]
 
-    def _list_started(self) -> list[tuple[Any, Any]]:
+    def _list_started(self) -> list[tuple[str, str]]:
         entries = [pair for pair in self.manifest().get('pairs', ()) if isinstance(pair, dict)]
-        return [(pair.get('dataset'), pair.get('model')) for pair in entries]
+        names = [(pair.get('dataset'), pair.get('model')) for pair in entries]
+        return [(dataset, model) for dataset, model in names if isinstance(dataset, str) and isinstance(model, str)]
 
     def _find_pairs(self) -> Iterator[tuple[Any, Any]]:
         pair = self._db.execute(_NEXT_DATASET, ('',)).fetchone()
@@ -217,14 +218,16 @@ class RunReader:
     def scorecards(self) -> list[Scorecard]:
         """Every score, in the order of the config; those of datasets and models that it has no more come last."""
         cards = []
-        places = {names: place for place, names in enumerate(self._list_started())}
+        started = [dict.fromkeys(names) for names in zip(*self._list_started(), strict=True)] or [{}, {}]
+        datasets, models = ({name: place for place, name in enumerate(names)} for names in started)
         query = 'SELECT dataset, model, card FROM scores ORDER BY rowid'
         for dataset, model, text in self._db.read_table(query, 'score', 'the list of scores'):
             try:
                 cards.append(Scorecard.from_record(json.loads(text)))
             except (ValueError, TypeError, RecursionError) as error:
                 self.damage.add('score', f'score of {dataset} × {model}', error)
-        return sorted(cards, key=lambda card: places.get((card.dataset, card.model), len(places)))
+        end = len(datasets) + len(models)
+        return sorted(cards, key=lambda card: (datasets.get(card.dataset, end), models.get(card.model, end)))
 
     def fields(self, dataset: str, row: int) -> Mapping[str, Any]:
         """The columns of a dataset's row; empty where the run has not kept them."""

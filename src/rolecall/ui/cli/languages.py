@@ -11,8 +11,8 @@ from typing import Any
 LANGUAGES = ('en', 'zh')
 _VARIABLES = ('ROLECALL_LANG', 'LC_ALL', 'LC_MESSAGES', 'LANG')
 _COMMENT = re.compile(r'(?<=\S)(\s{3,})(?=[a-z#])(?!source )')
-_TOKEN = re.compile(r'[!-~]+|\s+|.')
-_NOT_FIRST = '，。；：、！？）》」…'
+_UNIT = re.compile(r'(?:[!-~]+|\s+|.)[，。；：、！？）》」…]*')
+"""A word or a single character, with the closing marks behind it."""
 
 
 def choose_language(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -107,10 +107,12 @@ def _wrap(text: str, width: int) -> list[str]:
     >>> _wrap('显示每个模型将收到的内容，例如 smollm2。', 12)
     ['显示每个模型', '将收到的内', '容，例如', 'smollm2。']
     """
+    from rich.cells import cell_len
+
     lines: list[str] = []
     line, columns = '', 0
-    for token in _units(text):
-        taken = _columns(token)
+    for token in _UNIT.findall(text):
+        taken = cell_len(token)
         if line and columns + taken > width:
             lines.append(line.rstrip())
             line, columns = '', 0
@@ -118,23 +120,3 @@ def _wrap(text: str, width: int) -> list[str]:
                 continue
         line, columns = line + token, columns + taken
     return [*lines, line.rstrip()] if line.strip() else lines
-
-
-def _units(text: str) -> Iterator[str]:
-    """Words and single characters, each with the closing marks behind it."""
-    unit = ''
-    for token in _TOKEN.findall(text):
-        if unit and token in _NOT_FIRST:
-            unit += token
-            continue
-        if unit:
-            yield unit
-        unit = token
-    if unit:
-        yield unit
-
-
-def _columns(text: str) -> int:
-    import unicodedata
-
-    return sum(2 if unicodedata.east_asian_width(character) in 'WF' else 1 for character in text)

@@ -14,6 +14,7 @@ from typing import Any
 from rolecall.core.program import fingerprint
 from rolecall.core.prompts.pieces import Origin
 from rolecall.core.render.spans import Span
+from rolecall.experiment.opening.rows_config import find_question
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.experiment.previews.blocks import blocks_of, facts_of, is_messages
@@ -232,18 +233,14 @@ def _score_cell(card: Scorecard | None, digits: int) -> dict[str, Any] | None:
     }
 
 
-_QUESTIONS = ('question', 'problem', 'query', 'instruction', 'prompt', 'input', 'text', 'sentence')
-"""Columns that hold what is asked, the likeliest first."""
-
-
-def find_question(fields: Mapping[str, Any]) -> str:
+def describe_question(fields: Mapping[str, Any]) -> str:
     """What a row asks, on one line: a column of that name, or else the first text.
 
-    >>> find_question({'id': 'x1', 'context': 'A park.', 'question': 'Where  is it?'}), find_question({'q': '1+1'})
+    >>> describe_question({'id': 'x1', 'question': 'Where  is it?'}), describe_question({'sum': '1+1'})
     ('Where is it?', '1+1')
     """
-    texts = {name.lower(): value for name, value in fields.items() if isinstance(value, str)}
-    column = next((name for name in _QUESTIONS if name in texts), next(iter(texts), ''))
+    texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+    column = find_question(texts) or next(iter(texts), '')
     return ' '.join(texts.get(column, '')[: 4 * _CELL].split())
 
 

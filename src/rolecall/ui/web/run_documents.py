@@ -43,7 +43,7 @@ from rolecall.ui.web.page_json import (
     LONGEST_TEXT,
     as_text,
     cut_text,
-    find_question,
+    describe_question,
     preview_as_json,
     row_cells,
     row_facts,
@@ -269,7 +269,7 @@ class RunDocument:
         return lambda result: self._reader.result(result.dataset, model or result.model, result.row)
 
     def _question(self, result: Result) -> str:
-        return find_question(self._reader.fields(result.dataset, result.row))
+        return describe_question(self._reader.fields(result.dataset, result.row))
 
     def _has_text(self, wanted: RowFilter, result: Result) -> bool:
         texts = (*result.replies, result.extracted, result.gold, result.reason, self._question(result))
@@ -382,7 +382,7 @@ def _difference_as_json(
     flips = []
     for flip in difference.flips[:_FLIPS]:
         left = originals.get(key_of(flip.left), flip.left)
-        question = find_question(reader.fields(left.dataset, left.row))
+        question = describe_question(reader.fields(left.dataset, left.row))
         flips.append([row_cells(left, question), row_cells(flip.right)])
     return {**{name: getattr(difference, name) for name in _NUMBERS}, 'flipped': len(difference.flips), 'flips': flips}
 
