@@ -292,6 +292,11 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, Any], message:
         measure('http://127.0.0.1:9', **options)
 
 
+def test_a_length_that_no_prompt_has_names_the_closest(quick_server: str) -> None:
+    with pytest.raises(ConfigError, match='no prompt of 1 token was found; the closest has 5.\n.*name a tokenizer'):
+        measure(quick_server, input_len=1)
+
+
 def test_the_command_says_what_is_missing_before_it_sends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

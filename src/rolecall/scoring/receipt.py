@@ -229,10 +229,12 @@ def describe_counts(comparison: CountComparison, explanation: str, *, unit: str 
         explanation = explanation or 'no BOS token, system message or known chat template explains it'
         messages.append(f'{describe_difference(comparison.base)} in every request: {explanation}.')
     elif comparison.kind == 'level':
+        reading = 'does not count them, or uses another tokenizer.'
+        if comparison.ceiling >= SMALLEST_WINDOW:
+            reading = 'cuts all of them, or uses another tokenizer. Measure its context length with --probe-servers.'
         messages.append(
             f'the server reports {comparison.ceiling:,} prompt tokens for every {unit}, though they differ in length '
-            f'(up to {comparison.longest:,}): it cuts all of them, or uses another tokenizer. Measure its context '
-            'length with --probe-servers.'
+            f'(up to {comparison.longest:,}): it {reading}'
         )
     elif comparison.kind == 'jump':
         (usual, _, _), *others = comparison.differences

@@ -289,7 +289,8 @@ class ServedModel(ABC, Generic[S]):
             if self.allowance is not None:
                 self.allowance.add(len(times.pieces))
             reply = redact_reply(self._read_reply(answer, times.ended - started), self._client.redactor)
-            return reply if times.first_token is None else _with_first_token(reply, times.first_token)
+            first = times.first_token
+            return reply if first is None else replace(reply, usage=replace(reply.usage, first_token_seconds=first))
         except HttpStatusError as error:
             outcome = row_outcome(error)
             if outcome is None:
@@ -330,7 +331,3 @@ class ServedModel(ABC, Generic[S]):
     @abstractmethod
     def _read_reply(self, answer: Any, seconds: float) -> Reply:
         """The reply in a whole answer, or in one that a collector joined."""
-
-
-def _with_first_token(reply: Reply, seconds: float) -> Reply:
-    return replace(reply, usage=replace(reply.usage, first_token_seconds=seconds))

@@ -307,7 +307,7 @@ class OpenAIModel(ServedModel[OpenAISettings]):
         if len(offered) != 1:
             names = f' ({", ".join(offered[:8])})' if offered else ''
             raise ModelError(
-                f'{self._client.address.root} lists {count_noun(len(offered), "model")}{names}: '
+                f'{self._client.address.root} offers {count_noun(len(offered), "model")}{names}: '
                 'name one with --model-name, or as `model` in the entry.'
             )
         return offered[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import multiprocessing
 import random
 import time
@@ -26,12 +27,14 @@ from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.backends import build_model
 from rolecall.models.http.served_model import ServedModel, StreamTimes
 from rolecall.models.protocol import ModelError, Reply, Sampling, is_messages
+from rolecall.strings import count_noun
 
 _MARK = '\ue0f0reply{}\ue0f1'
 """Stands for the reply to a turn until it is there."""
 _MOST_TURNS = 100
 _ATTEMPTS = 3
 _PROBES = (8, 16)
+_TOKENIZER = '--set models.*.tokenizer_path=FOLDER'
 _WORDS = """
 time people way water words house world school state family student group country problem hand part place case week
 company system program question work government number night point home room mother area money story fact month lot
@@ -131,7 +134,7 @@ class PromptWriter:
 
     async def _find_length(self, tokens: int) -> tuple[str, list[str]]:
         """The words of a request of so many tokens: two short requests tell how many, and a third confirms it."""
-        closest = 0
+        closest = math.inf
         for between, words in _UNITS:
             few, more = [await self._count_tokens(between.join(islice(cycle(words), count))) for count in _PROBES]
             count = _PROBES[0] + round((tokens - few) * (_PROBES[1] - _PROBES[0]) / max(more - few, 1))
@@ -142,14 +145,14 @@ class PromptWriter:
                     return between, pieces
                 closest = min(closest, length, key=lambda other: abs(other - tokens))
                 count = len(pieces) + tokens - length
-        raise ConfigError(Problem('--input-len', f'no prompt of {tokens} tokens was found; the closest has {closest}.'))
+        what = f'no prompt of {count_noun(tokens, "token")} was found; the closest has {closest}.'
+        raise ConfigError(Problem('--input-len', what, f'Choose another length, or name a tokenizer: {_TOKENIZER}.'))
 
     async def _count_tokens(self, text: str) -> int:
         tokens = await self._count(self._request(text))
         if tokens is None:
             what = 'no tokenizer is on this machine, and the server does not report the tokens of a prompt.'
-            remedy = 'Name a tokenizer: --set models.*.tokenizer_path=FOLDER.'
-            raise ConfigError(Problem('--input-len', what, remedy))
+            raise ConfigError(Problem('--input-len', what, f'Name a tokenizer: {_TOKENIZER}.'))
         return tokens
 
 
