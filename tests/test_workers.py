@@ -147,22 +147,6 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path, capsys: Any
 
 
 @pytest.mark.parametrize(
-    ('words', 'instead'),
-    [
-        (['--processes', '2'], '--workers N'),
-        (['--on', 'ray'], '--workers ray'),
-        (['--address', 'head:6379'], '--workers ray://HOST:PORT'),
-        (['--rank', '0', '--of', '4'], '--workers 0/4 or --workers slurm'),
-    ],
-)
-def test_an_option_that_is_gone_says_what_to_write(tmp_path: Path, capsys: Any, words: list[str], instead: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(['run', str(write(tmp_path)), *words])
-    assert ended.value.code == 2
-    assert f'{words[0]}\n  is gone. Write {instead}.' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ('texts', 'expected'),
     [
         ([], {}),

@@ -44,19 +44,6 @@ EXIT_CODES = """exit codes:
        be submitted
   130  interrupted
   141  broken pipe: the reader closed the output"""
-_MOVED = {
-    'collect': 'runs collect',
-    'merge': 'runs merge',
-    'import': 'runs import',
-    'scan': 'runs scan',
-    'label': 'runs label',
-    'reread': 'runs reread',
-    'tune': 'model tune',
-    'models': 'model',
-    'list': 'config list',
-    'schema': 'config schema',
-    'prompter': 'config prompter',
-}
 _BETWEEN_COLLECTIONS = 20_000
 """Garbage is collected less often: a command makes many objects and few cycles, which saves a tenth of its time."""
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -109,8 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     language, typed = choose_language(words)
     set_language(language)
-    if place := _find_new_place(typed):
-        return fail(f'`rolecall {typed[0]}` has moved: `rolecall {place}`.')
+    if place := _find_group(typed):
+        return fail(f'`rolecall {" ".join(typed[:1])}` is `rolecall {place}`.')
     parser = build_parser(typed[:1])
     if language == 'zh':
         translate_parser(parser)
@@ -189,11 +176,11 @@ def _add_parser(commands: Any, path: str) -> tuple[argparse.ArgumentParser, Any]
     return parser, module
 
 
-def _find_new_place(typed: Sequence[str]) -> str | None:
-    """The command that took the place of the one that was typed."""
+def _find_group(typed: Sequence[str]) -> str | None:
+    """The command of a group that was typed without its group; runs without a command are listed."""
     if typed[:1] == ['runs'] and not {*typed[1:2]} & {*_COMMANDS['runs'], '-h', '--help'}:
         return 'runs list'
-    return _MOVED.get(typed[0]) if typed else None
+    return next((f'{group} {typed[0]}' for group in _COMMANDS if typed and typed[0] in _COMMANDS[group]), None)
 
 
 if __name__ == '__main__':

@@ -26,7 +26,6 @@ from rolecall.ui.cli.options import (
     add_options,
     add_run_options,
     add_source_options,
-    declare_replaced,
     open_experiment,
     read_options,
 )
@@ -44,13 +43,6 @@ if TYPE_CHECKING:
 _SAME = 4
 """From this many on, warnings of one kind are shown as one, with their number."""
 _EVERYDAY = ('out', 'limit', 'rerun', 'dry_run')
-_REPLACED = {
-    '--processes': '--workers N',
-    '--on': '--workers ray',
-    '--address': '--workers ray://HOST:PORT',
-    '--rank': '--workers 0/4 or --workers slurm',
-    '--of': '--workers 0/4',
-}
 _SECRET = re.compile(r'(\S*(?:key|token|secret|password|authorization|headers)=).*', re.IGNORECASE | re.DOTALL)
 
 
@@ -59,8 +51,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.usage = 'rolecall run CONFIG [--model NAME] [--limit N] [--out DIR] [option …]'
     add_run_options(parser, _EVERYDAY)
     add_options(parser, 'run')
-    for option, instead in _REPLACED.items():
-        declare_replaced(parser, option, f'is gone. Write {instead}')
     add_source_options(parser, asks_models=True)
 
 
