@@ -8,33 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
+from rolecall.runs.store.results import Result
 from rolecall.scoring.statistics import compare_paired
 
 _CONFIDENCE = 0.95
 
 Groups = Mapping[str, Sequence[Sequence[int]]]
 """By dataset, the rows that are counted together."""
-
-
-class Row(Protocol):
-    """The fields of a finished row that pairing uses."""
-
-    @property
-    def dataset(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def row(self) -> int: ...
-    @property
-    def score(self) -> float | None: ...
-    @property
-    def gold(self) -> Any: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def cluster(self) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +76,11 @@ class Pairing:
 
 
 def pair_results(
-    results_a: Iterable[Row], results_b: Iterable[Row], *, groups: Groups | None = None, confidence: float = _CONFIDENCE
+    results_a: Iterable[Result],
+    results_b: Iterable[Result],
+    *,
+    groups: Groups | None = None,
+    confidence: float = _CONFIDENCE,
 ) -> Pairing:
     """Compare two runs row by row.
 
@@ -102,7 +88,6 @@ def pair_results(
     holds the rows that a dataset counts together (the rotations of one question): then these are compared.
     `confidence` is that of the intervals.
 
-    >>> from rolecall.runs.store.results import Result
     >>> old = [Result('gsm8k', 'm', row, 'ok', score=float(row > 7), fingerprint='x') for row in range(20)]
     >>> new = [Result('gsm8k', 'm', row, 'ok', score=float(row > 1), fingerprint='y') for row in range(20)]
     >>> pair = pair_results(old, new).pairs[0]
@@ -178,7 +163,7 @@ class _Columns:
 _Key = tuple[str, str]
 
 
-def _by_pair(results: Iterable[Row]) -> dict[_Key, _Columns]:
+def _by_pair(results: Iterable[Result]) -> dict[_Key, _Columns]:
     by_pair: dict[_Key, _Columns] = defaultdict(_Columns)
     for result in results:
         columns = by_pair[result.dataset, result.model]

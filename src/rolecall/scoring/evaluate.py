@@ -158,20 +158,10 @@ def build_scorer(
       unknown metric 'AccEvalutor'.
       Did you mean 'AccEvaluator'?
     """
-    config = eval_cfg or {}
     if read_as is None:
-        build = partial(
-            build_scorer,
-            output_column=output_column,
-            judge=judge,
-            turns=turns,
-            whole_dialogue=whole_dialogue,
-            by_prompt=by_prompt,
-            role_marks=role_marks,
-            word_prompt=word_prompt,
-            forms=forms,
-        )
-        return _read_both_ways(config, build)
+        own = {name: value for name, value in locals().items() if name not in ('eval_cfg', 'read_as')}
+        return _read_both_ways(eval_cfg or {}, partial(build_scorer, **own))
+    config = eval_cfg or {}
     problems = [
         Problem(str(key), f'eval_cfg has no key {key!r}.', did_you_mean(key, EVAL_KEYS))
         for key in config

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from rolecall.apps.chat.background import submit
 from rolecall.apps.chat.chat_reply import ChatReply, T
@@ -220,20 +220,6 @@ class GrowingValue:
         return self.value is not None and self.value != before
 
 
-class StreamingModel(Protocol):
-    """A model that can stream its answer."""
-
-    async def stream(
-        self,
-        request: Request,
-        sampling: Sampling,
-        on_text: OnText,
-        on_thinking: OnText | None = None,
-        on_event: Callable[[], object] | None = None,
-    ) -> Reply:
-        """The reply. `on_text` and `on_thinking` receive its pieces as they arrive; `on_event` notes other events."""
-
-
 class StreamedCall:
     """Wraps one streamed call as a model, so it is sent, timed and retried like any other.
 
@@ -277,9 +263,9 @@ class StreamedCall:
         return [reply]
 
     async def _stream(self, request: Request, sampling: Sampling, on_text: OnText) -> Reply:
-        if hasattr(self._model, 'stream'):
-            model = cast(StreamingModel, self._model)
-            return await model.stream(request, sampling, on_text, self._pass_thinking_on, self._on_event)
+        if stream := getattr(self._model, 'stream', None):
+            reply: Reply = await stream(request, sampling, on_text, self._pass_thinking_on, self._on_event)
+            return reply
         [reply] = await self._model.generate([request], sampling)
         if reply.reasoning:
             self._pass_thinking_on(reply.reasoning)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-
-class Resolve(Protocol):
-    """Finds the object with a dotted name; None if it does not exist here."""
-
-    def __call__(self, dotted: str, /) -> object | None: ...
+Resolve = Callable[[str], 'object | None']
+"""Finds the object with a dotted name; None if it does not exist here."""
 
 
 def resolve_nothing(dotted: str, /) -> None:
