@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rolecall import TrainableModule
-from rolecall.apps.tuning.output_folder import OutputFolder
 from rolecall.apps.tuning.sequences import order_batches
+from rolecall.apps.tuning.tune import OutputFolder
 from rolecall.errors import ConfigError
 from rolecall.ui.cli.main import main
 from tuning_app import command, make_app
