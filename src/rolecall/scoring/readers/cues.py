@@ -22,12 +22,14 @@ _ADJECTIVES = (
     r'|most \w+|la|le|el|die|der|das|bonne|richtige)\s+)*'
 )
 _FILLER = r'be|by|an?|the|at all|really|exactly|entirely|say|think|believe|call|it|it[\'’]s|as|that|very|of|any'
+_OPTIONAL = re.compile(r' \(((?:[^()|]*[^()| ]\|)+)\)(?=\Z| )')
 _JUDGED = r'(?:\?|[:.]|\s?[-–—]|\|(?:[^|\n]{0,60}\|)?|[^\n→|]{0,40}→)?\s*'
 """Between an option and the verdict on it, in a list or a table."""
 
 
 def pattern_of(cue: str) -> str:
-    """A cue as a regular expression; Latin words are whole words."""
+    """A cue as a regular expression; Latin words are whole words. Of a choice that may be empty its space may be, too."""
+    cue = _OPTIONAL.sub(lambda choice: f"({'|'.join(f' {word}' for word in choice[1].split('|')[:-1])}|)", cue)
     source = ''.join(
         {' ': r'\s+', '_': r'\w+', "'": "['’]", '(': '(?:', ')': ')', '|': '|', '?': r'\?', '!': '!'}.get(sign)
         or re.escape(sign)
@@ -185,7 +187,7 @@ class Cues:
     """At the end of a part that is cut off."""
     contrast = _pattern(r'(?<![a-z])(?:but|however|yet|aber|jedoch|sondern|mais|pero|sino)(?![a-z])|但|然而')
     right = _pattern(
-        rf'{_CLOSE}(?:«right»(?!\s+(?:if|only|unless|had|when|or)\b)|{_JUDGED}\(?(?:[✅✓✔☑]|√(?!\s?[\d(])'
+        rf'{_CLOSE}(?:(?:[:.]\s)?«right»(?!\s+(?:if|only|unless|had|when|or)\b)|{_JUDGED}\(?(?:[✅✓✔☑]|√(?!\s?[\d(])'
         r'|(?:correct|true|right|yes|works|正确|对)(?![a-z]))|[^\n]{0,80}[✅✓✔☑]\s*(?:\n|\Z))'
     )
     """Behind an option: it is the one."""
@@ -195,7 +197,7 @@ class Cues:
     )
     """Behind an option: it is ruled out."""
     joins = _pattern(
-        rf'(?:选?项)?[\s)\]}}】*"\'”’]*(?:[,，、]\s*(?:«or»|«and»)?|/|&|\+|«or»|«and»){_OPENED}(?:«option»{_OPENED})?'
+        rf'(?:选?项)?[\s)\]}}】*"\'”’]*(?:[,，、;]\s*(?:«or»|«and»)?|/|&|\+|«or»|«and»|(?<=[)\]】])(?=\s?[(\[【])){_OPENED}(?:«option»{_OPENED})?'
     )
     """Between the items of a list."""
     condition = _pattern(r'\W*(?:(?:if|when|wenn|falls|si|cuando|quand)(?![a-zà-ÿ])|如果|若|当)')
@@ -225,6 +227,17 @@ class Cues:
     """Before a letter that names something else: `vitamin`, `group`."""
     after_letter = _pattern(r'\s+«after»')
     """Behind a letter: words that cannot follow an article."""
+
+    @cached_property
+    def ordinal_numbers(self) -> Mapping[str, int]:
+        """The places that words like `second` stand for."""
+        numbered = (line.rsplit(' ', 1) for line in self.words('ordinal'))
+        return {head: int(number) for cue, number in numbered for head in _heads(cue)}
+
+    @cached_property
+    def ordinals(self) -> Finder:
+        """An option by its place: `the second option`."""
+        return Finder(line.rsplit(' ', 1)[0] for line in self.words('ordinal'))
 
     @cached_property
     def of_answers(self) -> Finder:
@@ -261,7 +274,7 @@ class Cues:
     def heads(self) -> frozenset[str]:
         """What cues can begin with."""
         before = (self.of_choices, self.grades, self.concludes, self.corrects, self.is_the_answer)
-        finders = (*before, self.denies, self.others, self.refuses, self.restates, self.negates)
+        finders = (*before, self.ordinals, self.denies, self.others, self.refuses, self.restates, self.negates)
         return frozenset(head for finder in finders for head in finder.cues)
 
     @cached_property

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 
 from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES, pattern_of
-from rolecall.scoring.readers.reading import Candidate, Page
+from rolecall.scoring.readers.reading import Candidate, Page, narrow
 
 AROUND = ' \t\r\n*_#>-.:,;!?。！？"\'“”‘’([{【)]}】$\\<>✅✔☑✓👉—–…%'
 AFTER = compile_late(
@@ -29,6 +29,7 @@ _DETERMINER = compile_late(
     r'|and|or|from|to|ya|porque|pues)\b)[a-z]'
 )
 """Behind a `no` that belongs to a noun: `no general rule`."""
+_COPULA = compile_late(r"(?:\b(?:is|be)|['’]s)\s\Z")
 _POLITE = compile_late(r'(?:です|でした|だ|입니다|이다|예요)(?=\W*\Z)')
 _LETTER = compile_late(r'(?<![a-z0-9])[a-r](?![a-z0-9\'’])')
 _GLUED = compile_late(r'(?<![A-Za-z0-9_.-])[A-R](?=[-–]?[^\W_])')
@@ -130,6 +131,10 @@ class Mentions:
             match.span('x') for match in called.finditer(page.low, start, end) if page.text[match.start('x')].islower()
         ]
         by_text = self._find_naming(page, start, end) if self.naming else {}
+        for match in CUES.ordinals.find_all(page, start, end):
+            place = next(number for head, number in CUES.ordinal_numbers.items() if match[0].startswith(head))
+            if place <= len(self.labels):
+                by_text[match.span()] = self.labels[place - 1]
         glued = self._find_glued(page, start, min(end, start + 80)) if head and self.own else []
         hidden = start
         for begin, stop in sorted({*spans, *small, *glued, *by_text}) if small or glued or by_text else spans:
@@ -191,6 +196,8 @@ class Mentions:
         ):
             return False
         if AFTER.match(text, after) or CUES.after_letter.match(page.low, after):
+            return True
+        if mention.value not in 'AI' and _COPULA.search(before):
             return True
         lower = re.match(r'\s[a-z]', text[after : after + 2])
         if direct or CUES.called.search(page.low, max(0, mention.start - 16), mention.start):
@@ -311,7 +318,7 @@ def is_lettered(labels: Sequence[str]) -> bool:
 
 
 def _fold(text: str) -> str:
-    return text.strip().lower().rstrip('.。')
+    return narrow(text).strip().lower().rstrip('.。')
 
 
 def option_texts(values: Mapping[str, object]) -> list[str]:

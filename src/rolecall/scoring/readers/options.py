@@ -103,8 +103,10 @@ class Options(Mentions):
         return self._settle(page, chosen, 0)
 
     def precedes(self, page: Page, start: int, end: int) -> Candidate | None:
-        chosen = [mention for mention in self._find(page, start, end) if not self._is_denied(page, mention)]
-        chosen = [mention for mention in chosen if end - mention.end < 3 or self._is_option(page, mention)]
+        chosen = self._chosen(page, start, end)
+        for mention in self._find(page, max(start, end - 4), end):
+            if mention not in chosen and not self._is_option(page, mention) and not self._is_denied(page, mention):
+                chosen.append(mention)
         if chosen and end - chosen[-1].end <= _FILLER:
             return self._settle(page, chosen, -1)
         return self._by_text(page, *page.strip(start, end), whole=False)
@@ -227,7 +229,29 @@ class Options(Mentions):
             return (
                 Candidate(next(iter(accepted)), ends[-1].start, ends[-1].end) if self.several and accepted else ends[-1]
             )
-        return self._judged(page, start, end) or self._only_one(page, start, end) or self._opposite(page, start, end)
+        return (
+            self._judged(page, start, end)
+            or self._only_one(page, start, end)
+            or self._opposite(page, start, end)
+            or self._left_over(page, start, end)
+        )
+
+    def _left_over(self, page: Page, start: int, end: int) -> Candidate | None:
+        """The only option that is not ruled out, where all others are: `Neither A nor B nor D fits.`"""
+        if not self.lettered or self.several or len(self.labels) < 3 or page.is_cut(end):
+            return None
+        named = list(self._find(page, start, end))
+        chosen = self._chosen(page, start, end)
+        out = {mention.value for mention in named if mention not in chosen and self._is_option(page, mention)}
+        wrong: Candidate | None = None
+        for mention in reversed(chosen):
+            if self._is_wrong(page, mention, mention.end + 60) or (wrong and self._joined(page, mention, wrong)):
+                wrong = mention
+                out.add(mention.value)
+            else:
+                wrong = None
+        left = [label for label in self.labels if label not in out]
+        return Candidate(left[0], named[-1].start, named[-1].end) if len(left) == 1 else None
 
     def _opposite(self, page: Page, start: int, end: int) -> Candidate | None:
         """Of two words the one that is left, where the last sentence denies the other: `The argument is not valid.`"""

@@ -36,6 +36,8 @@ _BRACKETED = re.compile(
 _BOLD_LINE = re.compile(r'^[ \t]*\*\*[^*\n]{1,30}\*\*[ \t]*$', re.MULTILINE)
 _WINDOW, _TAIL = 600, 6000
 """Characters that are searched for statements at once, and for conclusions at all, from the end."""
+_BRIEF = 12
+"""Characters of a last sentence that is nothing but an option."""
 _MOST_FORMS, _MOST_STATEMENTS = 20, 200
 """Places of one kind that are looked at, from the end."""
 
@@ -343,12 +345,18 @@ def _skip_signs(page: Page, start: int, end: int) -> int:
 
 
 def _final_line(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
-    """A last line that is nothing but an answer, in bold or announced by a colon."""
+    """A last line that is nothing but an answer and announced by a colon, or a last sentence that is only an option."""
     begin, stop = page.strip(start, end, ' \t\r\n')
     line = page.text.rfind('\n', begin, stop) + 1
     above = page.text[max(begin, line - 80) : line].rstrip()
-    candidate = family.fills(page, line, stop) if line > begin and above[-1:] in (':', '：') else None
-    return _Evidence(line, 'last line', 'stated', candidate) if candidate else None
+    if line > begin and above[-1:] in (':', '：') and (candidate := family.fills(page, line, stop)):
+        return _Evidence(line, 'last line', 'stated', candidate)
+    sentence = page.last_sentence(begin, stop)
+    ended = page.text[sentence[1] : stop].strip() or sentence[1] - sentence[0] < 4
+    brief = family.chooses and ended and sentence[0] > line + _BRIEF and sentence[1] - sentence[0] < _BRIEF
+    if brief and (candidate := family.fills(page, *sentence)):
+        return _Evidence(sentence[0], 'last sentence', 'stated', candidate)
+    return None
 
 
 def _alone(page: Page, family: Family, start: int, end: int) -> _Evidence | None:

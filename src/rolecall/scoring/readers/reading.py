@@ -19,11 +19,13 @@ Certainty = Literal['stated', 'concluded', 'inferred']
 
 _NARROW = {0xFF01 + sign: 0x21 + sign for sign in range(94) if chr(0xFF01 + sign) not in '！？；，'}
 _NARROW |= str.maketrans('−\u00a0\u2009\u202f　｡\t', '-    。 ') | str.maketrans('„“”«»「」『』‘’', '"' * 9 + "''")
+_NARROW |= dict.fromkeys((*range(0x200B, 0x2010), *range(0x2060, 0x2065), 0xFEFF), 0x20)  # invisible ones
 _WIDE = compile_late(f'[{re.escape("".join(map(chr, _NARROW)))}]')
 _MARKUP = compile_late(
     r'\*\*(?:(?<![0-9A-Za-z)]\*\*)|(?![0-9A-Za-z(]))|\*(?:(?<!\w\*)(?=\w)|(?<=\w\*)(?!\w))|`{1,3}(?:json)?'
     r'|__(?:(?<!\w__)|(?!\w))|_(?:(?<![\w\]})]_)(?=\w)|(?<=[\w:.]_)(?!\w))|~~[^~\n]{1,80}~~|\\[,;!](?!\d)'
     r'|\\(?:text|textbf|textit|mathrm|mathbf|mathsf|displaystyle|bf|rm)(?![a-z])\s?\{?'
+    r'|</?(?:b|strong|em|i|u|p|br|span|div|code|font|mark|center|h[1-6]|ul|ol|li|table|t[dhr]|tbody)(?:\s[^<>\n]{0,80})?/?>'
 )
 """What is blanked, each beginning with its own sign, so that the search skips to it."""
 _ACCENTED = compile_late('[äöüßñçàâèéêìíòóôùúãõ]')
@@ -39,6 +41,11 @@ _SUMS = compile_late(r'[-$]?[\d.,]{1,12}(?=\n[^\n]{1,60}=\s?\?)')
 _LONGEST_SENTENCE = 400
 _FULL_STOP = compile_late(r'[^\s*(][^\s*(][.!?]\Z|[。！？]\Z')
 """Behind more than one letter, which could be the name of an option."""
+
+
+def narrow(text: str) -> str:
+    """A text with narrow signs, straight quotes and no invisible signs; every character keeps its place."""
+    return text if text.isascii() else _WIDE.sub(lambda sign: chr(_NARROW[ord(sign[0])]), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +124,9 @@ class Page:
 
     def __init__(self, reply: str) -> None:
         self.raw = reply
-        text = reply if reply.isascii() else _WIDE.sub(lambda sign: chr(_NARROW[ord(sign[0])]), reply)
+        text = narrow(reply)
         self.plain = text  # with its markup
-        if '*' in text or '`' in text or '\\' in text or '_' in text or '~~' in text:
+        if '*' in text or '`' in text or '\\' in text or '_' in text or '~~' in text or '<' in text:
             text = _MARKUP.sub(lambda match: ' ' * len(match[0]), text)
         self.text = text
         low = text.lower()
