@@ -42,10 +42,10 @@ _FRACTION = (
     r'|(?P<mixed>\d{0,4})(?P<vulgar>[¼-¾⅐-⅞])|(?P<some>(?<![\d.])\d{1,9})\ and\ an?\ (?P<more>half|quarter)\b'
 )
 _SCALE = (
-    r'(?P<scale>(?:\s|-|~|\\[ ,]){0,12}(?i:hundred|thousand|[mb]illion|trillion|dozen|millionen|milliarden|millones'
+    r'(?P<scale>(?:\s|-|~|\\[ ,]){0,12}(?i:hundred|thousand|tausend|mill?e?|[mb]illion|trillion|dozen|millionen|milliarden|millones'
     r'|millions|mio|mrd|tsd)(?![a-z])\.?'
     r'|[kK](?![\w\'’]|\s?[-+*/^=])|(?<=\d)\s?(?:[MB]n?|[mb]n|bn)(?!\w)|(?<=\d)[mb](?!\w)'
-    r'|\s?[百千万亿]{1,2}(?![米克瓦卡])(?:\d+[百千](?![米克瓦卡]))?)?'
+    r'|\s?[百千万亿]{1,2}(?![米克瓦卡])(?:\d+[百千](?![米克瓦卡])|(?<=万)\d{4}(?!\d))?)?'
 )
 _POWERED = r'(?P<base>(?<![\w.^×*·])\d{1,3})(?:\^\{?(?P<exponent>-?\d{1,3})\}?|(?P<raised>[⁻⁰¹²³⁴-⁹]{1,4}))(?![\w^])'
 _NUMBER = compile_late(
@@ -65,7 +65,7 @@ _ASIDE = compile_late(
 """Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
 _REJECTED = compile_late(
     r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the'
-    r'|/(?=10\b|100\b|5\b)'
+    r'|/(?=10\b|100\b|5\b)|\b(?:says?|claims?|thinks?|said|claimed|thought)(?: that)?(?: it(?:[\'’]s| is| was))?'
     r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step|day|page|part|no\.)'
     r'|\brounded from) [$€£]?\d[\d.,:]*'
     r'|(?<=[a-z]), or (?:about |roughly |approximately )?[$€£]?\d[\d.,]*(?=\s[a-z])'
@@ -93,7 +93,7 @@ _RESTATED = compile_late(
 _EQUALS = compile_late(r'=|≈|,\s+or\b|\b(?:equals?|comes? to|which is|gives?|makes?)\b|等于')
 _ANY = r'[$€£]?\d[\d.,]{0,20}%?'
 _UNSETTLED = compile_late(
-    rf'(?<![/*+×.=]){_ANY} ?(?:or|或者?|还是|oder|ou|o) ?(?:[a-z] ?= ?)?[-–]?{_ANY}|(?<![/*+×.\d-]){_ANY}(?:[–—~～至到]'
+    rf'(?<![/*+×.=]){_ANY} ?(?:or|或者?|还是|oder|ou|o) ?(?:[a-z] ?= ?)?[-–]?{_ANY}|(?<![/*+×.\d-]){_ANY}(?:[–—~～]| ?[至到] ?'
     rf'|-(?=[$€£]?\d)){_ANY}(?! ?=)'
     rf'|\b(?:between|are|entre|zwischen) {_ANY} (?:and|y|et|und) {_ANY}|\b(?:less|fewer|more|greater) than {_ANY}'
     r'|\d ?(?:hours?|hrs?|h|days?|years?|minutes?|mins?|feet|foot|ft|pounds?|lbs?|dollars?|euros?|stunden?'
@@ -120,6 +120,8 @@ _SIDE_REMARK = compile_late(
 _KNOWN = compile_late(
     r'(?:(?<![a-zà-ÿ])(?:the|these|those|their|our|its|his|her|your|die|den|diese|les|ces|los|las|estos|estas)\s+|[这那该])\Z'
 )
+_IN_ALL = compile_late(r'(?: [a-zà-ÿ]{2,20}){0,2} (?:in (?:all|total)|altogether|together|insgesamt|en tout|au total)\b')
+_GIVEN = compile_late(r'(?<![a-zà-ÿ])(?:the|these|those|their|his|her|its|for|per|of|in|from|with|by|at|than|every|each)\s+\Z')
 _CUT = compile_late(r'[-+*/×÷=(\[{,:<]\s*\Z')
 _UNIT_ONLY = compile_late(r'[^\w\n]*(?:[^\W\d]+[^\w\n]+){0,3}(?:[^\W\d]*)[^\w\n]*')
 _MARKER = compile_late(r'\s*1[.)]\s+(?=\S)')
@@ -190,7 +192,7 @@ class Numbers:
             return words if words and not page.low[start : words.start].strip('a n') else None
         first = numbers[0]
         lead = page.low[start : first.start].strip(' $€£¥₹~≈=\\([{')
-        if len(numbers) > 1 or (
+        if len(numbers) > 1 or CUES.breaks_off.search(page.low, first.end, end) or (
             lead
             and not re.fullmatch(
                 r'(?:[a-z]|about|approximately|approx|usd|rs|total|eur|chf|x|is|the|约)[\s.=:≈]*', lead
@@ -205,6 +207,9 @@ class Numbers:
         start = marker.end() if marker else start
         stop = page.sentence_end(start, end)
         first = next(_find(page, start, stop), None)
+        words = _spelled(page, start, stop) if first is None else None
+        if words and not page.text[start : words.start].strip() and not page.text[words.end : stop].strip():
+            return words
         if (
             first is None
             or page.text[start : first.start].strip(' \t*_"\'“$€£~≈=:([')
@@ -234,7 +239,8 @@ class Numbers:
                 begin = sentence_end - 1
             if sentence_end == stop and page.is_cut(stop) and not self._ends_in_amount(page, begin, stop):
                 return None
-            if _has_number(page, begin, sentence_end):
+            aside = page.text[begin:sentence_end].lstrip()[:1] == '(' and _has_number(page, start, begin)
+            if _has_number(page, begin, sentence_end) and not aside:
                 silent = self._says_nothing(page, start, begin, sentence_end)
                 return None if silent else self._result(page, max(begin, sentence_end - _LONGEST), sentence_end)
         begin, end = page.last_sentence(start, stop)
@@ -273,6 +279,10 @@ class Numbers:
         if not numbers:
             return _spelled(page, start, end)
         last = numbers[-1]
+        for words in spell_out(page.low, last.end, end):  # `At 3 visits per week, that comes to twenty-one visits.`
+            small = len(words.value or '') == 1 and not _IN_ALL.match(page.low, words.end, end)
+            if not small and not _GIVEN.search(page.low, start, words.start) and '.' not in page.text[last.end : words.start]:
+                return words
         if ratio := [
             match
             for match in _RATIO.finditer(text, start, end)
@@ -381,10 +391,10 @@ def _value_of(match: re.Match[str], page: Page | None = None, *, scaled: bool = 
 def _scaled(plain: str, scale: str) -> str:
     amount = Decimal(plain)
     if scale[0] in '百千万亿':
-        more = re.search(r'(\d+)([百千])', scale)
+        more = re.search(r'(\d+)([百千]?)', scale)
         for sign in re.match('[百千万亿]+', scale)[0]:  # type: ignore[index]
             amount *= find_scales()[sign]
-        amount += int(more[1]) * find_scales()[more[2]] if more else 0
+        amount += int(more[1]) * find_scales().get(more[2], 1) if more else 0
     else:
         amount *= find_scales()[scale.lower()]
     return f'{amount.normalize():f}'

@@ -17,7 +17,7 @@ _LATELY = 400
 """Characters from the end in which `so C` is the conclusion of a reply."""
 _BECAUSE = compile_late(
     r'\s+(?:because|since|as|weil|da|car|porque|puisque|rather than|over|instead of|not|statt|plutôt que'
-    r'|for sure|for certain|without a doubt|i think|i guess|i believe|definitely|obviously|probably|clearly'
+    r'|and here|for sure|for certain|without a doubt|i think|i guess|i believe|definitely|obviously|probably|clearly'
     r'|it is)(?![a-z])'
     r'|\s[A-Z]|\s?因'
 )
@@ -27,19 +27,19 @@ _ITEM = compile_late(
     r'[ \t*>#+•☐-]*(?:\d{1,2}\.\s)?(?:\[.\]\s|☐\s|☑\s)?(?:(?:Option|Choice)\s)?\(?[A-Za-z][.):|]|\|\s*[A-Za-z]\s*\|'
 )
 _PRONOUN = compile_late(r'\s(?:it|he|she|they|this|that|we|you|i|there)\b', re.IGNORECASE)
-_IF = compile_late(r'(?<![a-z])(?:if|wenn|falls)(?![a-z])|如果')
+_IF = compile_late(r'(?<![a-z])(?:if|when|unless|wenn|falls|si)(?![a-zà-ÿ])|如果|若')
 _CLAIM = re.compile(r'(?:is|are|was|\'s|’s)\s+(?P<not>not\s+)?(?P<word>correct|right|true|false|incorrect|wrong)\W*\Z')
 _PREPOSITION = compile_late(r'(?<![a-z])(?:of|and|to|from|with|at|in|on|by|for|per|or|than|through|into)\s\Z')
 _CLAUSE_END = compile_late(r'\s*(?:[.,;:!—–。，！]|\Z|(?:because|since|as|weil|da|car|porque)\b)')
 _AROUND_CLAUSE = ' ,.;:!?—–-*"\')。，！'
 _NOES = ('no', '否', 'nein', 'non')
 _UNDECIDED = compile_late(
-    r'(?<![a-z])(?:answer|question|statement|yes|no|know|known|clear|certain|sure|possibl[ey]|simple|might|either|whether|both'
+    r'(?<![a-z])(?:answer|question|statement|yes|no(?! longer)|know|known|clear|certain|sure|possibl[ey]|simple|might|either|whether|both'
     r'|always|all|every|necessarily|only|enough|specified|given|stated|mentioned)(?![a-z])|可能|是否|どちら'
 )
 """In a sentence whose `not` is no answer."""
 _AFFIRMED = compile_late(
-    r'(?<![a-z])(?:can|may|does|did|will|would|is (?:able|allowed|permitted) to|are (?:able|allowed) to)\s+[a-z]'
+    r'(?<![a-z])(?:can|may|does|did|will|would|is (?:able|allowed|permitted) to|are (?:able|allowed) to)\s+[a-z]|(?<![a-z])(?:is|are|was|were|has|have|does|do) still(?![a-z])'
 )
 """In a sentence that affirms what was asked, as `not` denies it."""
 _TEXT_END = compile_late(
@@ -162,6 +162,8 @@ class Options(Mentions):
             return (
                 by_text if page.text[by_text.end : by_text.end + 2].strip()[:1] in ('', *'.,;:!()-–—*"\'。，') else None
             )
+        if self._depends(page, start, end):
+            return Candidate(None, start, stop)
         if self.is_pair:
             for role, label in self._pair.items():
                 whole = _whole(role).match(page.low, start, stop)
@@ -268,6 +270,8 @@ class Options(Mentions):
         begin, stop = page.last_sentence(start, end)
         if not self.is_pair:
             return None
+        if self._depends(page, stop - 1, end):
+            return Candidate(None, begin, stop)
         clause = page.clause_start(stop - 1, begin)
         if clause > begin and (answer := self.fills(page, clause, stop)):
             return answer
@@ -276,6 +280,13 @@ class Options(Mentions):
             return None
         right = (match['word'] in ('correct', 'right', 'true')) != bool(match['not'])
         return Candidate(self.values['yes' if right else 'no'], *match.span('word'))
+
+    def _depends(self, page: Page, place: int, end: int) -> bool:
+        """Whether the sentence at a place says yes under one condition and no under another: `yes, if …; no, if …`."""
+        start = max(page.start, *(page.text.rfind(sign, page.start, place) + 1 for sign in '.?!\n。'))
+        stop = min(end, *(at for sign in '.?!\n。' if (at := page.text.find(sign, place)) > 0), place + 200)
+        condition = self.is_pair and _IF.search(page.low, start, stop)
+        return bool(condition) and len({mention.value for mention in self._find(page, start, stop)}) > 1
 
     def _is_right(self, page: Page, mention: Candidate, limit: int, end: int) -> bool:
         """Whether an option is said to be the one behind its name."""
