@@ -20,7 +20,7 @@ from rolecall.scoring.texts import after_reasoning, alternatives, bare_words, eq
 _POINT = compile_late(r'(?<=\d)\.(?=\d)')
 _MINUS = compile_late(r'(?<!\S)[-−](?=\d)')
 _SPACES = compile_late(r'\s*')
-_PHRASE_END = compile_late(r'\n|[。！？，]|[.,!?](?=\s|$)')
+_PHRASE_END = compile_late(r'\n|[。！？，]|[.,!?](?=\s|$)|\s[–—](?=\s)')
 _TAKEN_BACK = compile_late(
     r"\s*(?:(?:or|wait|actually|no(?=\W*(?:[,.:;!—–]|\Z))|nope|sorry|correction|on second thought)\b(?!['’])"
     r'|(?<![.!?。]\s)(?-i:[A-Z0-9][^\s,.!?]{0,30}(?: [A-Z0-9][^\s,.!?]{0,30}){0,2},? (?:and|or|&) [A-Z0-9]))',
@@ -31,7 +31,7 @@ _ROOM = 1000
 """Characters of punctuation and articles that a reply may have around its answer."""
 _INITIALS = compile_late(r'\b(?:[^\W\d_]\.\s?){2,9}')
 _THOUSANDS = compile_late(r'(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])')
-_AROUND = '.,!?;:"\'`*()[]{}“”‘’…。，！？；：、（）「」《》'
+_AROUND = '.,!?;:"\'`*()[]{}“”„«»‘’…。，！？；：、（）「」《》'
 _ACCENT = compile_late('[\u0300-\u036f]')
 _ARTICLES = frozenset(('a', 'an', 'the', 'der', 'die', 'das', 'den', 'le', 'la', 'les', 'el', 'los', 'las', 'il', 'lo'))
 _AMOUNT = compile_late(r'[-−+]?[$€£¥]?[\d.½¼¾]|[^\W\d]+(?:[\s-][^\W\d]+){0,5}\Z')

@@ -31,10 +31,10 @@ def pattern_of(cue: str) -> str:
     """A cue as a regular expression; Latin words are whole words. Of a choice that may be empty its space may be, too."""
     cue = _OPTIONAL.sub(lambda choice: f"({'|'.join(f' {word}' for word in choice[1].split('|')[:-1])}|)", cue)
     source = ''.join(
-        {' ': r'\s+', '_': r'\w+', "'": "['’]", '(': '(?:', ')': ')', '|': '|', '?': r'\?', '!': '!'}.get(sign)
+        {' ': r'\s+', '_': r'\w+', "'": "['’]", '(': '(?:', ')': ')', '|': '|', '?': r'\?', '!': '!', '=': '='}.get(sign)
         or re.escape(sign)
         for sign in cue
-    ).replace(r'(?:\?!', '(?!')
+    ).replace(r'(?:\?!', '(?!').replace(r'(?:\?=', '(?=')
     source = source.replace(r'\s+|', r'\s+|').replace(r'\s+)', r'\s+)')
     return source + (rf'(?![{_LETTER}])' if re.search(f'[{_LETTER}](?:[)|]+)?$', cue) else '')
 
@@ -183,6 +183,9 @@ class Cues:
     negates = _finder('negate')
     denies = _finder('deny', rf'(?:[ \t]*(?:(?:{_FILLER})(?![a-z])|«option»|«is»))*[ \t"\'“‘(\[*-]*\Z')
     """Before a candidate, up to it: it is not the answer."""
+    naming = _finder('naming')
+    ignorant = _finder('ignorant')
+    closings = _finder('closing')
     breaks_off = _pattern(r'(?:(?<![a-zà-ÿ])«unfinished»|[,，:=+(-])\Z')
     """At the end of a part that is cut off."""
     contrast = _pattern(r'(?<![a-z])(?:but|however|yet|aber|jedoch|sondern|mais|pero|sino)(?![a-z])|但|然而')
@@ -240,6 +243,11 @@ class Cues:
         return Finder(line.rsplit(' ', 1)[0] for line in self.words('ordinal'))
 
     @cached_property
+    def openings(self) -> Finder:
+        """What a short answer can begin with: `So`, `I think`, `Well`."""
+        return Finder(self.words('opening'), others=(self.concludes,))
+
+    @cached_property
     def of_answers(self) -> Finder:
         """What stands before an answer of any kind."""
         return Finder((), others=(self.states, self.labels, self.chooses))
@@ -274,7 +282,7 @@ class Cues:
     def heads(self) -> frozenset[str]:
         """What cues can begin with."""
         before = (self.of_choices, self.grades, self.concludes, self.corrects, self.is_the_answer)
-        finders = (*before, self.ordinals, self.denies, self.others, self.refuses, self.restates, self.negates)
+        finders = (*before, self.ordinals, self.naming, self.ignorant, self.openings, self.closings, self.denies, self.others, self.refuses, self.restates, self.negates)
         return frozenset(head for finder in finders for head in finder.cues)
 
     @cached_property

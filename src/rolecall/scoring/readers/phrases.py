@@ -16,22 +16,19 @@ _END = compile_late(
     r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|who|weil|car|porque)\s'
     r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
 )
-_MARKER = compile_late(r'(?:[-•](?!\s+\d)|[>*✅✔👉]|#{1,6})\s+(?=\w)')
+_MARKER = compile_late(r'(?:[-•](?!\s+\d)|[>*✅✔👉→⇒]|=>|#{1,6}|\d{1,2}[.)])\s+(?=\w)')
+_PARENTHESIS = compile_late(r'\s*,[^,.\n]{1,40},\s*')
 _LONGEST, _BRIEF = 300, 6
 _UNIT = compile_late(r'[一-鿿ぁ-ヿ]{1,2}|[^\W一-鿿ぁ-ヿ]+')
 _BRIEF_LINE = compile_late(r'(?![-*•`\d][\s.)`])[^\s:]+(?:\s[^\s:]+){0,5}')
 _CLAUSE = compile_late(r'\s(?:qui|who|that|which|che|que)\s')
 _CHOICE = compile_late(
-    r'\W*(?:either|entweder|soit)\s.*\b(?:or|oder|soit)\b|\W*(?:if|wenn|si|falls)\s.*(?:;|\b(?:otherwise|sonst|sinon)\b)'
+    r'[^.\n]{0,40}?(?<![a-z])(?:(?:could|might|may|can) be|is|it[\'’]s either)\s[^.\n]*\sor\s|\W*(?:either|entweder|soit)\s.*\b(?:or|oder|soit)\b|\W*(?:if|wenn|si|falls)\s.*(?:;|\b(?:otherwise|sonst|sinon)\b)'
 )
 """A sentence that leaves two answers open."""
 _POLITE = compile_late(r'(?:です|でした|である|입니다|이다)[.。]?\s*\Z')
-_COPULA = compile_late(
-    r'(?:(?<![a-z])(?:is|was|are|were|be|by|but|called|named|known as'
-    r'|ist|sind|heißt|heißen|war|waren|sondern|est|sont|était|mais|es|son|era|handelt sich(?: also)? um'
-    r'|sino|è|é|sono|são)|[\'’]s)\s+|\A(?:in|on|at)\s|\sse llama\s|\ss[\'’]appelle\s|[是为]|位于|叫做?'
-    r'|(?<=[者のる市県])は|(?<=왕)은\s|은\s|는\s'
-)
+_COPULA = compile_late(r'(?<=\w)[\'’]s\s+|\A(?:in|on|at)\s|(?<=[者のる市県])は|(?<=왕)은\s|은\s|는\s')
+_CONTRAST = compile_late(r'(?:but|sondern|mais|sino|mas?|而是)\Z')
 
 
 class Phrases:
@@ -45,7 +42,7 @@ class Phrases:
         inner = page.raw[begin:stop]
         if page.raw[start - 1 : start] == '"':
             inner = unescape_field(inner)
-        plain = re.sub(r'\\(?:text|textbf|mathrm|mathbf)\s?\{([^{}]*)\}', r'\1', inner)
+        plain = _plain(inner)
         return Candidate(plain, begin, stop) if plain else None
 
     def heads(self, page: Page, start: int, end: int) -> Candidate | None:
@@ -61,6 +58,8 @@ class Phrases:
             if match is None or match[0] != '.' or not _ABBREVIATION.search(page.text, begin, stop):
                 break
             stop += 1
+        if aside := _PARENTHESIS.match(page.text, begin, stop):
+            begin = aside.end()
         return None if self._is_denied(page, begin) else self._phrase(page, begin, stop)
 
     def _is_denied(self, page: Page, begin: int) -> bool:
@@ -72,7 +71,7 @@ class Phrases:
         text = page.text[start:end]
         if text[:1] == "'" or (text.endswith("'") and page.text[start - 1 : start] == "'"):
             end -= 1
-        return Candidate(page.raw[start:end].replace('**', ''), start, end) if text.strip() else None
+        return Candidate(_plain(page.raw[start:end]), start, end) if text.strip() else None
 
     def precedes(self, page: Page, start: int, end: int) -> Candidate | None:
         clause = page.clause_start(end, start)
@@ -106,6 +105,8 @@ class Phrases:
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
         """What the last sentence of several comes to; else the reply, unless it breaks off or refuses to answer."""
         begin, stop = page.strip_raw(start, end)
+        while (last := page.last_sentence(begin, stop))[0] > begin and CUES.closings.find(page, *last):
+            stop = page.strip_raw(begin, last[0])[1]
         lines = page.raw.count('\n', begin, stop)
         marker = _MARKER.match(page.raw, begin, stop) if not lines else None
         begin = marker.end() if marker else begin
@@ -113,12 +114,14 @@ class Phrases:
         if len(set(words)) == 1 < len(words) - 1:  # a loop
             return Candidate(page.raw[begin : begin + len(words[0])], begin, begin + len(words[0]))
         first, last = page.sentence_end(begin, stop), page.last_sentence(begin, stop)
+        open_ = any(_CHOICE.match(page.low, *sentence) for sentence in ((begin, first), last))
+        ignorant = CUES.ignorant.find(page, *last) or CUES.ignorant.find(page, begin, first)
+        if open_ or (ignorant and not CUES.contrast.search(page.low, ignorant.end(), stop)):
+            return Candidate(None, *last)
         several = last[0] > begin and re.search(r'[.!?。！？\n]', page.text[begin : last[0]]) is not None
         if several or len(_UNIT.findall(page.low, begin, stop)) > _BRIEF:
             sentences = (begin, first), last
-            refused = any(
-                CUES.refuses.find(page, *sentence) or _CHOICE.match(page.low, *sentence) for sentence in sentences
-            )
+            refused = any(CUES.refuses.find(page, *sentence) for sentence in sentences)
             if refused or (several and page.is_cut(stop)) or CUES.breaks_off.search(page.low, begin, stop):
                 return Candidate(None, *last)
         line = page.strip_raw(page.raw.rfind('\n', begin, stop) + 1, stop)
@@ -128,26 +131,30 @@ class Phrases:
             and _BRIEF_LINE.fullmatch(page.raw, *line)
         ):
             return self._phrase(page, *line)
-        fragment = [] if _COPULA.search(page.low, begin, first) else page.low[begin:first].split()
+        lead = _skip_opening(page, *last)
+        predicates = _find_predicates(page, lead, last[1])
+        if lead > last[0] and not predicates and len(page.low[lead : last[1]].split()) < _BRIEF:
+            return self._phrase(page, lead, last[1])
+        fragment = [] if _find_predicates(page, begin, first) else page.low[begin:first].split()
         if (
             several
+            and (lead == last[0] or _PRONOUN.match(page.low, last[0]))
             and 0 < len(fragment) <= 3
-            and page.text[first : first + 1] == '.'
+            and page.text[first : first + 1] in ('.', '\n')
             and CUES.corrects.find(page, first, stop) is None
         ):
             return Candidate(page.raw[begin:stop], begin, stop)
         return (self._predicate(page, *last) if several else None) or (
-            Candidate(page.raw[begin:stop], begin, stop) if stop > begin else None
+            Candidate(_plain(page.raw[begin:stop]), begin, stop) if stop > begin else None
         )
 
     def _predicate(self, page: Page, start: int, end: int) -> Candidate | None:
         """What a sentence says that something is: `So it was Dr. Patel.`"""
-        copulas = list(_COPULA.finditer(page.low, start, end))
-        if not copulas or _NEGATED.search(page.low, copulas[-1].start(), end):
+        predicates = _find_predicates(page, start, end)
+        if not predicates:
             return None
-        article = CUES.article.match(page.low, copulas[-1].end(), end)
-        begin = article.end() if article else copulas[-1].end()
-        clause = _CLAUSE.search(page.low, begin, end)
+        begin = predicates[-1]
+        clause = _CLAUSE.search(page.low, begin, end) or _END.search(page.text, begin, end)
         phrase = self._phrase(page, begin, clause.start() if clause else end)
         return phrase if phrase and len(str(phrase.value).split()) <= _BRIEF else None
 
@@ -156,6 +163,41 @@ class Phrases:
 
     def rivals(self, page: Page, start: int, end: int) -> list[Candidate]:
         return []
+
+
+def _plain(text: str) -> str:
+    """A phrase without emphasis, tags, dollars and brackets around it."""
+    bare = re.sub(r'\\(?:text|textbf|mathrm|mathbf)\s?\{([^{}]*)\}', r'\1', re.sub(r'\*\*|</?[a-z]{1,6}>', '', text))
+    return re.sub(r'\A(?:\$([^$]*)\$|【([^【】]*)】)', lambda match: match[1] or match[2] or '', bare)
+
+
+def _skip_opening(page: Page, start: int, end: int) -> int:
+    """Where a sentence begins behind `So`, `I think it is`, `Well,`."""
+    begin = start
+    while True:
+        while begin < end and page.text[begin] in ' \t\n,:;：，-–—=>→"*':
+            begin += 1
+        cues = CUES.openings.find_all(page, begin, min(end, begin + 40))
+        if not cues or cues[0].start() > begin:
+            return start
+        start = begin = max(cue.end() for cue in cues if cue.start() == begin)
+
+
+def _find_predicates(page: Page, start: int, end: int) -> list[int]:
+    """Where a sentence says that something is: `So it was Dr. Patel.`; nothing where it denies that."""
+    low = page.low
+    cues = [match.span() for match in (*CUES.naming.find_all(page, start, end), *_COPULA.finditer(low, start, end))]
+    begins = []
+    for begin, stop in sorted(cues):
+        article = CUES.article.match(low, stop, end)
+        begins_at = article.end() if article else stop
+        while begins_at > stop and low[begins_at - 1] in '([{':
+            begins_at -= 1
+        contrast = _CONTRAST.search(low, begin, stop)
+        denied = not contrast and _NEGATED.search(low, page.clause_start(begin, start), begin)
+        if not denied and not _NEGATED.match(low, begins_at):
+            begins.append(begins_at)
+    return begins
 
 
 def short_phrases(reply: str) -> set[str]:
@@ -170,7 +212,7 @@ def short_phrases(reply: str) -> set[str]:
     bold = re.findall(r'\*\*([^*\n]{1,80})\*\*', text)
     if len(bold) == 1 and not bold[0].endswith(':'):
         return {str(bold[0]).strip(' .')}
-    text = _OPINION.sub('', _QUESTION.sub('', text))
+    text = _QUESTION.sub('', text)
     sentence = re.sub(r'(\b[A-Z])\.(?=\s[A-Z])', '\\1\u2024', text)  # `J. K. Rowling` is not three sentences
     if (
         '\n' in text
@@ -178,35 +220,37 @@ def short_phrases(reply: str) -> set[str]:
         or re.search(r'(?<!\b(?:Dr|Mr|St))(?<!\bMrs)(?<!\b[A-Z])(?<!\A.. \d)(?<!\A.. \d\d)[.!?。]\s+\S', sentence)
     ):
         return set()
-    low = sentence.lower()
-    answered = [sentence] if text != reply.strip() else []
-    phrases = [sentence[match.end() :] for match in _COPULA.finditer(low) if not _NEGATED.match(low, match.end())]
-    denied = _NEGATED.search(low) is not None
+    page = Page(sentence)
+    lead = _skip_opening(page, 0, page.end)
+    starts = [*_find_predicates(page, 0, page.end), *([lead] * (lead > 0 or text != reply.strip()))]
+    phrases = [sentence[start:] for start in starts]
     phrases += [
         match[match.lastindex or 0] for pattern in (_SUBJECT, _ASIDE, _LABELLED) if (match := pattern.match(sentence))
     ]
-    if not denied:
+    if not _NEGATED.search(page.low):
         phrases += [match[1] for pattern in (_NAME, _PLACE) if (match := pattern.search(sentence))]
     phrases += [match[1] for pattern in (_ENDING, _DATED) if (match := pattern.search(sentence))]
+    phrases += _QUOTED.findall(page.text)
+    phrases += [part for phrase in phrases for part in (_WHEN.split(phrase)[0], _CLAUSE.split(phrase)[0], _MADE.sub('', phrase))]
     pieces = {
         _END.split(_POLITE.sub('', phrase))[0].rstrip('.。!？ ').strip('"“”«» ')
-        for phrase in (*phrases, *answered)
+        for phrase in phrases
         if phrase.strip()
     }
     return {piece.replace('\u2024', '.') for piece in pieces}
 
 
 _NEGATED = compile_late(r'\b(?:not|nicht|pas|no|never|nor)\b|n[\'’]t\b|不')
-_OPINION = compile_late(
-    r'\A(?:i(?: think| believe| guess|[\'’]d say)|probably|maybe|perhaps|je pense que|creo que'
-    r'|ich denke,?|我认为|我觉得)'
-    r'\s*(?:that )?(?:it(?:[\'’]s| is| was)\s+|es |c[\'’]est |es ist |是)?',
-    re.IGNORECASE,
-)
+_PRONOUN = compile_late(r'\s*(?:it|this|that|they|he|she|es|das|er|sie|c|il|elle)\b|[它他她这]')
+"""Begins a sentence that explains the one before."""
+_QUOTED = compile_late(r'"([^"]{1,60})"\W*\Z')
 _QUESTION = compile_late(r'\A[^.!?\n]{3,120}[?？]\s*(?=\S)')
 _SUBJECT = compile_late(
     r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were|ist|war|est|es|era)\s+(?:the|an?|d[eia][rse]|eine?|la|le|el|une?)\s|\A([^，。是]{1,8})是'
 )
+_WHEN = compile_late(r'\s(?:in|on|im|am|en|um)\s(?=(?:the |\w+ )?\d)')
+_MADE = compile_late(r'\s(?:ge|ver|er|ent|be)[a-zäöüß]{2,20}(?:t|en)\W*\Z')
+"""At the end of a German sentence, behind who did it: `von Thomas Mann geschrieben`."""
 _ENDING = compile_late(r'[а-я]\s((?:[А-Я][\w.’-]*\s?){1,4})[.]?\Z')
 _DATED = compile_late(
     r'\A(?:am|im|in|on|at|le|el|en|vom|um)\s(?=\w*\d|the\s|[A-Z])([^.!?\n]{1,60}|\d+\. \w+ \d+)\.?\Z', re.IGNORECASE
@@ -216,7 +260,7 @@ _PLACE = compile_late(
     r'\s(?:in|on|at|by|during|i\.e\.|while|from|von|de|am|im|par|por|en)\s((?:the\s)?[A-Z0-9][^.!?。]{0,60}?)[.!]?\Z'
 )
 _LABELLED = compile_late(r'\A[^:：\n]{1,30}[:：]\s*(\S[^:：\n]*)\Z')
-_ASIDE = compile_late(r'([^()]{2,80}?)\s\([^()]{1,60}\)\.?\Z')
+_ASIDE = compile_late(r'([^()（]{1,80}?)\s?[(（][^()（）]{1,60}[)）]\W?\Z|(.{2,80}?)\s(?:it is|is (?:correct|right|the one)|war es)\W*\Z')
 _ITEM = compile_late(r'[,;，；、\n]|(?<!\w)(?:and|und|et|y|&)(?!\w)|和|与|以及')
 _BULLET = compile_late(r'^[ \t]{0,20}(?:[-*•]|\d{1,2}[.)])[ \t]{1,20}', re.MULTILINE)
 

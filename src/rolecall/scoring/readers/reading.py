@@ -216,7 +216,7 @@ class Page:
 
     def last_sentence(self, start: int, end: int) -> tuple[int, int]:
         """The last sentence of a part that has a letter or digit."""
-        while end > start and self.text[end - 1] in ' \t\r\n.!?。！？*_"\'”’':
+        while end > start and (self.text[end - 1] in ' \t\r\n.!?。！？*_"\'”’\ufe0f' or self.text[end - 1] >= '\U0001f000'):
             end -= 1
         return self.sentence_start(max(start, end - 1), start), end
 
