@@ -35,7 +35,6 @@ MISREAD = {
     '(a) 12\n(b) 15',
     'A is more detailed; B is more accurate.',
     'A is not right, B is',
-    r'Thus $x = \frac{-1 \pm \sqrt{5}}{2}$.',
     '> ```python\n> def add(a, b):\n>     return a + b\n> ```',
 }
 

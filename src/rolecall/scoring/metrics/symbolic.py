@@ -6,7 +6,7 @@ import logging
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any
@@ -25,14 +25,21 @@ _EXPLOSIVE = re.compile(
     r'|![^^*]*(?:\^|\*\*)|(?:\^|\*\*)[^!]*!'
 )
 """Towers of powers, huge exponents, large factorials: too expensive to evaluate, so they are compared as text."""
-_TYPED = (
+_RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
+_TYPED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r'(?<![\d./])(\d+)\s+(\d+)/(\d+)(?![\d/])'), r'\1\\frac{\2}{\3}'),
     (re.compile(r'√\s*(?:\(([^()]{1,40})\)|(\w{1,20}))'), r'\\sqrt{\1\2}'),
     (re.compile(r'(?<![a-zA-Z\\])sqrt\s?\(([^()]{1,40})\)'), r'\\sqrt{\1}'),
     (re.compile(r'(?<![a-zA-Z\\])(pi|sin|cos|tan|ln|log|exp)(?![a-zA-Z])'), r'\\\1'),
-    (re.compile('²'), '^2'),
-    (re.compile('³'), '^3'),
-    (re.compile('∞'), r'\\infty'),
+    (re.compile('[⁻⁰¹²³⁴-⁹]+'), lambda power: f'^{{{power[0].translate(_RAISED)}}}'),
+    (re.compile(r'\*\*'), '^'),
+    (re.compile('·'), r'\\cdot '),
+    (re.compile(r'∞|(?<![a-zA-Z\\])(?:infinity|unendlich|infini)(?![a-z])|无穷大?'), r'\\infty'),
+    (
+        re.compile(r'\[\s*(\[[^\[\]]+\](?:\s*,\s*\[[^\[\]]+\])+)\s*\]'),
+        lambda matrix: r'\begin{pmatrix}%s\end{pmatrix}'
+        % r'\\'.join(row.replace(',', '&') for row in re.findall(r'\[([^\[\]]+)\]', matrix[1])),
+    ),
     (re.compile(r'\\varnothing(?![a-zA-Z])|∅'), r'\\emptyset'),
     (re.compile(r'(?<=[\d)])!=(?=\s*\d)'), '! ='),
     (re.compile(r'\A(?:approximately|about|roughly|around|≈|\\approx)\s*(?=[-\d])', re.IGNORECASE), ''),
@@ -42,7 +49,7 @@ _ONE_EQUATION = re.compile(r'[^=<>,;]+(?:=[^=<>,;]+)+')
 _SEVERAL = re.compile(r'\\text|\b(?:or|and)\b|\\(?:quad|lor|vee)')
 _REPEATING = re.compile(r'(?<![\d.])(\d{1,9})\.(\d{0,9})\\overline\{(\d{1,9})\}')
 _BASE = re.compile(r'\d_\{?(\d{1,2})\}?\$?\Z')
-_COMMA = re.compile(r'-?\d+,\d{1,2}')
+_COMMA = re.compile(r'-?\d+,\d{1,2}(?:\s?\\?%)?')
 _FORMULA = re.compile(r'\$|\\boxed|\\\(|\\\[')
 
 
@@ -64,9 +71,11 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
     True
     """
     ours, right = _plain(final_expression(strip_text(prediction))), _plain(gold)
-    if number_of(right) is not None:
+    if number_of(right.replace(r'\%', '%')) is not None:
         ours = amount_of(ours) or ours
         ours = ours.replace(',', '.') if _COMMA.fullmatch(ours) else ours
+    if '=' not in right and _ONE_EQUATION.fullmatch(ours) and not _SEVERAL.search(ours):  # `f(x) = 2x` gives 2x
+        ours = ours.rpartition('=')[2]
     if _squeeze(ours) == _squeeze(right):
         return bool(ours)
     if (number := number_of(ours.replace(r'\%', '%'))) is not None and number == number_of(right.replace(r'\%', '%')):
@@ -74,9 +83,7 @@ def equal_expressions(prediction: Any, gold: Any) -> bool:
     bases = [base[1] for text in (ours, right) if (base := _BASE.search(text))]
     if len(set(bases)) > 1:
         return False
-    if '=' not in right and _ONE_EQUATION.fullmatch(ours) and not _SEVERAL.search(ours):  # `f(x) = 2x` gives 2x
-        ours = ours.rpartition('=')[2]
-    if any(len(text) > _LONGEST or _EXPLOSIVE.search(text) for text in (ours, right)):
+    if any(len(text) > _LONGEST or _is_explosive(text) for text in (ours, right)):
         return False
     if {_bracket_of(ours), _bracket_of(right)} == {'set', 'tuple'}:
         return False
@@ -92,7 +99,7 @@ def value_of(text: str) -> float | None:
     >>> value_of(r'\frac{1}{2}'), value_of('2x')
     (0.5, None)
     """
-    if len(text) > _LONGEST or _EXPLOSIVE.search(text):
+    if len(text) > _LONGEST or _is_explosive(text):
         return None
     for value in _read(text):
         try:
@@ -100,6 +107,11 @@ def value_of(text: str) -> float | None:
         except (TypeError, ValueError, AttributeError):
             continue
     return None
+
+
+def _is_explosive(text: str) -> bool:
+    """Whether an expression may take too long to evaluate; a variable's small power in an exponent (`e^{x^2}`) does not."""
+    return _EXPLOSIVE.search(re.sub(r'(?<=[a-z])\^\{?\d\}?(?!\d)', '', text)) is not None
 
 
 def _plain(value: Any) -> str:

@@ -8,11 +8,12 @@ from itertools import pairwise
 from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.numbers import Numbers
+from rolecall.scoring.readers.phrases import Phrases
 from rolecall.scoring.readers.ranking import read_reply, unescape_field
 from rolecall.scoring.readers.reading import Candidate, Page
 
 _FORMULA = compile_late(
-    r'\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\\]|\\.)+)\$|\\\((?P<c>(?:(?!\\[()]).)+)\\\)'
+    r'\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\\]|\\.)+)\$(?!\d)|\\\((?P<c>(?:(?!\\[()]).)+)\\\)'
     r'|\\\[(?P<d>(?:(?!\\[\[\]]).)+)\\\]|\\begin\{(?:align|equation|gather)\*?\}(?P<e>(?:(?!\\end).)+)\\end\{\w+\*?\}',
     re.DOTALL,
 )
@@ -38,13 +39,13 @@ _ATOM = (
 _BARE = compile_late(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
 _TOKENS = compile_late(
     rf'(?<![A-Za-z0-9_\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(\'<>≤≥])|{_FUNCTION}(?=[\s(]))'
-    rf'(?:{_ATOM}|\ (?=[-+*/=^<>≤≥]\s?[\w(\\√-])'
-    rf'|(?<=[-+*/=^,<>≤≥])\ (?=[\w(\\√-])|(?<=sin|cos|tan|log|exp)\ (?=[a-zθ\d](?![a-z]))'
+    rf'(?:{_ATOM}|\ (?=[-+*/=^<>≤≥×·÷]\s?[\w(\\√-])'
+    rf'|(?<=[-+*/=^,<>≤≥×·÷])\ (?=[\w(\\√-])|(?<=sin|cos|tan|log|exp)\ (?=[a-zθ\d](?![a-z]))'
     r'|(?<=ln)\ (?=[a-z\d](?![a-z])))*'
 )
 _MATRIX = compile_late(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
 _SEVERAL = compile_late(
-    r'(?<![a-z])(?:are|sind|sont|son)\s+(?P<x>-?[\w./\\{}√]+(?:,\s*-?[\w./\\{}√]+)*,?\s+(?:and|or|und|et|y)\s+-?[\w./\\{}√]+)\W*\Z'
+    r'(?:(?<![a-z])(?:are|sind|sont|son)\s+|[是为])(?P<x>-?[\w./\\{}√]+(?:,\s*-?[\w./\\{}√]+)*(?:,?\s+(?:and|or|und|et|y)\s+|和)-?[\w./\\{}√]+)\W*\Z', re.ASCII
 )
 _APPROXIMATED = compile_late(r'(?<=\S)\s*(?:≈|\\approx)\s*-?[\d.,]+\s*\Z')
 _ASSIGNED = compile_late(
@@ -60,17 +61,19 @@ _WORD = compile_late(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{
 _CONDITION = compile_late(r'\s(?:when|where|if|since|because|for|at(?=\s\$?[a-z]\s?=))\s(?=[^.\n]{0,200}\.?\Z)')
 _UNIT = compile_late(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
 _SIGN_OFF = compile_late(r'[\s$\\(\[]*\\(?:blacksquare|square|Box|qed)[\s$\\)\].]*\Z')
-_AND = compile_late(r',?\s+(?:and|und|et|y)\s+|\s*和\s*')
+_AND = compile_late(r',?\s+(?:and|und|et|y)\s+|\s*[和,，;；]\s*')
+_ARE = compile_late(r'(?<![a-z])(?:are|sind|sont|son)\s\Z|[是为]\s?\Z')
 _OR = compile_late(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
 _HAS_VALUE = compile_late(r'[\d$\\π√∞]')
-_DENIED = compile_late(r'\b(?:not|nicht|pas|no)\s\Z|不是\Z')
+_DENIED = compile_late(r'\b(?:not|nicht|pas|non?)\s\Z|不是\Z')
+_APPROXIMATION = compile_late(r'\((?:about|approx\w*\.?|roughly|≈|etwa|environ|约)[^()\n]*\)|(?:≈|\\approx)\s*-?[\d.,]*\d')
 _ROOTS = compile_late(
-    r'(?<![A-Za-z])(?P<name>[a-z])[₀-₉]?\s*=\s*-?[\w./√]+(?:(?:\s*[,;]|\s+(?:or|and|oder|und|ou|et|o|y|или|и)|\s*[或和])\s*(?P=name)[₀-₉]?\s*=\s*-?[\w./√]+)+'
+    r'(?<![A-Za-z])(?P<name>[a-z])[₀-₉]?\s*=\s*-?[a-z0-9./√]+(?:(?:\s*[,;，]|\s+(?:or|and|oder|und|ou|et|o|y|или|и)|\s*[或和])\s*(?P=name)[₀-₉]?\s*=\s*-?[a-z0-9./√]+)+'
 )
-_ROOT_VALUE = compile_late(r'=\s*(-?[\w./√]*[\w√])')
+_ROOT_VALUE = compile_late(r'=\s*(-?[a-z0-9./√]*[a-z0-9√])')
 _TUPLE = compile_late(r'[(\[{]\s*-?[\w./√∞]+(?:\s*[,，;]\s*[-+]?[\w./√∞]+)+\s*[)\]}]')
 _CHOICE = compile_late(r'(?<![a-z])either(?![a-z]).*(?<![a-z])or(?![a-z])|是.*还是')
-_NUMBERS = Numbers()
+_NUMBERS, _PHRASES = Numbers(), Phrases()
 
 
 class Expressions:
@@ -131,7 +134,7 @@ class Expressions:
         if re.search(r'[\dπ∞√∅\\]|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])', bare) and _BARE.fullmatch(_TEXT.sub('', bare)):
             return Candidate(_right_side(_tidy(bare)), begin, stop)
         whole = page.strip(page.start, page.end) == page.strip(start, end)
-        if whole and (word := _WORD.fullmatch(page.raw, begin, stop)):
+        if whole and (word := _WORD.fullmatch(page.raw, begin, stop)) and not CUES.refuses.find(page, begin, stop):
             return Candidate(word['word'], *word.span('word'))
         return None
 
@@ -174,20 +177,26 @@ class Expressions:
             return Candidate(values, *listed[-1].span())
         several = _SEVERAL.search(page.raw, begin, stop)
         if several and re.search(r'\d', several['x']):
-            return Candidate(re.sub(r',?\s+(?:and|or|und|et|y)\s+', ', ', several['x']), *several.span('x'))
+            return Candidate(re.sub(r',?\s+(?:and|or|und|et|y)\s+|和', ', ', several['x']), *several.span('x'))
         if matrix := list(_MATRIX.finditer(page.raw, start, end)):
             return Candidate(matrix[-1][0], *matrix[-1].span())
         if condition and condition.start() > begin and re.search(r'\d', page.raw[begin : condition.start()]):
             stop = end = condition.start()
+        part = page.plain[begin:stop]
+        for aside in (_UNIT, _APPROXIMATION):
+            part = aside.sub(lambda match: ' ' * len(match[0]), part)
         tokens = [
             match
-            for match in _TOKENS.finditer(_UNIT.sub(lambda unit: ' ' * len(unit[0]), page.plain[begin:stop]))
-            if re.search(rf'[\dπ∞√\\]|{_FUNCTION}[\s(]', match[0])
+            for match in _TOKENS.finditer(part)
+            if re.search(rf'[\dπ∞√²³\\]|{_FUNCTION}[\s(]', match[0])
+            and not _DENIED.search(part.lower(), 0, match.start())
         ]
         if tokens and not re.fullmatch(r'[-+$]?[\d.,:%/]+\)?', _tidy(tokens[-1][0]).strip('()')):
             value = _right_side(_tidy(tokens[-1][0]).rstrip('!'))
             return Candidate(value, begin + tokens[-1].start(), begin + tokens[-1].end())
-        return self._last_number(page, start, end)
+        number = self._last_number(page, start, end)
+        word = None if number or page.is_cut(end) or CUES.restates.find(page, begin, stop) else _PHRASES.predicate(page, begin, stop)
+        return word if word and _WORD.fullmatch(str(word.value)) else number
 
     def _is_open(self, page: Page, start: int, end: int) -> bool:
         """Whether a reply breaks off before its result, or says that there is none."""
@@ -205,10 +214,9 @@ class Expressions:
         last = self._content(page, formulas[-1])
         for before, after in reversed(list(pairwise(formulas))):
             other = self._content(page, before)
-            same_variable = (
-                _AND.fullmatch(page.low, before.end(), after.start()) and str(other.value)[:2] == str(last.value)[:2]
-            )
-            if not (same_variable and '=' in str(other.value)) and not _OR.fullmatch(
+            same = str(other.value)[:1] == str(last.value)[:1] and '=' in str(other.value)
+            several = same or _ARE.search(page.low, 0, before.start())
+            if not (several and _AND.fullmatch(page.low, before.end(), after.start())) and not _OR.fullmatch(
                 page.low, before.end(), after.start()
             ):
                 break

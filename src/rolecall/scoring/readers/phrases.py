@@ -144,11 +144,11 @@ class Phrases:
             and CUES.corrects.find(page, first, stop) is None
         ):
             return Candidate(page.raw[begin:stop], begin, stop)
-        return (self._predicate(page, *last) if several else None) or (
+        return (self.predicate(page, *last) if several else None) or (
             Candidate(_plain(page.raw[begin:stop]), begin, stop) if stop > begin else None
         )
 
-    def _predicate(self, page: Page, start: int, end: int) -> Candidate | None:
+    def predicate(self, page: Page, start: int, end: int) -> Candidate | None:
         """What a sentence says that something is: `So it was Dr. Patel.`"""
         predicates = _find_predicates(page, start, end)
         if not predicates:

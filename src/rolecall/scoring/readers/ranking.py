@@ -256,6 +256,8 @@ def _declared(page: Page, family: Family, start: int, end: int) -> Iterator[_Evi
             if match[0] == '[' and not family.chooses:
                 continue
             closing = re.compile(r'\]|】|\n').search(text, match.end(), end)
+            if match[0] == '[[' and not family.chooses and closing and text[closing.end() : closing.end() + 1] != ']':
+                continue  # rows of a matrix
             stop = closing.start() if inside and closing else page.sentence_end(match.end(), end)
             candidate = (family.fills if inside else family.follows)(page, match.end(), stop)
             if candidate:
