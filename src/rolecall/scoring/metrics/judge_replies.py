@@ -36,15 +36,16 @@ _RATINGS = (
     re.compile(rf'\[\[\s*{_POINTS}\s*分?\s*\]\]|\\boxed\{{\s*{_POINTS}\s*\}}'),
     re.compile(
         rf'(?<![a-zà-ÿ]){CUES.any_of("rating")}(?:\s?[(（][^()（）\n]{{0,20}}[)）])?'
-        rf'(?:\s+(?:is|of|as|would\s+be|to|de|von|est|es|ist)\b(?:\s+an?(?:\s[a-z]+)?\b)?|[为是은는は])?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-])'
-        rf'|\b(?:rat|giv|scor|deserv|earn|merit|award|vergeb|verdien|gebe|bekomm|mérit|donn|attribu|merec|otorg|doy)[a-zé]*\s+'
+        rf'(?:\s+(?:is|of|as|would\s+be|to|de|von|est|es|ist)\b(?:\s+an?(?:\s[a-z]+)?\b)?|[为是은는は])?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-]|\s*,\s*\d)'
+        rf'|\b(?:rat|giv|scor|deserv|earn|merit|award|assign|settl|vergeb|verdien|gebe|bekomm|mérit|donn|attribu|merec|otorg|doy)[a-zé]*\s+'
         rf'(?:[a-zà-ÿ]+\s+){{0,5}}{_POINTS}(?={_SCALE}'
         rf'(?:\s*/|\W*(?:[.!;\n]|\Z)|\s+(?:because|for|since|as|out of|von|sur|sobre|su)\b))'
         rf'|[打给得][^\d\n。]{{0,8}}{_POINTS}\s*分|\bscale\s+(?:of|from)\s+\d+\s*(?:to|-|–)\s*\d+\W{{1,3}}{_POINTS}(?![\w-])',
         re.IGNORECASE,
     ),
     re.compile(
-        rf'(?<![\w./-]){_POINTS}{_SCALE}\s*(?:/|out\s+of|sobre|sur|von|su)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}{_SCALE}[\W_]*\Z'
+        rf'(?<![\w./-]){_POINTS}{_SCALE}\s*(?:/|out\s+of|sobre|sur|von|su)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}{_SCALE}(?:[\W_]*\Z|\s[-–—:]\s)'
+        rf'|\b[Aa]n?\s(?:[a-z]+\s)?{_POINTS}{_SCALE}[\W_]*\Z'
     ),
 )
 """Ways to state a rating, the clearest first."""

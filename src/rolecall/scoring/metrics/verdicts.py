@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.options import Options
 from rolecall.scoring.readers.ranking import read_reply
 from rolecall.scoring.readers.reading import Candidate, Page, Reading
@@ -21,20 +22,19 @@ _OTHERS = re.compile(
 )
 """Whose answer a letter may be, if it is not the judge's verdict."""
 _WORD = re.compile(
-    r'\b(?P<word>incorrect|correct|wrong|right|(?<=answered\s)(?:in)?correctly|(?<=answer\s)(?:in)?correctly)\b(?!-)',
-    re.IGNORECASE,
+    rf'(?<!\w)(?P<word>(?P<wrong>{CUES.any_of("judged_wrong")})|{CUES.any_of("judged_right")})\b(?!-)', re.IGNORECASE
 )
 _LIKENESS = re.compile(
-    r'\b(?P<word>equivalent|match(?:es)?)\b(?=\s*(?:[.!]|\Z)|\s+the\s+(?:gold|reference|correct|standard|expected|target)\b(?!.*\bbut\b))',
+    r'\b(?P<word>equivalent|match(?:es)?)\b(?=\s*(?:[.!]|\Z)|\s+(?:to\s+)?the\s+(?:gold|reference|correct|standard|expected|target)\b(?!.*\bbut\b))',
     re.IGNORECASE,
 )
 _A_THING = re.compile(
-    r'\s+(?:answer|option|choice|response|solution|value|result|one|number|letter|statement|format|side|hand|unit|way)s?\b'
+    r'\s+(?:answer|option|choice|response|solution|value|result|one|number|letter|statement|format|side|hand|unit|way)s?\b|\s+(?:est|es|ist)\s'
 )
 """Nouns that make a preceding `correct` describe something else: `the correct answer is 4`."""
 _IS_ONE = re.compile(r"\b(?:is|was|gives?|gave|be)(?:\s+not|n['’]t)?(?:\s+indeed)?\s+(?:a|the)\s+$", re.IGNORECASE)
 _NEGATION = re.compile(
-    r"(?:\b(?:not|never|nothing|neither|nor|hardly|cannot|far\s+from|by\s+no\s+means|anything\s+but|fails?\s+to|no\s+longer)\b|n['’]t\b)(?!\s+only\b)"
+    r"(?:\b(?:not|never|nothing|neither|nor|hardly|cannot|far\s+from|by\s+no\s+means|anything\s+but|nicht|pas|no\s+es|fails?\s+to|no\s+longer)\b|n['’]t\b)(?!\s+only\b)"
     r"(?:\s+(?!(?:so|but|and|because|since|as|therefore|thus|hence|which|although|though|while)\b)[\w'’-]+){0,6}\s+$",
     re.IGNORECASE,
 )
@@ -70,9 +70,9 @@ class Grades(Options):
         super().__init__(tuple(dict.fromkeys((true_tag, false_tag, 'C'))))
         self.tags = true_tag, false_tag
         self._tag = re.compile(rf'\b(?:{re.escape(true_tag)}|{re.escape(false_tag)})\b')
-        wrong = dict.fromkeys(('incorrect', 'wrong', '不正确', '错误', '不符合'), false_tag)
+        wrong = dict.fromkeys((*CUES.list_words('judged_wrong'), '不正确', '错误', '不符合'), false_tag)
         declined = dict.fromkeys(('not attempted', 'not_attempted', '未尝试'), 'C')
-        self.texts = {**wrong, **declined, **dict.fromkeys(('correct', 'right', '正确'), true_tag)}
+        self.texts = {**wrong, **declined, **dict.fromkeys((*CUES.list_words('judged_right'), '正确'), true_tag)}
 
     def follows(self, page: Page, start: int, end: int) -> Candidate | None:
         if flag := _FLAG.match(page.low, start, end):
@@ -133,5 +133,5 @@ def _find_statements(text: str, word: re.Pattern[str]) -> Iterator[tuple[bool, b
             before, after = sentence[max(0, match.start() - _CONTEXT) : match.start()], sentence[match.end() :]
             if _PARTLY.search(before) or _BUT.match(after) or (_A_THING.match(after) and not _IS_ONE.search(before)):
                 continue
-            right = match['word'].lower() not in ('incorrect', 'incorrectly', 'wrong')
+            right = match['wrong'] is None if 'wrong' in match.re.groupindex else True
             yield right != bool(_NEGATION.search(before)), bool(_CONCLUDING.search(before))

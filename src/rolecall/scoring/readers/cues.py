@@ -149,6 +149,10 @@ class Cues:
         """What all languages have for a role."""
         return [word for table in self.tables.values() for word in table.get(role, '').splitlines()]
 
+    def list_words(self, role: str) -> list[str]:
+        """The words of a role that has nothing but choices of words."""
+        return [word for cue in self.words(role) for word in cue.strip('()').split('|')]
+
     def any_of(self, role: str) -> str:
         """A regular expression for a role's words."""
         return f'(?:{"|".join(map(pattern_of, self.words(role)))})'

@@ -21,10 +21,10 @@ _NOUN = (
 _NOUN_BEFORE = re.compile(rf'{_NOUN}\s*\Z')
 _SIDES: dict[str, Side] = {
     **dict.fromkeys(
-        ('a', '1', '一', 'first', 'former', 'erste', 'première', 'premier', 'primera', '前者', 'm'), 'first'
+        ('a', '1', '一', 'first', 'former', 'erste', 'erstere', 'première', 'premier', 'primera', '前者', 'm'), 'first'
     ),
     **dict.fromkeys(
-        ('b', '2', '二', 'second', 'latter', 'zweite', 'seconde', 'deuxième', 'segunda', '后者', 'M'), 'second'
+        ('b', '2', '二', 'second', 'latter', 'zweite', 'letztere', 'seconde', 'deuxième', 'segunda', '后者', 'M'), 'second'
     ),
 }
 _TIE = (
@@ -33,13 +33,14 @@ _TIE = (
 )
 _NAMED = re.compile(
     rf'(?<![a-z]){_NOUN}[\s_#:"“*(-]{{0,4}}(?P<x>[abm12二]|一(?!样))\)?(?![a-z0-9])'
-    rf'|(?<![a-z])(?P<place>first|second|former|latter|erste|zweite|première|premier|seconde|deuxième'
-    rf'|primera|segunda)(?:(?=n?\s+{_NOUN}|\s+one|\s+is\b)(?:n?\s+{_NOUN})?|(?=\s*[.!]?\s*\Z))'
+    rf'|(?<![a-z])(?P<place>first|second|former|latter|erstere|letztere|erste|zweite|première|premier|seconde|deuxième'
+    rf'|primera|segunda)(?:(?=[nrs]?\s+{_NOUN}|\s+one|\s+is[t]?\b)(?:[nrs]?\s+{_NOUN}|\s+one)?|(?=\s*[.!]?\s*\Z))'
     r'|\((?P<paren>[ab])\)(?=\s+(?:is|was|wins))'
     rf'|第(?P<nth>[一二])个(?:{_NOUN})?|(?P<which>前者|后者)|(?P<tie>{_TIE})'
 )
 _BARE = re.compile(
-    r'(?<![A-Za-z0-9\'’])(?:(?P<said>[AB12])(?=\s+(?:is|was|wins|won)\b|\s*[更胜优])'
+    r'(?<![A-Za-z0-9\'’])(?:(?P<said>[AB12])(?=\s+(?:[a-z]+ly\s+)?(?:is|was|wins|won|does|beats|outperforms|edges|surpasses|ist|gewinnt|est|es|more|better|l[\'’])\b'
+    r'|\s*(?:[更胜优가이が]|の方|的(?:回答|回复|答案)))'
     r'|(?P<x>[ABC12mM]|[ab](?=\)))\+{0,2}(?![A-Za-z0-9\'’]|\s+[a-z]))'
 )
 _RELATION = re.compile(
@@ -57,6 +58,9 @@ _BETTER = re.compile(r'\b(?:than|als|superior|prefer\w*|rank|above|over|mejor|m�
 _WORSE = re.compile(
     r'\b(?:worse|less|fewer|weaker|poorer|inferior|below|schlechter|weniger|schwächer|moins|pire|peor|menos)\b|没有|[差糟弱]'
 )
+_MORE = re.compile(r'\s+(?:is|was)\s+(?:[a-z]+\s)?more\s|\s+more\s')
+"""Behind an answer: `is more detailed`, `I find A more helpful`."""
+_REASON = re.compile(r'\W*[AB12]\W*(?:\s(?:because|since|weil|da|denn|car|parce|porque)\b|因为)')
 _UNCLEAR = re.compile(r"\b(?:not|no|nicht|kaum|pas|never|neither|if|whether)\b|n['’]t\b|不比")
 
 
@@ -92,8 +96,14 @@ class Sides(Options):
         compared = _COMPARISON.fullmatch(page.low, mention.start, mention.end) is not None
         return compared or super()._is_right(page, mention, limit, end)
 
+    def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        if (concluded := super().concludes(page, start, end)) or page.is_cut(end):
+            return concluded
+        praised = [side for side in self._find(page, start, end) if _MORE.match(page.low, side.end, end)]
+        return praised[-1] if len({side.value for side in praised}) == 1 else None
+
     def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
-        return super().leads(page, start, end) if correcting else None
+        return super().leads(page, start, end) if correcting or _REASON.match(page.text, start, end) else None
 
     def _only_one(self, page: Page, start: int, end: int) -> Candidate | None:
         only = super()._only_one(page, start, end)
