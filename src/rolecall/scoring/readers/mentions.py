@@ -29,6 +29,8 @@ _DETERMINER = compile_late(
     r'|and|or|from|to|ya|porque|pues)\b)[a-z]'
 )
 """Behind a `no` that belongs to a noun: `no general rule`."""
+_BARE_NUMBER = compile_late(r'[\s$€£]*(?P<x>-?\d+(?:\.\d+)?)[\s$.]*')
+_NUMBERS_IN = compile_late(r'-?\d+(?:\.\d+)?')
 _COPULA = compile_late(r"(?:\b(?:is|be)|['’]s)\s\Z")
 _POLITE = compile_late(r'(?:です|でした|だ|입니다|이다|예요)(?=\W*\Z)')
 _LETTER = compile_late(r'(?<![a-z0-9])[a-r](?![a-z0-9\'’])')
@@ -268,7 +270,15 @@ class Mentions:
                     joined = CUES.joins.match(page.low, stop, end)
                     several = joined and any(page.low.startswith(other, joined.end()) for other in self.texts)
                     return Candidate(None if several else self.texts[text], at, stop)
-        return self._by_squeezed_text(page, begin, end, whole=whole)
+        return self._by_squeezed_text(page, begin, end, whole=whole) or self._by_number(page, begin, end)
+
+    def _by_number(self, page: Page, start: int, end: int) -> Candidate | None:
+        """The only option with the number that a part is: `30` for `30 m/s`."""
+        number = _BARE_NUMBER.fullmatch(page.text, start, end)
+        if number is None or not self.lettered:
+            return None
+        labels = [label for text, label in self.texts.items() if _NUMBERS_IN.findall(text) == [number['x']]]
+        return Candidate(labels[0], *number.span('x')) if len(labels) == 1 else None
 
     def _by_squeezed_text(self, page: Page, start: int, end: int, *, whole: bool) -> Candidate | None:
         """The option whose text a part begins with, or is, if it is laid out in another way: `2√3` for `2√{3}`."""

@@ -45,6 +45,9 @@ _AFFIRMED = compile_late(
 _TEXT_END = compile_late(
     r'[\s"\'*)]*(?:[.,;:(!—–。，]|\Z|\s(?:because|since|as|which|who|that|and not|not|weil|car|porque)\b)'
 )
+_SUBJECT = compile_late(r'\W*(?:it|this|that|they|he|she|es|das|er|sie|il|elle|cela|它|这)\s?')
+_OTHERWISE = compile_late(r'(?<![a-z])(?:otherwise|else|sonst|andernfalls|sinon|si no)(?![a-z])|否则|不然')
+_ASKS = compile_late(r'\W*(?:is|are|was|does|could|can|would|should|ist|est|es)\s')
 _DATED = compile_late(r'(?<![a-zà-ÿ])(?:in|at|on|im|um|am|en|à|a las)\s+\Z|[在于]\Z')
 _CONDITION = compile_late(r'\s(?:if|when|falls|wenn|si)\s')
 _SMALL_LIST = compile_late(r'[\W_]*[a-j](?:(?:[\W_]+|\s+and\s+)[a-j])+[\W_]*')
@@ -128,6 +131,8 @@ class Options(Mentions):
         if not mentions or CUES.lead_in.sub('', page.low[start : mentions[0].start]).strip(AROUND):
             return None
         first = mentions[0]
+        if first.value in self.labels and self._is_listed(page, start, first, end):
+            return None
         rest = page.text[self._own_end(page, str(mentions[-1].value), mentions[-1].end) : end]
         if len(mentions) > 1:
             if len({mention.value for mention in mentions}) == 1 and not rest.strip(AROUND):
@@ -155,6 +160,17 @@ class Options(Mentions):
         below = re.compile(r'\n\s*').search(page.text, max(start, end - 1))
         listed_above = '\n' in page.text[above:start] and _ITEM.match(page.text, above)
         return bool(listed_above or (below and _ITEM.match(page.text, below.end())))
+
+    def _is_listed(self, page: Page, start: int, mention: Candidate, end: int) -> bool:
+        """Whether a line is one of a list of the options: `D. Perth` below `C. Melbourne`."""
+        at = self.labels.index(str(mention.value)) if self.lettered else 0
+        above = page.text.rfind('\n', 0, max(0, start - 1)) + 1
+        neighbours = ((above, at - 1, above < start), (end + 1, at + 1, page.text[end : end + 1] == '\n'))
+        return self.lettered and any(
+            adjoins and label in range(len(self.labels)) and _ITEM.match(page.text, line)
+            and self.labels[label] in page.text[line : line + 8]
+            for line, label, adjoins in neighbours
+        )
 
     def leads(self, page: Page, start: int, end: int, *, correcting: bool = False) -> Candidate | None:
         stop = min(page.sentence_end(start, end), start + 120)
@@ -198,6 +214,9 @@ class Options(Mentions):
         )
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
+        last = page.last_sentence(start, end)
+        if self._depends(page, last[1] - 1, end):
+            return Candidate(None, *last)
         chosen = self._chosen(page, start, end)
         cut = self.lettered and page.is_cut(end)
         lately = page.last_sentence(start, end)[0] if cut else end - _LATELY
@@ -270,8 +289,6 @@ class Options(Mentions):
         begin, stop = page.last_sentence(start, end)
         if not self.is_pair:
             return None
-        if self._depends(page, stop - 1, end):
-            return Candidate(None, begin, stop)
         clause = page.clause_start(stop - 1, begin)
         if clause > begin and (answer := self.fills(page, clause, stop)):
             return answer
@@ -285,7 +302,7 @@ class Options(Mentions):
         """Whether the sentence at a place says yes under one condition and no under another: `yes, if …; no, if …`."""
         start = max(page.start, *(page.text.rfind(sign, page.start, place) + 1 for sign in '.?!\n。'))
         stop = min(end, *(at for sign in '.?!\n。' if (at := page.text.find(sign, place)) > 0), place + 200)
-        condition = self.is_pair and _IF.search(page.low, start, stop)
+        condition = _IF.search(page.low, start, stop) and (self.is_pair or _OTHERWISE.search(page.low, start, stop))
         return bool(condition) and len({mention.value for mention in self._find(page, start, stop)}) > 1
 
     def _is_right(self, page: Page, mention: Candidate, limit: int, end: int) -> bool:
@@ -369,7 +386,8 @@ class Options(Mentions):
         within = _PREPOSITION.search(page.low, max(0, mention.start - 12), mention.start)
         clause = page.clause_start(mention.start, begin)
         open_ = _IF.search(page.low, begin, mention.start) or CUES.others.find(page, clause, mention.start)
-        return not (within or open_ or page.text[mention.end : stop].strip(AROUND))
+        asked = page.text[stop : stop + 1] in ('?', '？') and _ASKS.match(page.low, begin)
+        return not (within or open_ or asked or page.text[mention.end : stop].strip(AROUND))
 
     def _named_texts(self, page: Page, start: int, end: int, *, alone: bool, concluding: bool) -> list[Candidate]:
         """The only option whose text a sentence names as its answer; of overlapping ones the longest."""
@@ -385,17 +403,20 @@ class Options(Mentions):
             if large.start <= small.start < small.end <= large.end and small != large
         }
         outer = [place for place in places if place not in inner and not self._is_denied(page, place)]
+        contrasts = list(CUES.contrast.finditer(page.low, start, end)) if len(outer) > 1 else []
+        outer = [place for place in outer if not contrasts or place.start > contrasts[-1].start()]
         if len(outer) != 1:
             return [] if outer else self._equal_text(page, start, end)
         named = outer[0]
-        if not re.search('[a-z]{3}|[一-鿿]{2}', page.low[named.start : named.end]):
+        if not re.search(r'[^\W\d]{3}|[一-鿿]{2}', page.low[named.start : named.end]):
             emphasised = page.raw[named.start - 2 : named.start] == page.raw[named.end : named.end + 2] == '**'
             dated = concluding and _DATED.search(page.low, start, named.start)
             last = dated and not page.low[named.end : end].strip(AROUND)
             return outer if emphasised or last else self._equal_text(page, start, end)
         if not concluding:
             last = not page.low[named.end : end].strip(AROUND) and not page.is_cut(end)
-            return outer if last and CUES.copula.search(page.low, max(start, named.start - 24), named.start) else []
+            said = CUES.copula.search(page.low, max(start, named.start - 24), named.start)
+            return outer if last and (said or _SUBJECT.fullmatch(page.low, start, named.start)) else []
         subject = not page.low[start : named.start].strip(AROUND)
         brief = alone and end - start < _FILLER * 2
         return outer if subject or brief or _TEXT_END.match(page.low, named.end, end) else []
