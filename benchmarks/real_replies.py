@@ -30,11 +30,19 @@ from rolecall.scoring.answers import Scorable
 from rolecall.scoring.evaluate import DatasetScorer, build_scorer
 from rolecall.scoring.metrics.judge_replies import read_rating
 from rolecall.scoring.metrics.metric import Answer
+from rolecall.scoring.metrics.verdicts import read_grade
 from rolecall.scoring.readers.preferences import preference_in
 from rolecall.scoring.readers.quotations import leave_out_quotations
 
 SHARED = Path(__file__).resolve().parents[2] / 'shared'
 _TAIL = 240
+_JUDGED = {
+    'preference': r'pairwise|better|besser|meilleure|更好|\[\[A>B\]\]',
+    'verdict': r'[Cc]orrect\b|CORRECT|正确|richtig|criterion',
+    'rating': '',
+}
+"""What a judge was asked for, by its question."""
+_GRADES = {'CORRECT': 'A', 'INCORRECT': 'B', '正确': 'A', '错误': 'B', 'richtig': 'A', 'falsch': 'B', 'Y': 'A', 'N': 'B'}
 _YES_NO = ('coin_flip', 'strategyqa')
 _LETTERED = ('aqua', 'commonsenseqa', 'bigbench_date', 'bigbench_object_tracking')
 
@@ -245,11 +253,11 @@ def judged_cases(path: Path) -> Iterator[Case]:
     with path.open(encoding='utf-8') as lines:
         for row in map(json.loads, lines):
             options = row['options'] or {}
-            values = {'letters': ''.join(options), 'options': list(options.values()), 'language': row['language']}
+            values = {'letters': ''.join(options) or 'ABCD', 'options': list(options.values()), 'language': row['language']}
             kinds = {'choice': 'option', 'yesno': 'yes_no', 'text': 'short'}
             kind = kinds.get(row['family'], row['family'])
             if kind == 'judge':
-                kind = 'preference' if row['question'] == 'pairwise' else 'rating'
+                kind = next(kind for kind, pattern in _JUDGED.items() if re.search(pattern, row['question']))
             golds = [row['value'], *row['also']] if row['value'] is not None else None
             yield Case(row['family'], row['id'], kind, row['reply'], golds, values=values)
 
@@ -271,13 +279,20 @@ def measure_judged(cases: Iterator[Case]) -> dict[str, Tally]:
 
 
 def _read_judged(case: Case) -> tuple[Any, bool]:
-    if case.kind in ('preference', 'rating'):
-        own = leave_out_quotations(case.reply)
-        preference = preference_in(own) if case.kind == 'preference' else None
+    wanted = case.gold and str(case.gold[0])
+    own = leave_out_quotations(case.reply)
+    if case.kind == 'preference':
+        preference = preference_in(own)
         sides = {'first': 'A', 'second': 'B', 'tie': 'tie'}
-        judged: Any = read_rating(own, Answer('')) if case.kind == 'rating' else preference and sides[preference.side]
-        wanted = case.gold and (float(case.gold[0]) if case.kind == 'rating' else case.gold[0])
-        return judged, judged == wanted
+        judged = preference and sides[preference.side]
+        return judged, judged == (wanted and re.sub(r'([AB])>+([AB])', r'\1', wanted))
+    if case.kind == 'rating':
+        rating = read_rating(own, Answer(''))
+        return rating, (rating is None) if wanted is None else str(rating).removesuffix('.0') == wanted
+    if case.kind == 'verdict':
+        grade = read_grade(own)
+        graded = grade.value if grade and grade.counts else None
+        return graded, graded == (wanted and _GRADES.get(wanted, wanted))
     scorer = scorer_for(case.kind, str(case.values['letters']))
     read = scorer.read(Scorable(0, 'ok', case.reply, gold=case.gold, values=case.values))
     if case.gold is None or read.outcome != 'ok':

@@ -190,16 +190,17 @@ class Cues:
     naming = _finder('naming')
     ignorant = _finder('ignorant')
     closings = _finder('closing')
+    asides = _finder('aside')
     breaks_off = _pattern(r'(?:(?<![a-zà-ÿ])«unfinished»|[,，:=+(-])\Z')
     """At the end of a part that is cut off."""
     contrast = _pattern(r'(?<![a-z])(?:but|however|yet|aber|jedoch|sondern|mais|pero|sino)(?![a-z])|但|然而')
     right = _pattern(
         rf'{_CLOSE}(?:(?:[:.]\s)?«right»(?!\s+(?:if|only|unless|had|when|or)\b)|{_JUDGED}\(?(?:[✅✓✔☑]|√(?!\s?[\d(])'
-        r'|(?:correct|true|right|yes|works|正确|对)(?![a-z]))|[^\n]{0,80}[✅✓✔☑]\s*(?:\n|\Z))'
+        r'|(?:«judged_right»|true|yes|works|wahr|vrai|正确|对)(?![a-z]))|[^\n]{0,80}[✅✓✔☑]\s*(?:\n|\Z))'
     )
     """Behind an option: it is the one."""
     wrong = _pattern(
-        rf'{_CLOSE}(?:(?:«wrong»|{_JUDGED}\(?(?:[❌✗✘✖]|×(?!\s?[\d(])|(?:incorrect|false|wrong|no|nope|fails|错误?|不正确|不对)'
+        rf'{_CLOSE}(?:(?:«wrong»|{_JUDGED}\(?(?:[❌✗✘✖]|×(?!\s?[\d(])|(?:«judged_wrong»|false|no|nope|fails|unwahr|错误?|不正确|不对)'
         r'(?![a-z])))(?!误?[，,]?(?:故|因此)?(?:当选|符合题意))|[^\n]{0,80}[❌✗✘✖]\s*(?:\n|\Z))'
     )
     """Behind an option: it is ruled out."""
@@ -208,7 +209,7 @@ class Cues:
     )
     """Between the items of a list."""
     condition = _pattern(r'\W*(?:(?:if|when|wenn|falls|si|cuando|quand)(?![a-zà-ÿ])|如果|若|当)')
-    hypothesis = _pattern('(?<![a-z])(?:would|wäre|serait|sería)(?![a-z])')
+    hypothesis = _pattern('(?<![a-z])(?:would|wouldn[\'’]t|wäre|wären|hätte|würde|serait|aurait|sería)(?![a-z])')
     """In a statement that only answers another question: `if you meant …, the answer would be`."""
     either = _pattern('(?<![a-z])«or»|/')
     alternative = _pattern(r'(?:(?<![a-z])«or»|还是)\s*\Z')
@@ -286,7 +287,7 @@ class Cues:
     def heads(self) -> frozenset[str]:
         """What cues can begin with."""
         before = (self.of_choices, self.grades, self.concludes, self.corrects, self.is_the_answer)
-        finders = (*before, self.ordinals, self.naming, self.ignorant, self.openings, self.closings, self.denies, self.others, self.refuses, self.restates, self.negates)
+        finders = (*before, self.ordinals, self.naming, self.ignorant, self.openings, self.closings, self.asides, self.denies, self.others, self.refuses, self.restates, self.negates)
         return frozenset(head for finder in finders for head in finder.cues)
 
     @cached_property

@@ -66,7 +66,8 @@ _ARE = compile_late(r'(?<![a-z])(?:are|sind|sont|son)\s\Z|[是为]\s?\Z')
 _OR = compile_late(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
 _HAS_VALUE = compile_late(r'[\d$\\π√∞]')
 _DENIED = compile_late(r'\b(?:not|nicht|pas|non?)\s\Z|不是\Z')
-_APPROXIMATION = compile_late(r'\((?:about|approx\w*\.?|roughly|≈|etwa|environ|约)[^()\n]*\)|(?:≈|\\approx)\s*-?[\d.,]*\d')
+_APPROXIMATION = compile_late(r'\((?:about|approx\w*\.?|roughly|≈|etwa|environ|约)[^()\n]*\)|(?:≈|\\approx)\s*-?[\d.,]*\d'
+    r'|,?\s(?:or|i\.e\.|that is)?,?\s?(?:about|roughly|approximately|around|etwa|rund|environ|约)\s[\d.,]*\d\s?%?(?=\W*\Z)')
 _ROOTS = compile_late(
     r'(?<![A-Za-z])(?P<name>[a-z])[₀-₉]?\s*=\s*-?[a-z0-9./√]+(?:(?:\s*[,;，]|\s+(?:or|and|oder|und|ou|et|o|y|или|и)|\s*[或和])\s*(?P=name)[₀-₉]?\s*=\s*-?[a-z0-9./√]+)+'
 )
@@ -192,7 +193,9 @@ class Expressions:
             and not _DENIED.search(part.lower(), 0, match.start())
         ]
         if tokens and not re.fullmatch(r'[-+$]?[\d.,:%/]+\)?', _tidy(tokens[-1][0]).strip('()')):
-            value = _right_side(_tidy(tokens[-1][0]).rstrip('!'))
+            last = tokens[-1][0]
+            ended = not page.plain[begin + tokens[-1].end() : stop].strip()
+            value = _right_side(_tidy(last.rstrip('!') if ended else last))
             return Candidate(value, begin + tokens[-1].start(), begin + tokens[-1].end())
         number = self._last_number(page, start, end)
         word = None if number or page.is_cut(end) or CUES.restates.find(page, begin, stop) else _PHRASES.predicate(page, begin, stop)

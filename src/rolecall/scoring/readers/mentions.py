@@ -25,8 +25,8 @@ OPERATOR = compile_late(
 )
 _VARIABLE = compile_late(r'(?:(?:(?<![=-])>|[=+*/^<≤≥_\\∪∩])\s?|[A-Za-z]\(|\w\||\d[ ]{1,9}|\b(?:implies|entails) )\Z')
 _DETERMINER = compile_late(
-    r'(?<=[a-z,] no)\s(?!(?:because|since|as|it|he|she|they|this|that|we|you|i|there|the|an?|for|when|if|but'
-    r'|and|or|from|to|ya|porque|pues)\b)[a-z]'
+    r'(?<=\bno)\s(?!(?:because|since|as|it|he|she|they|this|that|we|you|i|there|the|an?|for|when|if|but|so|then|thanks'
+    r'|and|or|from|to|ya|porque|pues|yes|no|wait|actually|in|on|at|not|lo|la|el|es|se|me|hay|son|puede|tiene|creo)\b)[a-z]'
 )
 """Behind a `no` that belongs to a noun: `no general rule`."""
 _BARE_NUMBER = compile_late(r'[\s$€£]*(?P<x>-?\d+(?:\.\d+)?)[\s$.]*')

@@ -67,14 +67,16 @@ _REJECTED = compile_late(
     r'(?:,? (?:and |but )?not| rather than| out of|(?<=[\d%]) of(?: the| all| these| those| all the)?| than the'
     r'|/(?=10\b|100\b|5\b)|\b(?:says?|claims?|thinks?|said|claimed|thought)(?: that)?(?: it(?:[\'’]s| is| was))?'
     r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step|day|page|part|no\.)'
-    r'|\brounded from) [$€£]?\d[\d.,:]*'
+    r'|\brounded from) [$€£]?\d[\d.,:]*|\b\d{1,2}\.\d{1,2}\.\d{4}\b'
     r'|(?<=[a-z]), or (?:about |roughly |approximately )?[$€£]?\d[\d.,]*(?=\s[a-z])'
     r'|(?<=[A-Za-z])[\^⁻⁰¹²³⁴-⁹]\{?-?\d{0,2}\}?|\\?(?:mod|pmod)\s?\{?\d+',
     re.IGNORECASE,
 )
 """A number that is not the answer: `12 of the 20`, `42 on day 3`, `m^2`."""
 _CIRCUMSTANCE = compile_late(
-    r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since)\b| to (?!find|get|give|obtain|equal|have|reach'
+    r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since|compared (?:with|to)|versus|whereas|although|verglichen mit|obwohl'
+    r'|alors que|contre)\b|, (?:when|while|which is \d+ times|während|als|tandis)\b|; (?!so|also|donc|thus|therefore)|, (?:up|down) from'
+    r'| to (?!find|get|give|obtain|equal|have|reach'
     r'|be\b)[a-z]{2}'
     r'|,? with(?=.* (?:left|remaining|over)\b)'
     r'| (?:in|for|per|over|within|during|every|from|after|before|than|en|durante|pendant|nach|après'

@@ -203,7 +203,9 @@ class Options(Mentions):
         if first.value is None or asked or is_list or self._in_a_list(page, start, stop):
             return None
         wrong = self.lettered and self._is_wrong(page, first, page.end)
-        if wrong or OPERATOR.match(tail) or _CONDITION.match(tail):
+        after = page.strip(first.end, end)[0]
+        taken_back = not self.lettered and any(cue.start() == after for cue in CUES.corrects.find_all(page, after, after + 12))
+        if wrong or taken_back or OPERATOR.match(tail) or _CONDITION.match(tail):
             return None
         return (
             first

@@ -14,7 +14,8 @@ _ABBREVIATION = compile_late(
 )
 _END = compile_late(
     r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|who|weil|car|porque)\s'
-    r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|because|since|as|not)\s'
+    r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|who|where|because|since|as|not|and not|und nicht|et non|y no|obwohl|although|das|der|die|den|dont|qui)\s'
+    r'|\s?；|;\s'
 )
 _MARKER = compile_late(r'(?:[-•](?!\s+\d)|[>*✅✔👉→⇒]|=>|#{1,6}|\d{1,2}[.)])\s+(?=\w)')
 _PARENTHESIS = compile_late(r'\s*,[^,.\n]{1,40},\s*')
@@ -135,7 +136,8 @@ class Phrases:
         predicates = _find_predicates(page, lead, last[1])
         if lead > last[0] and not predicates and len(page.low[lead : last[1]].split()) < _BRIEF:
             return self._phrase(page, lead, last[1])
-        fragment = [] if _find_predicates(page, begin, first) else page.low[begin:first].split()
+        said = _skip_opening(page, begin, first)
+        fragment = [] if _find_predicates(page, begin, first) else page.low[said:first].split()
         if (
             several
             and (lead == last[0] or _PRONOUN.match(page.low, last[0]))
@@ -143,7 +145,7 @@ class Phrases:
             and page.text[first : first + 1] in ('.', '\n')
             and CUES.corrects.find(page, first, stop) is None
         ):
-            return Candidate(page.raw[begin:stop], begin, stop)
+            return Candidate(page.raw[said:stop], said, stop)
         return (self.predicate(page, *last) if several else None) or (
             Candidate(_plain(page.raw[begin:stop]), begin, stop) if stop > begin else None
         )
@@ -213,6 +215,7 @@ def short_phrases(reply: str) -> set[str]:
     if len(bold) == 1 and not bold[0].endswith(':'):
         return {str(bold[0]).strip(' .')}
     text = _QUESTION.sub('', text)
+    text = text[: Page(text).main_end(0, len(text))].rstrip()
     sentence = re.sub(r'(\b[A-Z])\.(?=\s[A-Z])', '\\1\u2024', text)  # `J. K. Rowling` is not three sentences
     if (
         '\n' in text
@@ -227,9 +230,11 @@ def short_phrases(reply: str) -> set[str]:
     phrases += [
         match[match.lastindex or 0] for pattern in (_SUBJECT, _ASIDE, _LABELLED) if (match := pattern.match(sentence))
     ]
-    if not _NEGATED.search(page.low):
-        phrases += [match[1] for pattern in (_NAME, _PLACE) if (match := pattern.search(sentence))]
-    phrases += [match[1] for pattern in (_ENDING, _DATED) if (match := pattern.search(sentence))]
+    tail = _TAIL.search(sentence)
+    clause = sentence[: tail.start()] if tail else sentence
+    if not _NEGATED.search(clause.lower()):
+        phrases += [match[1] for pattern in (_NAME, _PLACE) if (match := pattern.search(clause))]
+    phrases += [match[1] for pattern in (_ENDING, _DATED) if (match := pattern.search(clause))]
     phrases += _QUOTED.findall(page.text)
     phrases += [part for phrase in phrases for part in (_WHEN.split(phrase)[0], _CLAUSE.split(phrase)[0], _MADE.sub('', phrase))]
     pieces = {
@@ -248,6 +253,10 @@ _QUESTION = compile_late(r'\A[^.!?\n]{3,120}[?？]\s*(?=\S)')
 _SUBJECT = compile_late(
     r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were|ist|war|est|es|era)\s+(?:the|an?|d[eia][rse]|eine?|la|le|el|une?)\s|\A([^，。是]{1,8})是'
 )
+_TAIL = compile_late(
+    r',?\s(?:and not|not|und nicht|et non|although|though|obwohl|while|während|whereas|alors que|but|where|who|which)\s.*|\s?[;；].*', re.DOTALL
+)
+"""What a sentence adds to its answer."""
 _WHEN = compile_late(r'\s(?:in|on|im|am|en|um)\s(?=(?:the |\w+ )?\d)')
 _MADE = compile_late(r'\s(?:ge|ver|er|ent|be)[a-zäöüß]{2,20}(?:t|en)\W*\Z')
 """At the end of a German sentence, behind who did it: `von Thomas Mann geschrieben`."""
@@ -257,7 +266,7 @@ _DATED = compile_late(
 )
 _NAME = compile_late(r'\A((?:[A-Z][\w.\'’-]*\s(?:(?:da|de|van|von|der|del|al|of|the)\s){0,2}){2,4})(?=[a-zà-ÿ])')
 _PLACE = compile_late(
-    r'\s(?:in|on|at|by|during|i\.e\.|while|from|von|de|am|im|par|por|en)\s((?:the\s)?[A-Z0-9][^.!?。]{0,60}?)[.!]?\Z'
+    r'\s(?:in|on|at|by|during|i\.e\.|while|from|von|de|am|im|par|por|en|le)\s((?:the\s(?=[a-z]+\W*\Z)|the\s(?=[A-Z0-9])|(?=[A-Z0-9]))\w[^.!?。]{0,60}?)[.!]?\Z'
 )
 _LABELLED = compile_late(r'\A[^:：\n]{1,30}[:：]\s*(\S[^:：\n]*)\Z')
 _ASIDE = compile_late(r'([^()（]{1,80}?)\s?[(（][^()（）]{1,60}[)）]\W?\Z|(.{2,80}?)\s(?:it is|is (?:correct|right|the one)|war es)\W*\Z')

@@ -94,7 +94,8 @@ class Sides(Options):
 
     def _is_right(self, page: Page, mention: Candidate, limit: int, end: int) -> bool:
         compared = _COMPARISON.fullmatch(page.low, mention.start, mention.end) is not None
-        return compared or super()._is_right(page, mention, limit, end)
+        related = _RELATION.fullmatch(page.text, mention.start, mention.end) is not None
+        return compared or related or super()._is_right(page, mention, limit, end)
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
         if (concluded := super().concludes(page, start, end)) or page.is_cut(end):

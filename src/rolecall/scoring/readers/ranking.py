@@ -93,7 +93,7 @@ def read_reply(reply: str, family: Family, forms: Sequence[str] = ()) -> Reading
     page = Page(reply)
     guess = None
     for start, end in page.scopes():
-        evidence = _asked(page, family, forms, start, end) or _decide(page, family, start, end)
+        evidence = _asked(page, family, forms, start, end) or _decide_first(page, family, start, end)
         if evidence is not None:
             reading = _make_reading(page, family, evidence, start, end)
             if reading.certainty != 'inferred':
@@ -118,6 +118,21 @@ def _asked(page: Page, family: Family, forms: Sequence[str], start: int, end: in
     return None
 
 
+def _decide_first(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
+    """What the reply comes to before its last asides, if it states or concludes something there; else in all of it."""
+    whole = _decide(page, family, start, end)
+    main = page.main_end(start, end)
+    if main == end or (whole and whole.place < main):
+        return whole
+    evidence = _decide(page, family, start, main)
+    sentence = page.sentence_start(evidence.candidate.start, start) if evidence else start
+    if evidence is None or evidence.candidate.value is None or CUES.condition.match(page.low, sentence):
+        return whole
+    settled = evidence.certainty == 'stated' or CUES.concludes.find(page, sentence, evidence.candidate.start)
+    stronger = settled and not (whole and whole.certainty == 'stated' and evidence.certainty != 'stated')
+    return evidence if stronger or whole is None or whole.certainty == 'inferred' else whole
+
+
 def _decide(page: Page, family: Family, start: int, end: int) -> _Evidence | None:
     field = _last(_fields(page, family, start, end))
     if field is not None:
@@ -134,7 +149,7 @@ def _decide(page: Page, family: Family, start: int, end: int) -> _Evidence | Non
     if weaker is None and (concluded := family.concludes(page, max(since, end - _TAIL), end)):
         weaker = _Evidence(concluded.start, 'conclusion', 'concluded', concluded)
     if weaker is not None and weaker.candidate.value is not None:
-        return weaker
+        return _correct(page, family, weaker, start, end) if weaker.rule in ('first line', 'beginning') else weaker
     if evidence or weaker:
         return evidence or weaker
     mentions = family.mentions(page, max(start, end - _TAIL), end)

@@ -187,6 +187,27 @@ class Page:
         if self.own_end < self.end:
             yield self.start, self.end
 
+    def main_end(self, start: int, end: int) -> int:
+        """Where a part ends without what follows its result: an aside in brackets, `If it were 5, …`, `Let me know …`."""
+        while True:
+            begin, stop = self.last_sentence(start, end)
+            opened = self.text.rfind('\n(', start, stop), self.text.rfind('. (', start, stop) + 1
+            bracket = max(opened) if self.text[stop - 1 : stop] == ')' else -1
+            if start < bracket and ')' not in self.text[bracket : stop - 1]:
+                end = bracket
+            elif begin <= start or not self._is_aside(begin, stop):
+                return end
+            else:
+                end = begin
+
+    def _is_aside(self, begin: int, stop: int) -> bool:
+        """Whether a sentence closes a reply, supposes something, or compares, and concludes nothing."""
+        if CUES.closings.find(self, begin, stop):
+            return True
+        supposed = CUES.condition.match(self.low, begin, stop) or CUES.hypothesis.search(self.low, begin, stop)
+        begun = CUES.asides.find(self, begin, min(stop, begin + 20))
+        return bool(supposed or begun) and not CUES.concludes.find(self, begin, stop)
+
     def sentence_end(self, start: int, end: int) -> int:
         """Where the sentence that holds `start` ends."""
         match = _SENTENCE_END.search(self.text, start, min(end, start + _LONGEST_SENTENCE))
