@@ -42,7 +42,16 @@ _JUDGED = {
     'rating': '',
 }
 """What a judge was asked for, by its question."""
-_GRADES = {'CORRECT': 'A', 'INCORRECT': 'B', '正确': 'A', '错误': 'B', 'richtig': 'A', 'falsch': 'B', 'Y': 'A', 'N': 'B'}
+_GRADES = {
+    'CORRECT': 'A',
+    'INCORRECT': 'B',
+    '正确': 'A',
+    '错误': 'B',
+    'richtig': 'A',
+    'falsch': 'B',
+    'Y': 'A',
+    'N': 'B',
+}
 _YES_NO = ('coin_flip', 'strategyqa')
 _LETTERED = ('aqua', 'commonsenseqa', 'bigbench_date', 'bigbench_object_tracking')
 
@@ -253,7 +262,11 @@ def judged_cases(path: Path) -> Iterator[Case]:
     with path.open(encoding='utf-8') as lines:
         for row in map(json.loads, lines):
             options = row['options'] or {}
-            values = {'letters': ''.join(options) or 'ABCD', 'options': list(options.values()), 'language': row['language']}
+            values = {
+                'letters': ''.join(options) or 'ABCD',
+                'options': list(options.values()),
+                'language': row['language'],
+            }
             kinds = {'choice': 'option', 'yesno': 'yes_no', 'text': 'short'}
             kind = kinds.get(row['family'], row['family'])
             if kind == 'judge':

@@ -45,7 +45,8 @@ _RATINGS = (
     ),
     re.compile(
         rf'(?<![\w./-]){_POINTS}{_SCALE}\s*(?:/|out\s+of|sobre|sur|von|su)\s*(?:5|10|100)\b|\A[\W_]*{_POINTS}{_SCALE}(?:[\W_]*\Z|\s[-–—:]\s)'
-        rf'|(?<!or )\b[Aa]n?\s(?:[a-z]+\s)?{_POINTS}{_SCALE}[\W_]*\Z|(?:\b[Ss]o|[Tt]herefore|[Tt]hus|得)\s?[:,]?\s*{_POINTS}{_SCALE}[\W_]*\Z'
+        rf'|(?<!or )\b[Aa]n?\s(?:[a-z]+\s)?{_POINTS}{_SCALE}[\W_]*\Z|(?:\b[Ss]o|[Tt]herefore|[Tt]hus'
+        rf'|得)\s?[:,]?\s*{_POINTS}{_SCALE}[\W_]*\Z'
     ),
 )
 """Ways to state a rating, the clearest first."""

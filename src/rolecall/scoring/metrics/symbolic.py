@@ -26,6 +26,12 @@ _EXPLOSIVE = re.compile(
 )
 """Towers of powers, huge exponents, large factorials: too expensive to evaluate, so they are compared as text."""
 _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
+
+
+def _write_matrix(rows: list[str]) -> str:
+    return r'\begin{pmatrix}' + r'\\'.join(row.replace(',', '&') for row in rows) + r'\end{pmatrix}'
+
+
 _TYPED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r'(?<![\d./])(\d+)\s+(\d+)/(\d+)(?![\d/])'), r'\1\\frac{\2}{\3}'),
     (re.compile(r'√\s*(?:\(([^()]{1,40})\)|(\w{1,20}))'), r'\\sqrt{\1\2}'),
@@ -33,12 +39,14 @@ _TYPED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r'(?<![a-zA-Z\\])(pi|sin|cos|tan|ln|log|exp)(?![a-zA-Z])'), r'\\\1'),
     (re.compile('[⁻⁰¹²³⁴-⁹]+'), lambda power: f'^{{{power[0].translate(_RAISED)}}}'),
     (re.compile(r'\*\*'), '^'),
+    (re.compile(r'\A\](?=.*[,;])'), '('),
+    (re.compile(r'(?<=.)(?<![\[(])\[\Z'), ')'),
+    (re.compile(r'(?<=[\d\w])\s?;\s?(?=[^;]*[)\]]\Z)'), ','),
     (re.compile('·'), r'\\cdot '),
     (re.compile(r'∞|(?<![a-zA-Z\\])(?:infinity|unendlich|infini)(?![a-z])|无穷大?'), r'\\infty'),
     (
         re.compile(r'\[\s*(\[[^\[\]]+\](?:\s*,\s*\[[^\[\]]+\])+)\s*\]'),
-        lambda matrix: r'\begin{pmatrix}%s\end{pmatrix}'
-        % r'\\'.join(row.replace(',', '&') for row in re.findall(r'\[([^\[\]]+)\]', matrix[1])),
+        lambda matrix: _write_matrix(re.findall(r'\[([^\[\]]+)\]', matrix[1])),
     ),
     (re.compile(r'\\varnothing(?![a-zA-Z])|∅'), r'\\emptyset'),
     (re.compile(r'(?<=[\d)])!=(?=\s*\d)'), '! ='),
@@ -110,7 +118,7 @@ def value_of(text: str) -> float | None:
 
 
 def _is_explosive(text: str) -> bool:
-    """Whether an expression may take too long to evaluate; a variable's small power in an exponent (`e^{x^2}`) does not."""
+    """Whether an expression may take too long to evaluate; `e^{x^2}` does not."""
     return _EXPLOSIVE.search(re.sub(r'(?<=[a-z])\^\{?\d\}?(?!\d)', '', text)) is not None
 
 

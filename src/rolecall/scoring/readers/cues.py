@@ -28,13 +28,19 @@ _JUDGED = r'(?:\?|[:.]|\s?[-–—]|\|(?:[^|\n]{0,60}\|)?|[^\n→|]{0,40}→)?\s
 
 
 def pattern_of(cue: str) -> str:
-    """A cue as a regular expression; Latin words are whole words. Of a choice that may be empty its space may be, too."""
-    cue = _OPTIONAL.sub(lambda choice: f"({'|'.join(f' {word}' for word in choice[1].split('|')[:-1])}|)", cue)
-    source = ''.join(
-        {' ': r'\s+', '_': r'\w+', "'": "['’]", '(': '(?:', ')': ')', '|': '|', '?': r'\?', '!': '!', '=': '='}.get(sign)
-        or re.escape(sign)
-        for sign in cue
-    ).replace(r'(?:\?!', '(?!').replace(r'(?:\?=', '(?=')
+    """A cue as a regular expression; Latin words are whole words; an empty choice has no space."""
+    cue = _OPTIONAL.sub(lambda choice: f'({"|".join(f" {word}" for word in choice[1].split("|")[:-1])}|)', cue)
+    source = (
+        ''.join(
+            {' ': r'\s+', '_': r'\w+', "'": "['’]", '(': '(?:', ')': ')', '|': '|', '?': r'\?', '!': '!', '=': '='}.get(
+                sign
+            )
+            or re.escape(sign)
+            for sign in cue
+        )
+        .replace(r'(?:\?!', '(?!')
+        .replace(r'(?:\?=', '(?=')
+    )
     source = source.replace(r'\s+|', r'\s+|').replace(r'\s+)', r'\s+)')
     return source + (rf'(?![{_LETTER}])' if re.search(f'[{_LETTER}](?:[)|]+)?$', cue) else '')
 
@@ -209,7 +215,7 @@ class Cues:
     )
     """Between the items of a list."""
     condition = _pattern(r'\W*(?:(?:if|when|wenn|falls|si|cuando|quand)(?![a-zà-ÿ])|如果|若|当)')
-    hypothesis = _pattern('(?<![a-z])(?:would|wouldn[\'’]t|wäre|wären|hätte|würde|serait|aurait|sería)(?![a-z])')
+    hypothesis = _pattern("(?<![a-z])(?:would|wouldn['’]t|wäre|wären|hätte|würde|serait|aurait|sería)(?![a-z])")
     """In a statement that only answers another question: `if you meant …, the answer would be`."""
     either = _pattern('(?<![a-z])«or»|/')
     alternative = _pattern(r'(?:(?<![a-z])«or»|还是)\s*\Z')
@@ -287,7 +293,20 @@ class Cues:
     def heads(self) -> frozenset[str]:
         """What cues can begin with."""
         before = (self.of_choices, self.grades, self.concludes, self.corrects, self.is_the_answer)
-        finders = (*before, self.ordinals, self.naming, self.ignorant, self.openings, self.closings, self.asides, self.denies, self.others, self.refuses, self.restates, self.negates)
+        finders = (
+            *before,
+            self.ordinals,
+            self.naming,
+            self.ignorant,
+            self.openings,
+            self.closings,
+            self.asides,
+            self.denies,
+            self.others,
+            self.refuses,
+            self.restates,
+            self.negates,
+        )
         return frozenset(head for finder in finders for head in finder.cues)
 
     @cached_property

@@ -45,7 +45,8 @@ _TOKENS = compile_late(
 )
 _MATRIX = compile_late(r'\\begin\{(?P<kind>[a-z]*matrix|array|cases)\}.*?\\end\{(?P=kind)\}', re.DOTALL)
 _SEVERAL = compile_late(
-    r'(?:(?<![a-z])(?:are|sind|sont|son)\s+|[是为])(?P<x>-?[\w./\\{}√]+(?:,\s*-?[\w./\\{}√]+)*(?:,?\s+(?:and|or|und|et|y)\s+|和)-?[\w./\\{}√]+)\W*\Z', re.ASCII
+    r'(?:(?<![a-z])(?:are|sind|sont|son)\s+|[是为])(?P<x>-?[\w./\\{}√]+(?:,\s*-?[\w./\\{}√]+)*(?:,?\s+(?:and|or|und|et|y)\s+|和)-?[\w./\\{}√]+)\W*\Z',
+    re.ASCII,
 )
 _APPROXIMATED = compile_late(r'(?<=\S)\s*(?:≈|\\approx)\s*-?[\d.,]+\s*\Z')
 _ASSIGNED = compile_late(
@@ -66,13 +67,16 @@ _ARE = compile_late(r'(?<![a-z])(?:are|sind|sont|son)\s\Z|[是为]\s?\Z')
 _OR = compile_late(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
 _HAS_VALUE = compile_late(r'[\d$\\π√∞]')
 _DENIED = compile_late(r'\b(?:not|nicht|pas|non?)\s\Z|不是\Z')
-_APPROXIMATION = compile_late(r'\((?:about|approx\w*\.?|roughly|≈|etwa|environ|约)[^()\n]*\)|(?:≈|\\approx)\s*-?[\d.,]*\d'
-    r'|,?\s(?:or|i\.e\.|that is)?,?\s?(?:about|roughly|approximately|around|etwa|rund|environ|约)\s[\d.,]*\d\s?%?(?=\W*\Z)')
+_APPROXIMATION = compile_late(
+    r'\((?:about|approx\w*\.?|roughly|≈|etwa|environ|约)[^()\n]*\)|(?:≈|\\approx)\s*-?[\d.,]*\d'
+    r'|,?\s(?:or|i\.e\.|that is)?,?\s?(?:about|roughly|approximately|around|etwa|rund|environ'
+    r'|约)\s[\d.,]*\d\s?%?(?=\W*\Z)'
+)
 _ROOTS = compile_late(
     r'(?<![A-Za-z])(?P<name>[a-z])[₀-₉]?\s*=\s*-?[a-z0-9./√]+(?:(?:\s*[,;，]|\s+(?:or|and|oder|und|ou|et|o|y|или|и)|\s*[或和])\s*(?P=name)[₀-₉]?\s*=\s*-?[a-z0-9./√]+)+'
 )
 _ROOT_VALUE = compile_late(r'=\s*(-?[a-z0-9./√]*[a-z0-9√])')
-_TUPLE = compile_late(r'[(\[{]\s*-?[\w./√∞]+(?:\s*[,，;]\s*[-+]?[\w./√∞]+)+\s*[)\]}]')
+_TUPLE = compile_late(r'[(\[{\]]\s*-?[\w./√∞]+(?:\s*[,，;]\s*[-+]?[\w./√∞]+)+\s*[)\]}\[]')
 _CHOICE = compile_late(r'(?<![a-z])either(?![a-z]).*(?<![a-z])or(?![a-z])|是.*还是')
 _NUMBERS, _PHRASES = Numbers(), Phrases()
 
@@ -192,13 +196,16 @@ class Expressions:
             if re.search(rf'[\dπ∞√²³\\]|{_FUNCTION}[\s(]', match[0])
             and not _DENIED.search(part.lower(), 0, match.start())
         ]
-        if tokens and not re.fullmatch(r'[-+$]?[\d.,:%/]+\)?', _tidy(tokens[-1][0]).strip('()')):
-            last = tokens[-1][0]
+        if tokens and not re.fullmatch(r'[-+$]?[\d.,:%]+\)?', _tidy(tokens[-1][0]).strip('()')):
             ended = not page.plain[begin + tokens[-1].end() : stop].strip()
-            value = _right_side(_tidy(last.rstrip('!') if ended else last))
+            value = _right_side(_tidy(tokens[-1][0].rstrip('!') if ended else tokens[-1][0]))
             return Candidate(value, begin + tokens[-1].start(), begin + tokens[-1].end())
         number = self._last_number(page, start, end)
-        word = None if number or page.is_cut(end) or CUES.restates.find(page, begin, stop) else _PHRASES.predicate(page, begin, stop)
+        word = (
+            None
+            if number or page.is_cut(end) or CUES.restates.find(page, begin, stop)
+            else _PHRASES.predicate(page, begin, stop)
+        )
         return word if word and _WORD.fullmatch(str(word.value)) else number
 
     def _is_open(self, page: Page, start: int, end: int) -> bool:

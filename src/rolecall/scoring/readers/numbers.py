@@ -42,7 +42,8 @@ _FRACTION = (
     r'|(?P<mixed>\d{0,4})(?P<vulgar>[¼-¾⅐-⅞])|(?P<some>(?<![\d.])\d{1,9})\ and\ an?\ (?P<more>half|quarter)\b'
 )
 _SCALE = (
-    r'(?P<scale>(?:\s|-|~|\\[ ,]){0,12}(?i:hundred|thousand|tausend|mill?e?|[mb]illion|trillion|dozen|millionen|milliarden|millones'
+    r'(?P<scale>(?:\s|-|~|\\[ ,]){0,12}(?i:hundred|thousand|tausend|mill?e?|[mb]illion|trillion|dozen'
+    r'|millionen|milliarden|millones'
     r'|millions|mio|mrd|tsd)(?![a-z])\.?'
     r'|[kK](?![\w\'’]|\s?[-+*/^=])|(?<=\d)\s?(?:[MB]n?|[mb]n|bn)(?!\w)|(?<=\d)[mb](?!\w)'
     r'|\s?[百千万亿]{1,2}(?![米克瓦卡])(?:\d+[百千](?![米克瓦卡])|(?<=万)\d{4}(?!\d))?)?'
@@ -74,8 +75,10 @@ _REJECTED = compile_late(
 )
 """A number that is not the answer: `12 of the 20`, `42 on day 3`, `m^2`."""
 _CIRCUMSTANCE = compile_late(
-    r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since|compared (?:with|to)|versus|whereas|although|verglichen mit|obwohl'
-    r'|alors que|contre)\b|, (?:when|while|which is \d+ times|während|als|tandis)\b|; (?!so|also|donc|thus|therefore)|, (?:up|down) from'
+    r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since|compared (?:with|to)|versus|whereas|although'
+    r'|verglichen mit|obwohl'
+    r'|alors que|contre)\b|, (?:when|while|which is \d+ times|während|als|tandis)\b|; (?!so|also|donc'
+    r'|thus|therefore)|, (?:up|down) from'
     r'| to (?!find|get|give|obtain|equal|have|reach'
     r'|be\b)[a-z]{2}'
     r'|,? with(?=.* (?:left|remaining|over)\b)'
@@ -95,7 +98,8 @@ _RESTATED = compile_late(
 _EQUALS = compile_late(r'=|≈|,\s+or\b|\b(?:equals?|comes? to|which is|gives?|makes?)\b|等于')
 _ANY = r'[$€£]?\d[\d.,]{0,20}%?'
 _UNSETTLED = compile_late(
-    rf'(?<![/*+×.=]){_ANY} ?(?:or|或者?|还是|oder|ou|o) ?(?:[a-z] ?= ?)?[-–]?{_ANY}|(?<![/*+×.\d-]){_ANY}(?:[–—~～]| ?[至到] ?'
+    rf'(?<![/*+×.=]){_ANY} ?(?:or|或者?|还是|oder|ou|o) ?(?:[a-z] ?= ?)?[-–]?{_ANY}'
+    rf'|(?<![/*+×.\d-]){_ANY}(?:[–—~～]| ?[至到] ?'
     rf'|-(?=[$€£]?\d)){_ANY}(?! ?=)'
     rf'|\b(?:between|are|entre|zwischen) {_ANY} (?:and|y|et|und) {_ANY}|\b(?:less|fewer|more|greater) than {_ANY}'
     r'|\d ?(?:hours?|hrs?|h|days?|years?|minutes?|mins?|feet|foot|ft|pounds?|lbs?|dollars?|euros?|stunden?'
@@ -122,8 +126,12 @@ _SIDE_REMARK = compile_late(
 _KNOWN = compile_late(
     r'(?:(?<![a-zà-ÿ])(?:the|these|those|their|our|its|his|her|your|die|den|diese|les|ces|los|las|estos|estas)\s+|[这那该])\Z'
 )
-_IN_ALL = compile_late(r'(?: [a-zà-ÿ]{2,20}){0,2} (?:in (?:all|total)|altogether|together|insgesamt|en tout|au total)\b')
-_GIVEN = compile_late(r'(?<![a-zà-ÿ])(?:the|these|those|their|his|her|its|for|per|of|in|from|with|by|at|than|every|each)\s+\Z')
+_IN_ALL = compile_late(
+    r'(?: [a-zà-ÿ]{2,20}){0,2} (?:in (?:all|total)|altogether|together|insgesamt|en tout|au total)\b'
+)
+_GIVEN = compile_late(
+    r'(?<![a-zà-ÿ])(?:the|these|those|their|his|her|its|for|per|of|in|from|with|by|at|than|every|each)\s+\Z'
+)
 _CUT = compile_late(r'[-+*/×÷=(\[{,:<]\s*\Z')
 _UNIT_ONLY = compile_late(r'[^\w\n]*(?:[^\W\d]+[^\w\n]+){0,3}(?:[^\W\d]*)[^\w\n]*')
 _MARKER = compile_late(r'\s*1[.)]\s+(?=\S)')
@@ -194,10 +202,14 @@ class Numbers:
             return words if words and not page.low[start : words.start].strip('a n') else None
         first = numbers[0]
         lead = page.low[start : first.start].strip(' $€£¥₹~≈=\\([{')
-        if len(numbers) > 1 or CUES.breaks_off.search(page.low, first.end, end) or (
-            lead
-            and not re.fullmatch(
-                r'(?:[a-z]|about|approximately|approx|usd|rs|total|eur|chf|x|is|the|约)[\s.=:≈]*', lead
+        if (
+            len(numbers) > 1
+            or CUES.breaks_off.search(page.low, first.end, end)
+            or (
+                lead
+                and not re.fullmatch(
+                    r'(?:[a-z]|about|approximately|approx|usd|rs|total|eur|chf|x|is|the|约)[\s.=:≈]*', lead
+                )
             )
         ):
             return None
@@ -283,7 +295,11 @@ class Numbers:
         last = numbers[-1]
         for words in spell_out(page.low, last.end, end):  # `At 3 visits per week, that comes to twenty-one visits.`
             small = len(words.value or '') == 1 and not _IN_ALL.match(page.low, words.end, end)
-            if not small and not _GIVEN.search(page.low, start, words.start) and '.' not in page.text[last.end : words.start]:
+            if (
+                not small
+                and not _GIVEN.search(page.low, start, words.start)
+                and '.' not in page.text[last.end : words.start]
+            ):
                 return words
         if ratio := [
             match

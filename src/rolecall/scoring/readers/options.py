@@ -9,6 +9,7 @@ from itertools import pairwise
 from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.mentions import AFTER, AROUND, OPERATOR, Mentions, is_apart
+from rolecall.scoring.readers.phrases import skip_opening
 from rolecall.scoring.readers.reading import Candidate, Page
 
 _FILLER = 60
@@ -24,7 +25,7 @@ _BECAUSE = compile_late(
 _SMALL = compile_late(r'[\s("*\[]*(?P<x>[a-z])(?=[\s.,;:)"\'*\]]|\Z)')
 _SMALL_FIRST = compile_late(r'\W*(?P<x>[a-z])[.)]\s')
 _ITEM = compile_late(
-    r'[ \t*>#+•☐-]*(?:\d{1,2}\.\s)?(?:\[.\]\s|☐\s|☑\s)?(?:(?:Option|Choice)\s)?\(?[A-Za-z][.):|]|\|\s*[A-Za-z]\s*\|'
+    r'[ \t*>#+•☐-]*(?:\d{1,2}\.\s)?(?:\[.\]\s|☐\s|☑\s)?(?:[^\W\d]{3,10}\s)?\(?[A-Za-z][.):|]|\|\s*[A-Za-z]\s*\|'
 )
 _PRONOUN = compile_late(r'\s(?:it|he|she|they|this|that|we|you|i|there)\b', re.IGNORECASE)
 _IF = compile_late(r'(?<![a-z])(?:if|when|unless|wenn|falls|si)(?![a-zà-ÿ])|如果|若')
@@ -34,16 +35,18 @@ _CLAUSE_END = compile_late(r'\s*(?:[.,;:!—–。，！]|\Z|(?:because|since|as
 _AROUND_CLAUSE = ' ,.;:!?—–-*"\')。，！'
 _NOES = ('no', '否', 'nein', 'non')
 _UNDECIDED = compile_late(
-    r'(?<![a-z])(?:answer|question|statement|yes|no(?! longer)|know|known|clear|certain|sure|possibl[ey]|simple|might|either|whether|both'
+    r'(?<![a-z])(?:answer|question|statement|yes|no(?! longer)|know|known|clear|certain|sure|possibl[ey]'
+    r'|simple|might|either|whether|both'
     r'|always|all|every|necessarily|only|enough|specified|given|stated|mentioned)(?![a-z])|可能|是否|どちら'
 )
 """In a sentence whose `not` is no answer."""
 _AFFIRMED = compile_late(
-    r'(?<![a-z])(?:can|may|does|did|will|would|is (?:able|allowed|permitted) to|are (?:able|allowed) to)\s+[a-z]|(?<![a-z])(?:is|are|was|were|has|have|does|do) still(?![a-z])'
+    r'(?<![a-z])(?:can|may|does|did|will|would|is (?:able|allowed|permitted) to|are (?:able'
+    r'|allowed) to)\s+[a-z]|(?<![a-z])(?:is|are|was|were|has|have|does|do) still(?![a-z])'
 )
 """In a sentence that affirms what was asked, as `not` denies it."""
 _TEXT_END = compile_late(
-    r'[\s"\'*)]*(?:[.,;:(!—–。，]|\Z|\s(?:because|since|as|which|who|that|and not|not|weil|car|porque)\b)'
+    r'[\s"\'*)]*(?:[.,;:(!—–。，]|\Z|\s(?:because|since|as|which|who|that|and not|not|weil|car|porque|qui|qu[e\'’])\b)'
 )
 _SUBJECT = compile_late(r'\W*(?:it|this|that|they|he|she|es|das|er|sie|il|elle|cela|它|这)\s?')
 _OTHERWISE = compile_late(r'(?<![a-z])(?:otherwise|else|sonst|andernfalls|sinon|si no)(?![a-z])|否则|不然')
@@ -58,7 +61,7 @@ _COMPLEMENTS = compile_late(r'(\w+) (?:in|un|im|ir|non|non-|not |dis)\1|true fal
 def _whole(role: str) -> re.Pattern[str]:
     """A sentence that is nothing but yes or no in other words: `It does not.`"""
     words = f'{CUES.any_of(role)}|{CUES.any_of(role.replace("whole", "also"))}'
-    return re.compile(rf'\W*(?:{CUES.any_of("conclude")}\W*)?(?:{words})\W*')
+    return re.compile(rf'\W*(?:(?:{CUES.any_of("conclude")}|{CUES.any_of("and")})\W*)?(?:{words})\W*')
 
 
 class Options(Mentions):
@@ -167,7 +170,9 @@ class Options(Mentions):
         above = page.text.rfind('\n', 0, max(0, start - 1)) + 1
         neighbours = ((above, at - 1, above < start), (end + 1, at + 1, page.text[end : end + 1] == '\n'))
         return self.lettered and any(
-            adjoins and label in range(len(self.labels)) and _ITEM.match(page.text, line)
+            adjoins
+            and label in range(len(self.labels))
+            and _ITEM.match(page.text, line)
             and self.labels[label] in page.text[line : line + 8]
             for line, label, adjoins in neighbours
         )
@@ -204,7 +209,9 @@ class Options(Mentions):
             return None
         wrong = self.lettered and self._is_wrong(page, first, page.end)
         after = page.strip(first.end, end)[0]
-        taken_back = not self.lettered and any(cue.start() == after for cue in CUES.corrects.find_all(page, after, after + 12))
+        taken_back = not self.lettered and any(
+            cue.start() == after for cue in CUES.corrects.find_all(page, after, after + 12)
+        )
         if wrong or taken_back or OPERATOR.match(tail) or _CONDITION.match(tail):
             return None
         return (
@@ -216,9 +223,8 @@ class Options(Mentions):
         )
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
-        last = page.last_sentence(start, end)
-        if self._depends(page, last[1] - 1, end):
-            return Candidate(None, *last)
+        if self._depends(page, page.last_sentence(start, end)[1] - 1, end):
+            return Candidate(None, *page.last_sentence(start, end))
         chosen = self._chosen(page, start, end)
         cut = self.lettered and page.is_cut(end)
         lately = page.last_sentence(start, end)[0] if cut else end - _LATELY
@@ -413,7 +419,10 @@ class Options(Mentions):
         if not re.search(r'[^\W\d]{3}|[一-鿿]{2}', page.low[named.start : named.end]):
             emphasised = page.raw[named.start - 2 : named.start] == page.raw[named.end : named.end + 2] == '**'
             dated = concluding and _DATED.search(page.low, start, named.start)
-            last = dated and not page.low[named.end : end].strip(AROUND)
+            opened = skip_opening(page, start, end) > start and not page.low[
+                skip_opening(page, start, end) : named.start
+            ].strip(AROUND)
+            last = (dated or opened) and not page.low[named.end : end].strip(AROUND)
             return outer if emphasised or last else self._equal_text(page, start, end)
         if not concluding:
             last = not page.low[named.end : end].strip(AROUND) and not page.is_cut(end)

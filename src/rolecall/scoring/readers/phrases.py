@@ -14,7 +14,8 @@ _ABBREVIATION = compile_late(
 )
 _END = compile_late(
     r'\n|[。！？]|[.!?](?=["\'”’)*]{0,3}(?:\s|$))|\s(?:because|since|as it|who|weil|car|porque)\s'
-    r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|who|where|because|since|as|not|and not|und nicht|et non|y no|obwohl|although|das|der|die|den|dont|qui)\s'
+    r'|\s\((?=[A-Za-z][^()\n]{0,80}\)\W*(?:\n|$))|,\s(?:which|who|where|because|since|as|not|and not'
+    r'|und nicht|et non|y no|obwohl|although|das|der|die|den|dont|qui)\s'
     r'|\s?；|;\s'
 )
 _MARKER = compile_late(r'(?:[-•](?!\s+\d)|[>*✅✔👉→⇒]|=>|#{1,6}|\d{1,2}[.)])\s+(?=\w)')
@@ -24,7 +25,8 @@ _UNIT = compile_late(r'[一-鿿ぁ-ヿ]{1,2}|[^\W一-鿿ぁ-ヿ]+')
 _BRIEF_LINE = compile_late(r'(?![-*•`\d][\s.)`])[^\s:]+(?:\s[^\s:]+){0,5}')
 _CLAUSE = compile_late(r'\s(?:qui|who|that|which|che|que)\s')
 _CHOICE = compile_late(
-    r'[^.\n]{0,40}?(?<![a-z])(?:(?:could|might|may|can) be|is|it[\'’]s either)\s[^.\n]*\sor\s|\W*(?:either|entweder|soit)\s.*\b(?:or|oder|soit)\b|\W*(?:if|wenn|si|falls)\s.*(?:;|\b(?:otherwise|sonst|sinon)\b)'
+    r'[^.\n]{0,40}?(?<![a-z])(?:(?:could|might|may|can) be|is|it[\'’]s either)\s[^.\n]*\sor\s'
+    r'|\W*(?:either|entweder|soit)\s.*\b(?:or|oder|soit)\b|\W*(?:if|wenn|si|falls)\s.*(?:;|\b(?:otherwise|sonst|sinon)\b)'
 )
 """A sentence that leaves two answers open."""
 _POLITE = compile_late(r'(?:です|でした|である|입니다|이다)[.。]?\s*\Z')
@@ -132,11 +134,11 @@ class Phrases:
             and _BRIEF_LINE.fullmatch(page.raw, *line)
         ):
             return self._phrase(page, *line)
-        lead = _skip_opening(page, *last)
+        lead = skip_opening(page, *last)
         predicates = _find_predicates(page, lead, last[1])
         if lead > last[0] and not predicates and len(page.low[lead : last[1]].split()) < _BRIEF:
             return self._phrase(page, lead, last[1])
-        said = _skip_opening(page, begin, first)
+        said = skip_opening(page, begin, first)
         fragment = [] if _find_predicates(page, begin, first) else page.low[said:first].split()
         if (
             several
@@ -173,7 +175,7 @@ def _plain(text: str) -> str:
     return re.sub(r'\A(?:\$([^$]*)\$|【([^【】]*)】)', lambda match: match[1] or match[2] or '', bare)
 
 
-def _skip_opening(page: Page, start: int, end: int) -> int:
+def skip_opening(page: Page, start: int, end: int) -> int:
     """Where a sentence begins behind `So`, `I think it is`, `Well,`."""
     begin = start
     while True:
@@ -224,7 +226,7 @@ def short_phrases(reply: str) -> set[str]:
     ):
         return set()
     page = Page(sentence)
-    lead = _skip_opening(page, 0, page.end)
+    lead = skip_opening(page, 0, page.end)
     starts = [*_find_predicates(page, 0, page.end), *([lead] * (lead > 0 or text != reply.strip()))]
     phrases = [sentence[start:] for start in starts]
     phrases += [
@@ -236,11 +238,11 @@ def short_phrases(reply: str) -> set[str]:
         phrases += [match[1] for pattern in (_NAME, _PLACE) if (match := pattern.search(clause))]
     phrases += [match[1] for pattern in (_ENDING, _DATED) if (match := pattern.search(clause))]
     phrases += _QUOTED.findall(page.text)
-    phrases += [part for phrase in phrases for part in (_WHEN.split(phrase)[0], _CLAUSE.split(phrase)[0], _MADE.sub('', phrase))]
+    phrases += [
+        part for phrase in phrases for part in (_WHEN.split(phrase)[0], _CLAUSE.split(phrase)[0], _MADE.sub('', phrase))
+    ]
     pieces = {
-        _END.split(_POLITE.sub('', phrase))[0].rstrip('.。!？ ').strip('"“”«» ')
-        for phrase in phrases
-        if phrase.strip()
+        _END.split(_POLITE.sub('', phrase))[0].rstrip('.。!？ ').strip('"“”«» ') for phrase in phrases if phrase.strip()
     }
     return {piece.replace('\u2024', '.') for piece in pieces}
 
@@ -254,7 +256,9 @@ _SUBJECT = compile_late(
     r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were|ist|war|est|es|era)\s+(?:the|an?|d[eia][rse]|eine?|la|le|el|une?)\s|\A([^，。是]{1,8})是'
 )
 _TAIL = compile_late(
-    r',?\s(?:and not|not|und nicht|et non|although|though|obwohl|while|während|whereas|alors que|but|where|who|which)\s.*|\s?[;；].*', re.DOTALL
+    r',?\s(?:and not|not|und nicht|et non|although|though|obwohl|while|während|whereas|alors que|but'
+    r'|where|who|which)\s.*|\s?[;；].*',
+    re.DOTALL,
 )
 """What a sentence adds to its answer."""
 _WHEN = compile_late(r'\s(?:in|on|im|am|en|um)\s(?=(?:the |\w+ )?\d)')
@@ -269,7 +273,9 @@ _PLACE = compile_late(
     r'\s(?:in|on|at|by|during|i\.e\.|while|from|von|de|am|im|par|por|en|le)\s((?:the\s(?=[a-z]+\W*\Z)|the\s(?=[A-Z0-9])|(?=[A-Z0-9]))\w[^.!?。]{0,60}?)[.!]?\Z'
 )
 _LABELLED = compile_late(r'\A[^:：\n]{1,30}[:：]\s*(\S[^:：\n]*)\Z')
-_ASIDE = compile_late(r'([^()（]{1,80}?)\s?[(（][^()（）]{1,60}[)）]\W?\Z|(.{2,80}?)\s(?:it is|is (?:correct|right|the one)|war es)\W*\Z')
+_ASIDE = compile_late(
+    r'([^()（]{1,80}?)\s?[(（][^()（）]{1,60}[)）]\W?\Z|(.{2,80}?)\s(?:it is|is (?:correct|right|the one)|war es)\W*\Z'
+)
 _ITEM = compile_late(r'[,;，；、\n]|(?<!\w)(?:and|und|et|y|&)(?!\w)|和|与|以及')
 _BULLET = compile_late(r'^[ \t]{0,20}(?:[-*•]|\d{1,2}[.)])[ \t]{1,20}', re.MULTILINE)
 

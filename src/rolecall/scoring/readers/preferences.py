@@ -24,7 +24,8 @@ _SIDES: dict[str, Side] = {
         ('a', '1', '一', 'first', 'former', 'erste', 'erstere', 'première', 'premier', 'primera', '前者', 'm'), 'first'
     ),
     **dict.fromkeys(
-        ('b', '2', '二', 'second', 'latter', 'zweite', 'letztere', 'seconde', 'deuxième', 'segunda', '后者', 'M'), 'second'
+        ('b', '2', '二', 'second', 'latter', 'zweite', 'letztere', 'seconde', 'deuxième', 'segunda', '后者', 'M'),
+        'second',
     ),
 }
 _TIE = (

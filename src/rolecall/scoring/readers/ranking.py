@@ -128,7 +128,8 @@ def _decide_first(page: Page, family: Family, start: int, end: int) -> _Evidence
     sentence = page.sentence_start(evidence.candidate.start, start) if evidence else start
     if evidence is None or evidence.candidate.value is None or CUES.condition.match(page.low, sentence):
         return whole
-    settled = evidence.certainty == 'stated' or CUES.concludes.find(page, sentence, evidence.candidate.start)
+    aside = page.text[main:end].lstrip()[:1] == '('
+    settled = aside or evidence.certainty == 'stated' or CUES.concludes.find(page, sentence, evidence.candidate.start)
     stronger = settled and not (whole and whole.certainty == 'stated' and evidence.certainty != 'stated')
     return evidence if stronger or whole is None or whole.certainty == 'inferred' else whole
 

@@ -32,7 +32,7 @@ _ACCENTED = compile_late('[äöüßñçàâèéêìíòóôùúãõ]')
 _BLOCK = 600
 """Characters whose words are listed at once."""
 _SENTENCE_END = compile_late(
-    r'[\n。！？；.!?;](?<!;(?=\s?[-+]?[\w∞√/]{1,8}\s?[\])}]))(?:(?<=[\n。！？；])|(?=["\'”’)\]*}]{0,4}(?:\s|$))'
+    r'[\n。！？；.!?;](?<!;(?=\s?[-+]?[\w∞√/]{1,8}\s?[\])}]))(?:(?<=[\n。！？；])|(?!(?<=\d!)\s[a-z])(?=["\'”’)\]*}]{0,4}(?:\s|$))'
     r'(?<!\bi\.e.)(?<!\be\.g.)(?<!\b[RrMD][srS].)(?<!\bMrs.)(?<!\bvs.)(?<!\bSt.)(?<!approx.))'
 )
 _SPECIAL = compile_late(r'<\|(?:im_start|im_end|end|eot)|</s>')
@@ -188,7 +188,7 @@ class Page:
             yield self.start, self.end
 
     def main_end(self, start: int, end: int) -> int:
-        """Where a part ends without what follows its result: an aside in brackets, `If it were 5, …`, `Let me know …`."""
+        """Where a part ends without what follows its result: brackets, `If it were 5, …`, `Let me know …`."""
         while True:
             begin, stop = self.last_sentence(start, end)
             opened = self.text.rfind('\n(', start, stop), self.text.rfind('. (', start, stop) + 1
@@ -205,8 +205,8 @@ class Page:
         if CUES.closings.find(self, begin, stop):
             return True
         supposed = CUES.condition.match(self.low, begin, stop) or CUES.hypothesis.search(self.low, begin, stop)
-        begun = CUES.asides.find(self, begin, min(stop, begin + 20))
-        return bool(supposed or begun) and not CUES.concludes.find(self, begin, stop)
+        begun = CUES.asides.find(self, begin, min(stop, begin + 24))
+        return bool(supposed or begun) and not CUES.concludes.find(self, begin, min(stop, begin + 24))
 
     def sentence_end(self, start: int, end: int) -> int:
         """Where the sentence that holds `start` ends."""
@@ -237,7 +237,9 @@ class Page:
 
     def last_sentence(self, start: int, end: int) -> tuple[int, int]:
         """The last sentence of a part that has a letter or digit."""
-        while end > start and (self.text[end - 1] in ' \t\r\n.!?。！？*_"\'”’\ufe0f' or self.text[end - 1] >= '\U0001f000'):
+        while end > start and (
+            self.text[end - 1] in ' \t\r\n.!?。！？*_"\'”’\ufe0f' or self.text[end - 1] >= '\U0001f000'
+        ):
             end -= 1
         return self.sentence_start(max(start, end - 1), start), end
 
