@@ -39,6 +39,7 @@ def test_every_kind_is_listed_and_every_part_is_described(capsys: pytest.Capture
     parts = [json.loads(line) for line in lines('--json', capsys=capsys)]
     assert {part['kind'] for part in parts} == set(KINDS)
     assert [part for part in parts if not part['summary'] or part['origin'] != 'rolecall'] == []
+    assert not any(part['summary'].startswith('partial(') for part in parts)
 
 
 def test_an_unknown_kind_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:

@@ -367,7 +367,9 @@ def test_an_argument_too_many_is_not_said_to_stand_behind_options(
 ) -> None:
     behind = 'Arguments stand before options.'
     assert behind not in message(capsys, 'run', 'rows.jsonl', 'more.jsonl', '--model', 'mine:two')
-    assert behind in message(capsys, 'run', 'rows.jsonl', '--model', 'mine:two', '-q', 'more.jsonl')
+    assert f'-q takes no value.\n  {behind}' in message(
+        capsys, 'run', 'rows.jsonl', '--model', 'mine:two', '-q', 'more.jsonl'
+    )
 
 
 ENCODED = 'question,answer\n{},2\n'

@@ -82,10 +82,16 @@ class _Parser(argparse.ArgumentParser):
             options = [word.partition('=')[0] for word in unknown if word.startswith('--')]
             meant = filter(None, (close_match(option, self._option_string_actions) for option in options))
             if not any(word.startswith('-') for word in unknown):
-                before = [*(sys.argv if args is None else args)]
-                behind = any(word.startswith('-') for word in before[: before.index(unknown[0])])
-                remedy = 'Arguments stand before options.' if behind else ''
-                self._refuse(f'unexpected argument: {" ".join(unknown)}', remedy)
+                words = [*(sys.argv if args is None else args)]
+                before = words[: words.index(unknown[0])]
+                flag = self._option_string_actions.get(before[-1]) if before else None
+                remedy = f'{before[-1]} takes no value.' if flag is not None and flag.nargs == 0 else ''
+                behind = any(word.startswith('-') for word in before)
+                self._refuse(
+                    f'unexpected argument: {" ".join(unknown)}',
+                    remedy,
+                    'Arguments stand before options.' if behind else '',
+                )
             self._refuse(f'unknown option: {" ".join(unknown)}', *(f"Did you mean '{close}'?" for close in meant))
         return arguments, unknown
 

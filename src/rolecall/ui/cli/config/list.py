@@ -166,7 +166,7 @@ def _summary(part: Any) -> str:
     documented = part if callable(part) else type(part)
     import inspect
 
-    return (inspect.getdoc(documented) or '').partition('\n')[0]
+    return (inspect.getdoc(getattr(documented, 'func', documented)) or '').partition('\n')[0]
 
 
 def _roles(template: Mapping[str, Any]) -> str:
