@@ -22,14 +22,14 @@ SHOW_JUDGE = ''
 """The value of `--judge` alone: the judge that the config names."""
 
 
-def add_options(parser: argparse.ArgumentParser, command: str) -> None:
-    """The options of a command, from `options.tsv`.
+def add_options(parser: argparse.ArgumentParser, command: str, place: argparse._ArgumentGroup | None = None) -> None:
+    """The options of a command, from `options.tsv`; those without a group in `place`, if it is given.
 
     `value` says how one is read: by a function of the command's module or of this one, as one of some words, as a
     `flag`, several times, … Options of the group `either` exclude each other.
     """
     module = sys.modules.get(f'rolecall.ui.cli.{command.replace(" ", ".")}')
-    places: dict[str, Any] = {'': parser, **{str(group.title): group for group in parser._action_groups}}
+    places: dict[str, Any] = {'': place or parser, **{str(group.title): group for group in parser._action_groups}}
     for name, group, option, metavar, value, default, text in read_table(__file__):
         if name != command:
             continue
@@ -97,26 +97,8 @@ def add_run_options(parser: argparse.ArgumentParser, everyday: Collection[str]) 
 
 def add_selection_options(parser: argparse.ArgumentParser, further: argparse._ArgumentGroup | None = None) -> None:
     """The options that select datasets, name models, and supply rows; the rarer ones under `further`."""
-    parser.add_argument(
-        '--model',
-        metavar='NAME',
-        action='append',
-        default=[],
-        help='a model by name (smollm2, FILE.gguf, hf:FOLDER, openai/NAME, ollama/NAME, a URL, module:function), '
-        'or one of the config by abbr or pattern; may be repeated',
-    )
-    parser.add_argument('--dataset', metavar='PATTERN', help='only datasets whose abbr matches, e.g. "bbh-*"')
-    rarer = further or parser
-    rarer.add_argument('--model-name', metavar='NAME', help='what the server at the URL calls its model')
-    rarer.add_argument(
-        '--data',
-        metavar='SPLIT=FILE',
-        nargs='+',
-        type=_split_and_file,
-        default=[],
-        help='read rows from files: train=FILE test=FILE (or the split names of a task file); '
-        'for a benchmark by name, the folder with its rows (default: $ROLECALL_DATA, or data)',
-    )
+    add_options(parser, 'selection')
+    add_options(parser, 'selection, rarer', further)
 
 
 def add_source_options(
