@@ -25,12 +25,12 @@ from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.experiment.opening.tasks import TaskEntry
 from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.alignment import ContentRow, is_imported, rows_by_dataset
-from rolecall.insight.run_source import PairRows, StoredRun, names_code, requests_sent
+from rolecall.insight.run_source import PairRows, StoredRun, requests_sent
 from rolecall.insight.scored_mixes import score_results
 from rolecall.models.backends import MODELS
 from rolecall.runs.batches.snapshot import hide_keys, without_rows
 from rolecall.runs.logs.readers import find_harness, read_log
-from rolecall.runs.parts import PartDigests, digest_pair
+from rolecall.runs.parts import PartDigests, digest_pair, is_data
 from rolecall.runs.prepare import read_scoring
 from rolecall.runs.store.directory import FILE, MEDIA, is_bundle, read_bundled_rows
 from rolecall.runs.store.results import Result
@@ -308,7 +308,7 @@ def _word_rows(pair: Pair) -> Iterator[ContentRow]:
 def restore_rows(dataset: Mapping[str, Any], rows: Sequence[ContentRow]) -> Mapping[str, Any]:
     """A dataset's entry with the rows that the run has kept, where it counted inline rows or names code."""
     counted = isinstance(dataset.get('test'), str) and not Path(dataset['test']).exists()
-    if not counted and not names_code(dataset.get('type', 'Rows')):
+    if not counted and is_data({'type': dataset.get('type')}):
         return dataset
     last = max((row.result.row for row in rows), default=-1)
     by_number = {row.result.row: row.fields for row in rows}

@@ -22,7 +22,7 @@ from rolecall.experiment.pairs.pair import Pair, Preview
 from rolecall.insight.kept_counts import CountKind, HitCount, describe_unreadable, read_counts
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.batches.ledger_reader import BatchTokens, describe_waiting, read_batch_tokens
-from rolecall.runs.parts import KNOWN_PACKAGES, PartDigests
+from rolecall.runs.parts import PartDigests
 from rolecall.runs.store.codec import pack_request, unpack_request
 from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.results import Result, SettledRows
@@ -283,17 +283,6 @@ class ConfigPreviews:
         except RolecallError as error:
             self.problems[key] = str(error)
             return []
-
-
-def names_code(kind: Any) -> bool:
-    """Whether a type is a path to code of the user's own.
-
-    >>> names_code('answers.py:add'), names_code('GenInferencer'), names_code('opencompass.models.OpenAI')
-    (True, False, False)
-    """
-    text = str(kind)
-    package, _, attribute = text.replace(':', '.').partition('.')
-    return bool(attribute) and not text.isidentifier() and package not in KNOWN_PACKAGES
 
 
 class PairRows:

@@ -253,7 +253,7 @@ def as_data(value: Any) -> Any:
     return repr(value) if ' at 0x' not in repr(value) else dotted_name(type(value))  # many reprs hold an address
 
 
-KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
+_KNOWN_PACKAGES = ('rolecall', 'opencompass', 'ais_bench', 'mmengine')
 _NAMES_CODE = ('type', 'evaluator', 'pred_postprocessor', 'dataset_postprocessor', 'model_postprocessor', 'function')
 _IN_IDENTITY = ('type', 'function', 'score')
 """Options of a model entry that may be code: the model's identity covers them."""
@@ -324,4 +324,4 @@ def _as_known_data(value: Any, name: str) -> Any:
 
 
 def _is_known(dotted: str) -> bool:
-    return dotted.split('.')[0] in KNOWN_PACKAGES
+    return dotted.split('.')[0] in _KNOWN_PACKAGES

@@ -425,8 +425,8 @@ def _describe_changed_rows(before: Sequence[Mapping[str, Any]], now: Sequence[Ma
 
 
 def _describe_other_models(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Models whose results stay in this directory, where a new one joins them."""
-    stored, planned = ({str(pair.get('model')) for pair in pairs} for pairs in (before, now))
+    """Models whose results stay in this directory, where a new one joins them; not variants of one (`name [level]`)."""
+    stored, planned = ({str(pair.get('model')).partition(' [')[0] for pair in pairs} for pairs in (before, now))
     if stored >= planned or stored <= planned:
         return []
     names = ', '.join(sorted(stored - planned))
