@@ -56,8 +56,8 @@ _TOKEN = 'rolecall'
 """The name under which a batch carries the run's token."""
 _SCORING = {'vLLM': 'prompt_logprobs', 'SGLang': 'echo'}
 """How engines give the log-probabilities of a prompt."""
-_NO_LIST = (200, 404, 405, 501)
-"""Statuses of servers that have no list of models, or none that can be read."""
+_NO_LIST = (404, 405, 501)
+"""Statuses of servers that have no list of models."""
 
 
 def build(entry: Mapping[str, Any], *, name: str) -> Model:
