@@ -16,6 +16,7 @@ from rolecall.checking import is_number, is_whole
 from rolecall.errors import did_you_mean
 from rolecall.models.http.address import HEADER_RULE, find_unsendable_header
 from rolecall.models.protocol import Sampling
+from rolecall.plain_files import read_table
 
 History = Sequence[Any] | None
 Tools = Sequence[Mapping[str, Any] | Callable[..., Any] | Tool] | None
@@ -150,26 +151,8 @@ _INSTEAD = {
     ('anthropic', 'response_format'): 'Write returns=….',
     ('anthropic', 'parallel_tool_calls'): "Write tool_choice={'type': 'auto', 'disable_parallel_tool_use': True}.",
 }
-_ELSEWHERE = {
-    'key': 'Give it to OnlineChatModule(…, api_key=…).',
-    'api_key': 'Give it to OnlineChatModule(…, api_key=…).',
-    'base_url': 'Give it to OnlineChatModule(…, base_url=…).',
-    'model': 'A module has one model: make another module for another one.',
-    'source': 'A module has one source: make another module for another one.',
-    'messages': 'Give the question first, and the turns before it as history=[…].',
-    'system': 'Set the instruction with module.prompt(…).',
-    'instruction': 'Set the instruction with module.prompt(…).',
-    'llm_chat_history': 'Write history=[…].',
-    'chat_history': 'Write history=[…].',
-    'stream': 'Call module.stream(…).',
-    'stream_output': 'Call module.stream(…).',
-    'max_retries': 'Write retries=….',
-    'request_timeout': 'Write timeout=….',
-    'extra_headers': 'Write headers={…}.',
-    **dict.fromkeys(('concurrency', 'histories', 'return_errors'), 'It is for module.batch([…]).'),
-    'n': 'A call gives one answer: use module.batch([…]) for several.',
-}
-
+_ELSEWHERE = {name: instead for names, instead in read_table(__file__) for name in names.split()}
+"""What people write as an option of a call, and what to write instead."""
 _WRITTEN = {name: _ELSEWHERE[name] for name in ('messages', 'model', 'stream')}
 """Fields of a body that `extra_body` cannot change."""
 
