@@ -12,12 +12,11 @@ from rolecall.errors import RenderError
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import sampling_of
-from rolecall.models.http.served_model import ServedModel
 from rolecall.models.protocol import Model, ModelError
 from rolecall.runs.client.cache import CachedClient, RowClient
 from rolecall.runs.client.model_client import RequestPending
 from rolecall.runs.client.retry import ModelUnavailableError
-from rolecall.runs.receipts import check_requests
+from rolecall.runs.receipts import check_requests, find_served
 from rolecall.runs.store.results import Used
 from rolecall.scoring.receipt import TokenCount
 
@@ -141,10 +140,10 @@ class Judge:
 
     def refuse_cut(self) -> bool:
         """Compare the tokens of its questions with those expected; whether replies to some no longer count."""
-        if isinstance(self.model, ServedModel):
+        if (model := find_served(self.model)) is not None:
             first, counts = self._first, list(self._counts.values())
             comparison, lines = check_requests(
-                self.model, counts, lambda rows: {row: first[row] for row in rows if row in first}, unit='question'
+                model, counts, lambda rows: {row: first[row] for row in rows if row in first}, unit='question'
             )
             self.findings = [f'judge {self.model.name}: {line}' for line in lines]
             self._cut = frozenset(comparison.truncated)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import Problem
 from rolecall.experiment.lint import Finding
-from rolecall.runs.batches.ledger import BatchRecord
 from rolecall.runs.pair_run import PreparedRun
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
+
+if TYPE_CHECKING:
+    from rolecall.runs.batches.ledger import BatchRecord
 
 
 @dataclass(frozen=True, slots=True)

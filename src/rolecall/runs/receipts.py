@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rolecall.core.prompts.pieces import label_of
 from rolecall.core.render.chat_renderer import trace_chat_text
@@ -23,7 +23,6 @@ from rolecall.experiment.pairs.pair import Preview
 from rolecall.experiment.previews.token_origins import TokenAt, tokens_of
 from rolecall.models.http.connection import MALFORMED
 from rolecall.models.http.media import has_media
-from rolecall.models.http.served_model import ServedModel
 from rolecall.models.openai.probes import MOST_PROBES
 from rolecall.models.protocol import Model, ModelError, Sampling, is_messages
 from rolecall.models.token_counter import OLDEST_DROPPED, TokenCounter
@@ -36,6 +35,9 @@ from rolecall.runs.store.writer import Store
 from rolecall.scoring.receipt import CountComparison, Receipt, TokenCount, compare_counts, describe_counts
 from rolecall.strings import count_noun
 
+if TYPE_CHECKING:
+    from rolecall.models.http.served_model import ServedModel
+
 _TRIED = 6
 """Requests by which an explanation of a difference is tried."""
 _NAMED = 4
@@ -44,10 +46,14 @@ _LOOKED_AT = 200
 SERVER_DEFAULT = 'server default'
 
 
+def find_served(model: Any) -> ServedModel[Any] | None:
+    """The model, if it is one of a server. Runs without servers do not import the class."""
+    return model if hasattr(model, 'batch_service') else None
+
+
 def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
     """Compare what the server reports with what was sent, and mark the rows that it cut; None for a local model."""
-    model = pair.model
-    if not isinstance(model, ServedModel):
+    if (model := find_served(pair.model)) is None:
         return None
     names = (pair.dataset, model.name)
     counts: list[TokenCount] = []
@@ -84,11 +90,12 @@ def check_receipts(pair: PairRun, store: Store) -> Receipt | None:
 def describe_temperature(pair: PairRun) -> str:
     """`server default` where a server is asked for answers and no temperature is sent; otherwise nothing."""
     sampling = getattr(pair.inferencer, 'sampling', None)
-    if sampling is None or pair.compiled.weighs or not isinstance(pair.model, ServedModel):
+    model = find_served(pair.model)
+    if sampling is None or pair.compiled.weighs or model is None:
         return ''
-    if sampling.temperature is not None or pair.model.identity.get('temperature') is not None:
+    if sampling.temperature is not None or model.identity.get('temperature') is not None:
         return ''
-    usual = pair.model.facts.temperature if pair.model.facts else None
+    usual = model.facts.temperature if model.facts else None
     return SERVER_DEFAULT if usual is None else f'{SERVER_DEFAULT} ({usual:g})'
 
 

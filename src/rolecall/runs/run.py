@@ -7,20 +7,19 @@ import glob
 import math
 import time
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.lint import Finding
 from rolecall.experiment.opening.loading import SourceLike
-from rolecall.models.http.served_model import ServedModel, StreamAllowance
-from rolecall.runs.batches.ledger import BatchRecord
-from rolecall.runs.batches.pending import PendingRequests, check_batchable, open_pending, refuse_while_waiting
+from rolecall.registry import load_object
+from rolecall.runs.batches.ledger_reader import has_batches, refuse_while_waiting
 from rolecall.runs.brake import Brake, stop_on_signal
 from rolecall.runs.client.cache import CachedClient
 from rolecall.runs.client.client_options import Budgets
@@ -54,6 +53,11 @@ from rolecall.scoring.groups import read_groups
 from rolecall.sources.config.files import Config
 from rolecall.sources.config.printing import format_config
 
+if TYPE_CHECKING:
+    from rolecall.runs.batches.ledger import BatchRecord
+    from rolecall.runs.batches.pending import PendingRequests
+
+_BATCHES = 'rolecall.runs.batches.pending'
 _PLANNING_SECONDS = 2.0
 _SCORED_AT_ONCE = 8
 """Pairs of all models that are scored side by side; judges' limits hold for all of them together."""
@@ -96,7 +100,10 @@ def run_config(
         store.record_start(manifest, format_config(hide_secrets(config), style='json'))
         if options.until is not None:
             listener.on_message(f'rows are asked in random order (seed {options.sample_seed}), until {options.until}.')
-        with open_pending(store, prepared, tell=listener.on_message) as pending:
+        batched: AbstractContextManager[PendingRequests | None] = nullcontext()
+        if options.batch or has_batches(store.directory):
+            batched = load_object(f'{_BATCHES}:open_pending')(store, prepared, tell=listener.on_message)
+        with batched as pending:
             try:
                 return run_blocking(Run(prepared, store, listener, pending=pending).execute(plan, findings))
             finally:
@@ -107,7 +114,7 @@ def _check(prepared: PreparedRun, listener: RunListener) -> tuple[Finding, ...]:
     """Refuse what should not be sent, and tell what the linter and the models' entries say about the rest."""
     options = prepared.options
     if options.batch:
-        check_batchable(prepared)
+        load_object(f'{_BATCHES}:check_batchable')(prepared)
     elif not options.dry_run:
         refuse_while_waiting(prepared, _directory(options))
     read_groups(prepared.experiment.config)
@@ -193,8 +200,8 @@ class Run:
             clients = {name: connect(model, entries[name]) for name, model in prepared.models.items()}
             if self._options.times:
                 for model in prepared.models.values():
-                    if isinstance(model, ServedModel):
-                        model.allowance = StreamAllowance()
+                    if hasattr(model, 'allow_streams'):
+                        model.allow_streams()
             caches = {name: self._open_cache(client, entries[name]) for name, client in clients.items()}
             judges = JudgeClients(
                 prepared.judges,

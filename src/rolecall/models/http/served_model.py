@@ -139,11 +139,15 @@ class ServedModel(ABC, Generic[S]):
         self._settings = settings
         self._client = client
         self.counter = counter
-        self.allowance: StreamAllowance | None = None
+        self._allowance: StreamAllowance | None = None
         """Set where replies are streamed to learn their times."""
         self._media = MediaReader(limit=settings.max_media_bytes)
         self.batches = self.batch_service(client, settings.endpoint, self._read_batched)
         """The server's batch endpoints, for requests as `write_batched` gives them."""
+
+    def allow_streams(self) -> None:
+        """Let replies be streamed for their times."""
+        self._allowance = StreamAllowance()
 
     @property
     def served_name(self) -> str:
@@ -278,7 +282,7 @@ class ServedModel(ABC, Generic[S]):
         if headers is not None:
             sampling = replace(sampling, extra={**sampling.extra, 'extra_headers': None})
         if stream is None:
-            allowed = self.allowance is not None and self.allowance.allows()
+            allowed = self._allowance is not None and self._allowance.allows()
             stream = self._settings.stream or bool(readers) or allowed
         body = await self._write_body(request, sampling, stream=stream)
         times = times or StreamTimes()
@@ -286,8 +290,8 @@ class ServedModel(ABC, Generic[S]):
         try:
             answer = await self._exchange(body, readers, headers, times)
             times.ended = time.perf_counter()
-            if self.allowance is not None:
-                self.allowance.add(len(times.pieces))
+            if self._allowance is not None:
+                self._allowance.add(len(times.pieces))
             reply = redact_reply(self._read_reply(answer, times.ended - started), self._client.redactor)
             first = times.first_token
             return reply if first is None else replace(reply, usage=replace(reply.usage, first_token_seconds=first))

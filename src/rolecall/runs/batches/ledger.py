@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rolecall.errors import RunError
+from rolecall.runs.batches.ledger_reader import OPEN_STATES
 from rolecall.runs.store.codec import dumps
 from rolecall.runs.store.directory import FILE
 
@@ -42,8 +43,6 @@ CREATE TABLE IF NOT EXISTS batch_rows (
 ) WITHOUT ROWID;
 """
 _OF_BATCH = 'SELECT fingerprint FROM batch_requests WHERE batch = ?'
-OPEN_STATES = ('new', 'uploaded', 'creating', 'created')
-"""States of a batch that is not finished: not yet at the server, perhaps, or surely."""
 
 FOUND = 'found at the server after an interruption'
 """Noted for a batch whose creation was not confirmed. Its results may show that it is another one."""

@@ -11,14 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rolecall.errors import RunError
-from rolecall.runs.batches.ledger import OPEN_STATES, BatchLedger
 from rolecall.runs.store.directory import FILE
 from rolecall.strings import count_noun
 
+if TYPE_CHECKING:
+    from rolecall.runs.pair_run import PreparedRun
+
+OPEN_STATES = ('new', 'uploaded', 'creating', 'created')
+"""States of a batch that is not finished: not yet at the server, perhaps, or surely."""
 _TABLES = ('batches', 'batch_requests', 'batch_bodies', 'batch_notes', 'batch_rows')
 _OFFICIAL = ('api.openai.com', 'api.anthropic.com')
 
@@ -76,6 +80,17 @@ def count_waiting(directory: str | Path, models: Iterable[str]) -> int:
     return sum(counts.get(model, 0) for model in set(models))
 
 
+def refuse_while_waiting(prepared: PreparedRun, out: str | Path) -> None:
+    """Refuse to ask live what a batch is being paid for."""
+    models = {*prepared.models, *(judge.model_entry.model.name for judge in prepared.judges)}
+    if waiting := count_waiting(out, models):
+        raise RunError(
+            f'{out}: {count_noun(waiting, "request")} of this run in a batch; asked live, they would be paid twice.\n'
+            f'Fetch the answers with `rolecall runs collect {out}`, or cancel first: '
+            f'`rolecall runs collect {out} --cancel`.'
+        )
+
+
 def read_batch_tokens(directory: str | Path) -> Mapping[tuple[str, str], BatchTokens]:
     """The tokens that were paid at the batch price, by dataset and model, as far as they can be read."""
     query = (
@@ -89,6 +104,8 @@ def read_batch_tokens(directory: str | Path) -> Mapping[tuple[str, str], BatchTo
 
 def copy_ledger(directory: str | Path, target: str | Path) -> int:
     """Copy what can be read of a run's batches into another run; how many entries."""
+    from rolecall.runs.batches.ledger import BatchLedger  # which most runs never open
+
     tables = {table: entries for table in _TABLES if (entries := list(_read_rows(directory, table)))}
     if not tables:
         return 0

@@ -24,7 +24,6 @@ from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.models.http.batches import BatchService, Submission, find_service
 from rolecall.models.protocol import Model, ModelError
 from rolecall.runs.batches.ledger import COPIED, FOUND, BatchLedger, BatchRecord, PendingRequest
-from rolecall.runs.batches.ledger_reader import count_waiting, has_batches
 from rolecall.runs.batches.snapshot import Snapshot, hide_keys, keep_snapshot
 from rolecall.runs.client.cache import CachedClient, Known
 from rolecall.runs.client.model_client import ModelCall, ModelClient, RequestPending
@@ -294,25 +293,11 @@ def _find_obstacles(pair: PairRun) -> Iterator[Problem]:
         yield Problem(where, what, 'Run this dataset without --batch.')
 
 
-def refuse_while_waiting(prepared: PreparedRun, out: str | Path) -> None:
-    """Refuse to ask live what a batch is being paid for."""
-    models = {*prepared.models, *(judge.model_entry.model.name for judge in prepared.judges)}
-    if waiting := count_waiting(out, models):
-        raise RunError(
-            f'{out}: {count_noun(waiting, "request")} of this run in a batch; asked live, they would be paid twice.\n'
-            f'Fetch the answers with `rolecall runs collect {out}`, or cancel first: '
-            f'`rolecall runs collect {out} --cancel`.'
-        )
-
-
 @contextmanager
 def open_pending(
     store: Store, prepared: PreparedRun, *, tell: Callable[[str], None]
 ) -> Iterator[PendingRequests | None]:
     """Where requests are put down for batches; None for a run that asks live, which forgets what was not submitted."""
-    if not prepared.options.batch and not has_batches(store.directory):
-        yield None
-        return
     with closing(BatchLedger(store.directory)) as ledger:
         ledger.discard_unsubmitted()
         yield PendingRequests(ledger, submits=True, tell=tell) if prepared.options.batch else None

@@ -26,7 +26,7 @@ from rolecall.errors import RunError
 from rolecall.plain_files import open_plain
 from rolecall.runs.atomic import write_atomically
 
-FILE = 'run.sqlite'
+FILE, LABELS_FILE = 'run.sqlite', 'labels.jsonl'
 VERSION = 4
 _LOCK = 'lock'
 CONTROL_FILE = 'control.json'

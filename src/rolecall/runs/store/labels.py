@@ -21,13 +21,13 @@ from typing import Any, Literal, NamedTuple
 from rolecall.errors import ConfigError, DataError, Problem, RunError
 from rolecall.runs.atomic import read_run_json, write_run_json
 from rolecall.runs.store.codec import storable
+from rolecall.runs.store.directory import LABELS_FILE
 from rolecall.runs.store.results import Result
 
 LABELS: Mapping[str, float] = {'correct': 1.0, 'wrong': 0.0, 'win': 1.0, 'tie': 0.5, 'loss': 0.0}
 """The labels that are words, with their marks; others are numbers on the scale of the score."""
 Kind = Literal['label', 'answer']
 KINDS: tuple[Kind, ...] = ('label', 'answer')
-_FILE = 'labels.jsonl'
 _LARGEST = 256 << 20
 _LONGEST_NAME = 80
 
@@ -78,7 +78,7 @@ class Labels:
     """The labels of one run, or its answers. What another process appends is read, too."""
 
     def __init__(self, directory: Path, kind: Kind = 'label') -> None:
-        self._file = directory / _FILE
+        self._file = directory / LABELS_FILE
         self._kind = kind
         self._decisions: dict[RowKey, dict[str, Decision]] = {}
         self._state = (0, 0)

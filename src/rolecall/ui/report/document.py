@@ -9,10 +9,11 @@ from rolecall.insight.kept_counts import HEADS, TEXT_CELLS, CountKind, HitCount
 from rolecall.insight.pairwise import PAIRWISE_HEADS, RATING_HEADS, pairwise_tables
 from rolecall.insight.run_source import StoredRun
 from rolecall.models.prices import Price
+from rolecall.registry import load_object
+from rolecall.runs.store.directory import LABELS_FILE
 from rolecall.scoring.score_warnings import warnings_of
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.strings import count_noun
-from rolecall.ui.report.calibration_text import describe_corrections
 from rolecall.ui.report.counts import (
     RunCounts,
     UsageTable,
@@ -32,6 +33,7 @@ from rolecall.ui.report.score_text import (
     grid_of,
 )
 
+_CORRECTIONS = 'rolecall.ui.report.calibration_text:describe_corrections'  # not for runs without labels
 _TIME_HEADS = ('model', 'machine', 'requests', 'computing', 'waiting', 'rendering', 'writing')
 _COMPARED = (
     'A judge saw two answers to each row. A tie is half a win; one win and one loss in the two orders are a tie, and a '
@@ -102,7 +104,7 @@ class ReportDocument:
             created=run.created,
             headline=word_headline(ranked, counts, cards, parts),
             standing=list(run.standing),
-            corrections=describe_corrections(run),
+            corrections=load_object(_CORRECTIONS)(run) if (run.archive.directory / LABELS_FILE).exists() else [],
             notices=list(run.notices),
             warnings=warnings_of(cards),
             cards=cards,
