@@ -152,7 +152,12 @@ def test_a_server_that_slows_down_is_held_near_its_best(limits: Limits, peak: in
 
 
 def test_many_calls_in_flight_are_reached_soon() -> None:
-    assert share_of(Toy(), Limits(512, 512), 512 / 0.2, seconds=2) > 0.53  # 0.48 if each level takes a whole round
+    assert share_of(Toy(), Limits(512, 512), 512 / 0.2, seconds=2) > 0.62  # 0.53 if levels only double
+
+
+def test_a_first_step_that_was_too_large_costs_little() -> None:
+    server = Toy(latency=lambda active: 0.2 * max(1, active / 80) ** 2)
+    assert share_of(server, Limits(512, 512), 400, seconds=20) > 0.7  # 0.28 with a first step of 8
 
 
 @pytest.mark.parametrize('start', [4, 8, 64])

@@ -26,8 +26,10 @@ _SMALLEST_ROUND, _FEW_ANSWERS = 8, 16
 """Calls of a round at the least, and answers that are enough where a higher level brings less than the one before."""
 _MOST_AT_FIRST = 64
 """Calls in flight until the first answers are there; from there their number doubles each round while that helps."""
+_LEAP, _FLAT = 3.0, 1.25
+"""The first step, if calls take at most so many times as long as the first one did alone."""
 _QUICK = 4
-"""At first, while levels only double, this part of a round is enough."""
+"""At first, while levels only grow, this part of a round is enough."""
 _FIRST_REST, _LONGEST_REST = 8, 64
 """Rounds between two tries of a neighbouring level; the rest doubles while tries bring nothing."""
 
@@ -50,6 +52,8 @@ class ConcurrencyController:
         self._factor = 2.0 if self.limit < most else 0.5
         self._rest = 0
         self._pause = _FIRST_REST
+        self.unloaded = 0.0
+        """Seconds that the first answer took."""
         self._start_round(0.0)
 
     def resize(self, most: int) -> None:
@@ -72,8 +76,10 @@ class ConcurrencyController:
         self._time += ended - began
         rate = self.limit * self._answers / max(self._time, 1e-9)
         hopeless = self.limit > self._home and self._answers >= _FEW_ANSWERS and rate < self._rates[self._home]
-        enough = self.limit / (_QUICK if self._factor == 2.0 else 1)
+        enough = self.limit / (_QUICK if self._factor >= 2.0 else 1)
         if hopeless or self._calls >= max(_SMALLEST_ROUND, enough):
+            if self._factor == 2.0 and not self._rates and self._time <= _FLAT * self.unloaded * self._calls:
+                self._factor = _LEAP
             self._judge(rate)
             self._start_round(ended)
 
@@ -115,6 +121,9 @@ class ConcurrencyController:
     def _step_back(self) -> None:
         """Return home and look the other way: at once, if nothing is known of it yet."""
         self.limit = self._home
+        if self._factor > 2.0:
+            self._factor = 2.0
+            return self._try_neighbour()
         other = 0.5 if self._factor > 1 else 2.0
         level = _neighbour(self._home, other, self._most)
         if level != self._home and level not in self._rates:
@@ -277,6 +286,8 @@ class Limiter:
         self.active -= 1
         self._heard = self._heard or outcome in ('answered', 'other')
         now = self._clock()
+        if outcome == 'answered' and not self._concurrency.unloaded:
+            self._concurrency.unloaded = now - slot.began
         for unit, limit in announced.items() if announced else ():
             call = slot.sent[unit]
             amount = tokens if unit == 'tokens' and tokens is not None else call.amount
