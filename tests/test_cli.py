@@ -98,8 +98,22 @@ def test_a_command_imports_what_it_needs_and_no_more():
 def test_a_run_of_a_function_imports_nothing_for_servers_batches_and_labels(tmp_path):
     (tmp_path / 'rows.jsonl').write_text('{"i": 1, "answer": "1"}')
     (tmp_path / 'answer.py').write_text('def one(prompt):\n    return "1"\n')
-    arguments = ['run', 'rows.jsonl', '--template', '{i}', '--answer', 'answer', '--model', 'answer.py:one', '--out', 'out', '-q']
-    modules = {f'rolecall.{name}' for name in ('models.http.served_model', 'runs.batches.pending', 'insight.calibration')}
+    arguments = [
+        'run',
+        'rows.jsonl',
+        '--template',
+        '{i}',
+        '--answer',
+        'answer',
+        '--model',
+        'answer.py:one',
+        '--out',
+        'out',
+        '-q',
+    ]
+    modules = {
+        f'rolecall.{name}' for name in ('models.http.served_model', 'runs.batches.pending', 'insight.calibration')
+    }
     code = f'import sys; from rolecall.ui.cli.main import main; assert main({arguments!r}) == 0; assert not {modules!r} & set(sys.modules)'
     subprocess.run([sys.executable, '-c', code], capture_output=True, check=True, cwd=tmp_path)
 

@@ -260,9 +260,8 @@ def models_to_probe(prepared: PreparedRun) -> list[Any]:
     """Models whose servers are probed: engines of one's own that were not probed before, or all if asked."""
     return [
         model
-        for model in prepared.models.values()
-        if isinstance(model, ServedModel)
-        and hasattr(model, 'probe')
+        for model in filter(None, map(find_served, prepared.models.values()))
+        if hasattr(model, 'probe')
         and _is_open(model, prepared.options)
         and not (model.facts and model.facts.probes)
         and (prepared.options.probe_servers or (model.facts and model.facts.engine))
@@ -286,7 +285,8 @@ def probe_servers(prepared: PreparedRun, listener: RunListener) -> int:
             listener.on_message(f'{model.name}: the probes ended early: {outcome}')
     compared: list[PairRun] = []
     for model in prepared.models.values():
-        facts = model.facts if isinstance(model, ServedModel) else None
+        served = find_served(model)
+        facts = served.facts if served is not None else None
         if facts is not None and (line := facts.describe()):
             listener.on_message(f'{model.name}: {line}')
         if facts is not None and facts.engine and _is_open(model, prepared.options):

@@ -123,7 +123,8 @@ class ConcurrencyController:
         self.limit = self._home
         if self._factor > 2.0:
             self._factor = 2.0
-            return self._try_neighbour()
+            self._try_neighbour()
+            return
         other = 0.5 if self._factor > 1 else 2.0
         level = _neighbour(self._home, other, self._most)
         if level != self._home and level not in self._rates:
