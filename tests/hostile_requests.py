@@ -67,7 +67,8 @@ def requests(client: Client) -> Iterator[tuple[str, bytes]]:
     for value in (b'\xff', b'\xed\xa0\x80', b'"', b'\x7f', b'a' * 4000, b'=;=;,'):
         yield f'cookie {value[:9]!r}', get('/', b'Cookie: ' + client.rules.cookie.encode() + b'=' + value, token=False)
         yield f'cookie name {value[:9]!r}', get('/', b'Cookie: ' + value + b'=1', token=False)
-        for header in (b'Origin', b'Sec-Fetch-Site', b'Content-Type', b'Accept-Encoding', b'If-Modified-Since'):
+        headers = (b'Origin', b'Sec-Fetch-Site', b'Content-Type', b'Accept-Encoding', b'If-Modified-Since', b'Expect')
+        for header in headers:
             yield f'{header!r} {value[:9]!r}', get('/api/session', header + b': ' + value)
     for odd in ODD:
         yield f'token {odd:.9}', get(f'/?token={odd}', token=False)

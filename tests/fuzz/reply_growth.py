@@ -113,6 +113,7 @@ SHAPES: Mapping[str, Callable[[int], str]] = {
         'functions': 'def f(x):\n    return (\n',
         'tildes': '~~~\n',
         'backticks': '`',
+        'percents': '1%',
     }.items()
 } | {
     **{

@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from typing import Any
 
@@ -22,9 +22,9 @@ _SECONDS, _AGAIN = 3.0, 0.5
 _LONGEST = 2000
 _EXPLOSIVE = re.compile(
     r'\^\s*\{?[^{}^]*\^|(?<=[\w)}])\*\*[^*]*(?<=[\w)}])\*\*|\^\s*\{?\s*-?\d{4,}|\*\*\s*-?\d{4,}|\d{3}\s*!|!\s*!|\)\s*!|\d{300,}'
-    r'|![^^*]*(?:\^|\*\*)|(?:\^|\*\*)[^!]*!'
+    r'|![^^*]*(?:\^|\*\*)|(?:\^|\*\*)[^!]*!|(?:%[^%]*){30}'
 )
-"""Towers of powers, huge exponents, large factorials: too expensive to evaluate, so they are compared as text."""
+"""Towers of powers, huge exponents, large factorials, chains of remainders: too expensive, so compared as text."""
 _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
 
 
@@ -109,11 +109,11 @@ def value_of(text: str) -> float | None:
     """
     if len(text) > _LONGEST or _is_explosive(text):
         return None
-    for value in _read(text):
-        try:
-            return float(value)
-        except (TypeError, ValueError, AttributeError):
-            continue
+    values = _read(text)
+    with limit_work():
+        for value in values:
+            with suppress(TypeError, ValueError, AttributeError):
+                return float(value)
     return None
 
 

@@ -19,7 +19,8 @@ _SPEAKER = (
 _SAYS = (
     r'(?:\b(?:wrote|writes?|says?|said|stat(?:es?|ed|ing)|claim(?:s|ed|ing)?|answered|ends?(?:\s+with)?|contain(?:s|ed|ing)?'
     r'|includ(?:es?|ed|ing)|reads?|quot(?:es?|ed|ing)|assert(?:s|ed)|gave|gives?|outputs?|text|line|phrase|itself'
-    r'|schreibt|schrieb|sagt|behauptet|dit|écrit|dice|escribe)\b|写道?|说|称|声称|给出|包含)'
+    r'|ask(?:s|ed)|demand(?:s|ed)|want(?:s|ed)|schreibt|schrieb|sagt|behauptet|steht|enthält|endet|fordert|dit|écrit|affirme'
+    r'|contient|dice|escribe|afirma|contiene|incluye|termina)\b|写道?|说|称|声称|给出|包含|要求)'
 )
 _QUOTED = (
     r'"[^"\n]{1,400}"|“[^”\n]{1,400}”|„[^“\n]{1,400}“|«[^»\n]{1,400}»|`[^`\n]{1,400}`|「[^」\n]{1,400}」|‘[^’\n]{1,400}’'

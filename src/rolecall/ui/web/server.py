@@ -9,6 +9,7 @@ import webbrowser
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +43,27 @@ def make_app(workspace: Workspace, rules: AccessRules) -> web.Application:
     """The application: routes, guarded by the access rules."""
     app = web.Application(middlewares=[make_guard(rules)], client_max_size=_LARGEST_BODY)
     pages = _Pages(workspace)
-    app.router.add_get('/', pages.index)
-    app.router.add_get(r'/bench/{number:\d{1,4}}', pages.bench)
-    app.router.add_get(r'/assets/{name:[\w./-]+}', pages.asset)
-    app.router.add_get(f'/api/{{name:{"|".join(GET_ROUTES)}}}', pages.get)
-    app.router.add_post(f'/api/{{name:{"|".join(POST_ROUTES)}}}', pages.post)
+    add = partial(app.router.add_route, expect_handler=_ignore_expectation)
+    add('GET', '/', pages.index)
+    add('GET', r'/bench/{number:\d{1,4}}', pages.bench)
+    add('GET', r'/assets/{name:[\w./-]+}', pages.asset)
+    add('GET', f'/api/{{name:{"|".join(GET_ROUTES)}}}', pages.get)
+    add('POST', f'/api/{{name:{"|".join(POST_ROUTES)}}}', pages.post)
     for name in ('media', 'run_compare', 'run_explain', 'calls'):
-        app.router.add_get(f'/api/{name}', getattr(pages, name))
+        add('GET', f'/api/{name}', getattr(pages, name))
     for name in ('try', 'again'):
-        app.router.add_post(f'/api/{name}', getattr(pages, f'{name}_'))
+        add('POST', f'/api/{name}', getattr(pages, f'{name}_'))
+    add('*', '/{path:.*}', _refuse_address)
     app.on_cleanup.append(pages.close)
     return app
+
+
+async def _ignore_expectation(request: web.Request) -> None:
+    """Browsers have none. aiohttp's own handler runs before the token is checked, and fails on odd bytes."""
+
+
+async def _refuse_address(request: web.Request) -> web.Response:
+    raise web.HTTPNotFound
 
 
 class _Pages:
