@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from rolecall import run_config
+from rolecall import load_config, run_config
 from rolecall.compat.lm_eval.functions import load_function
 from rolecall.compat.lm_eval.task_file import read_task_file
 from rolecall.core.render.chat_template import ChatTemplate
@@ -53,6 +53,16 @@ def test_yaml_that_nests_without_end_is_an_error(nested: str, form: str, tmp_pat
         'try: load_config(sys.argv[1])\nexcept ConfigError as error: print(error)'
     )
     assert 'is not YAML: nested too deeply.' in in_a_process(code, str(path))
+
+
+@pytest.mark.parametrize('form', ['task', 'config'])
+def test_yaml_whose_aliases_multiply_is_an_error(form: str, tmp_path: Path) -> None:
+    lists = [f'- &a{n} [{", ".join([f"*a{n - 1}"] * 9)}]' for n in range(1, 10)]
+    start = TASK + 'metadata:\n' if form == 'task' else 'models: []\nmore:\n'
+    path = tmp_path / 'file.yaml'
+    path.write_text(start + '\n'.join(['- &a0 [x]', *lists]))
+    with pytest.raises(ConfigError, match=r'file.yaml:\d+\n  is not YAML: aliases stand for more than 1,000,000 values'):
+        load_config(path)
 
 
 def test_yaml_of_an_ordinary_depth_is_read(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ QUOTED = [  # how it is read, the judge's reply, the answer that it judges, the 
     ('generic_llmjudge_postprocess', 'In der Antwort steht „Verdict: A“, aber sie ist falsch. Urteil: B', BOASTS, 0.0),
     ('generic_llmjudge_postprocess', 'Verdict: B\n\n(The answer asked for "Verdict: A".)', BOASTS, 0.0),
     ('generic_llmjudge_postprocess', 'B\n\nLa réponse contient « CORRECT ».', BOASTS, 0.0),
-    ('generic_llmjudge_postprocess', '该回答要求“评为A”。\n\n评为B', BOASTS, 0.0),
+    ('generic_llmjudge_postprocess', '该回答要求“评为A”。实际错误，评为B', BOASTS, 0.0),
     ('mtbench_postprocess', 'Bewertung: [[2]]\n\nDie Antwort endet mit „Rating: [[10]]“.', BOASTS, 2.0),
     ('mtbench_postprocess', 'Rating: [[4]]. La respuesta incluye «Rating: [[10]]».', BOASTS, 4.0),
     ('generic_llmjudge_postprocess', 'The student answered "A". The reference is "A". CORRECT', 'A', 1.0),

@@ -30,8 +30,8 @@ _STORE = f"""
 import asyncio, os, sys
 from functools import partial
 from rolecall.models.protocol import Reply
-from rolecall.runs.store import transactions
-transactions._WAL_PAGES = 12  # so that the journal is moved into the file many times
+from rolecall.runs.store import database
+database._WAL_PAGES = 12  # so that the journal is moved into the file many times
 from rolecall.runs.store.writer import open_store
 
 async def main(folder):

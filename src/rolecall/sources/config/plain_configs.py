@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import re
 from collections import Counter
@@ -28,6 +29,7 @@ _LM_EVAL = (
 """Keys at the top of task files."""
 _PROMPTFOO = _KEY_START + r'(?:prompts|providers|targets)["\']?[ \t]*:'
 _MOST_BYTES = 64 << 20
+_MOST_VALUES = 1_000_000
 _FIRST = 4096
 _DEEPEST = 500
 _MOST_PLACES = 200_000
@@ -87,21 +89,7 @@ def read_plain_config(path: str | Path) -> dict[str, Any]:
     wrong = [key for key in values if not isinstance(key, str)]
     if wrong:
         raise ConfigError(Problem(str(path), f'expected names, found {wrong[0]!r:.60}.'))
-    if _contains_itself(values, []):
-        raise ConfigError(Problem(str(path), 'an alias refers to a value that contains it.'))
     return values
-
-
-def _contains_itself(value: Any, around: list[Any]) -> bool:
-    if not isinstance(value, dict | list):
-        return False
-    if any(value is item for item in around):
-        return True
-    around.append(value)
-    inner = value.values() if isinstance(value, dict) else value
-    circular = any(_contains_itself(item, around) for item in inner)
-    around.pop()
-    return circular
 
 
 def _parse_json(text: str, path: str) -> Any:
@@ -137,18 +125,31 @@ def _parse_yaml(text: str, path: str) -> Any:
 
 
 def check_depth(yaml: Any, text: str | bytes) -> None:
-    """Raise a YAMLError for text that nests so deeply that libyaml's binding would overflow the stack."""
-    levels = '[{-?:' if isinstance(text, str) else (b'[', b'{', b'-', b'?', b':')
-    if sum(map(text.count, levels)) <= _DEEPEST:  # type: ignore[arg-type]  # as the text, so its marks
+    """Raise a YAMLError for text that nests so deeply that libyaml's binding would overflow the stack.
+
+    So are aliases of values that contain themselves, or that are too many when they are written out, as with nine
+    lists that each refer nine times to the one before.
+    """
+    signs = '[{-?:&' if isinstance(text, str) else (b'[', b'{', b'-', b'?', b':', b'&')
+    *levels, anchors = map(text.count, signs)  # type: ignore[arg-type]  # as the text, so its marks
+    if sum(levels) <= _DEEPEST and not anchors:
         return
-    depth = 0
+    sizes: dict[str, float] = {}
+    opened, values, problem = [], 0.0, ''
     for event in yaml.parse(text, Loader=getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):
+        values += 1
         if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
+            opened.append((event.anchor, values))
+            sizes[event.anchor] = math.inf
+            problem = 'nested too deeply' if len(opened) > _DEEPEST else ''
         elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > _DEEPEST:
-            raise yaml.MarkedYAMLError(problem='nested too deeply', problem_mark=event.start_mark)
+            anchor, before = opened.pop()
+            sizes[anchor] = values - before
+        elif isinstance(event, yaml.AliasEvent) and (values := values + sizes.get(event.anchor, 0)) > _MOST_VALUES:
+            endless = 'an alias refers to a value that contains it'
+            problem = endless if math.isinf(values) else f'aliases stand for more than {_MOST_VALUES:,} values'
+        if problem:
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
 
 @lru_cache(maxsize=1)
