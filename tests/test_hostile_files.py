@@ -61,7 +61,9 @@ def test_yaml_whose_aliases_multiply_is_an_error(form: str, tmp_path: Path) -> N
     start = TASK + 'metadata:\n' if form == 'task' else 'models: []\nmore:\n'
     path = tmp_path / 'file.yaml'
     path.write_text(start + '\n'.join(['- &a0 [x]', *lists]))
-    with pytest.raises(ConfigError, match=r'file.yaml:\d+\n  is not YAML: aliases stand for more than 1,000,000 values'):
+    with pytest.raises(
+        ConfigError, match=r'file.yaml:\d+\n  is not YAML: aliases stand for more than 1,000,000 values'
+    ):
         load_config(path)
 
 
