@@ -48,6 +48,8 @@ def report_terminal(
     whole, digits = report.grid, report.digits
     grid = whole if everything or len(whole.groups) < FOLD_FROM else whole.fold()
     to.print(Text.assemble((printable(report.title), 'bold'), (f'  {printable(report.created)}', 'dim')))
+    for warning in (*report.notices, *report.warnings):
+        to.print(Text(f'warning: {printable(warning)}', _ODD))
     if report.headline:
         to.print(Text(printable(report.headline), 'bold'))
     for line in (*report.standing, *report.corrections):
@@ -66,8 +68,6 @@ def report_terminal(
         to.print(Text(f'{count_noun(hidden, "line")} folded into groups; --all shows them.', 'dim'))
     for note in grid.interval_notes:
         to.print(Text(note, 'dim'))
-    for warning in (*report.notices, *report.warnings):
-        to.print(Text(f'warning: {printable(warning)}', _ODD))
     for title, lines in report.remarks.items():
         _print_lines(title, lines, to)
     for table in report.tables:
