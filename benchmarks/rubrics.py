@@ -25,7 +25,7 @@ from typing import Any
 
 from real_replies import SHARED, rows_of
 from rolecall import run_config
-from rolecall.experiment.opening.rubrics import RUBRICS
+from rolecall.experiment.opening.judge_config import RUBRICS
 from rolecall.insight.calibration import calibrate
 from rolecall.insight.label_files import join_labels, read_label_table
 from rolecall.runs.store.run_reader import RunReader

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from helpers import config, requests, template
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import ConfigError, DataError, RenderError
 from rolecall.experiment.experiment import preview
 from rolecall.experiment.opening.loading import load_config

@@ -29,8 +29,7 @@ from rolecall.runs.batches import pending
 from rolecall.runs.batches.ledger import BatchLedger
 from rolecall.runs.batches.ledger_reader import describe_waiting
 from rolecall.runs.listener import NullListener
-from rolecall.runs.store.doctor import repair_run
-from rolecall.runs.store.merge import merge_runs
+from rolecall.runs.store.copies import merge_runs, repair_run
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store
 from rolecall.ui.cli.main import main

@@ -15,7 +15,7 @@ from rolecall.core.prompts.messages import read_conversation
 from rolecall.errors import ConfigError, RenderError
 from rolecall.experiment.experiment import Experiment, preview
 from rolecall.experiment.lint.linter import lint_config
-from rolecall.experiment.opening.comparisons import JudgeComparison, Opponent
+from rolecall.experiment.opening.judge_config import JudgeComparison, Opponent
 from rolecall.experiment.opening.judges import find_judge
 from rolecall.experiment.pairs.judge_pair import JudgePair
 from rolecall.insight.pairwise import pairwise_tables, rate_models

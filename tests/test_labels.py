@@ -13,9 +13,8 @@ from rolecall.errors import DataError
 from rolecall.insight.calibration import calibrate, carry_calibration
 from rolecall.insight.label_files import LabelColumns, join_labels
 from rolecall.insight.strata import check_orders, queue_rows, stratify
-from rolecall.runs.store.doctor import repair_run
+from rolecall.runs.store.copies import merge_runs, repair_run
 from rolecall.runs.store.labels import Decision, Labels
-from rolecall.runs.store.merge import merge_runs
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.store.writer import Store

@@ -12,8 +12,8 @@ import pytest
 from rolecall import ConfigError, run_config
 from rolecall.errors import RunError
 from rolecall.runs.run_options import Share
+from rolecall.runs.store.copies import merge_runs
 from rolecall.runs.store.directory import FILE
-from rolecall.runs.store.merge import merge_runs
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.ui.cli.main import main
 

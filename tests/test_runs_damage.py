@@ -19,8 +19,8 @@ from rolecall.errors import RunError
 from rolecall.models.protocol import Reply
 from rolecall.runs import run_config
 from rolecall.runs.result_files import result_lines
+from rolecall.runs.store.copies import repair_run
 from rolecall.runs.store.directory import FILE
-from rolecall.runs.store.doctor import repair_run
 from rolecall.runs.store.lookup import Failure
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader

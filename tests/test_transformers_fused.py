@@ -75,11 +75,11 @@ def test_float32_keeps_its_modules() -> None:
 @pytest.mark.parametrize('width', [1, 8, 48, 1000, 2048, 5000])
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
 def test_kernels_round_as_torch_does(width: int, dtype: Any) -> None:
-    from rolecall.models.transformers import fused_kernels
+    from rolecall.models.transformers import kernels
 
     torch.manual_seed(1)
     states, weight, other = (
         torch.randn(shape, device='cuda', dtype=dtype) for shape in ((7, width), (width,), (7, width))
     )
-    torch.testing.assert_close(fused_kernels.normalize(states, weight, 1e-6), normalize(states, weight, 1e-6))
-    torch.testing.assert_close(fused_kernels.gate(states, other), gate(states, other))
+    torch.testing.assert_close(kernels.normalize(states, weight, 1e-6), normalize(states, weight, 1e-6))
+    torch.testing.assert_close(kernels.gate(states, other), gate(states, other))

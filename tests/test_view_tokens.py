@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rolecall.experiment.experiment import Experiment
-from rolecall.experiment.previews.token_origins import tokens_of
+from rolecall.experiment.previews.blocks import tokens_of
 from rolecall.ui.cli.selection import PreviewQuery
 from rolecall.ui.views.terminal import make_console, show_preview
 from rolecall.ui.views.tokens import count_tokens

@@ -12,7 +12,7 @@ from rolecall import PromptTemplate
 from rolecall.experiment.inferencers.inferencer import Prediction, only_step
 from rolecall.experiment.lint import Rule
 from rolecall.experiment.lint.subject import Violation
-from rolecall.experiment.opening.rubrics import Rubric
+from rolecall.experiment.opening.judge_config import Rubric
 from rolecall.models import Sampling
 from rolecall.sources.retrievers import Picked
 

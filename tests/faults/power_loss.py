@@ -134,7 +134,7 @@ def _write(copy: Path, files: dict[str, bytearray]) -> None:
 def _look(copy: Path, safe: int, when: str) -> str:
     """What is wrong with a copy after the next start; nothing if it is whole and holds the replies that were safe."""
     from rolecall.errors import RunError
-    from rolecall.runs.store.doctor import check_run
+    from rolecall.runs.store.copies import check_run
     from rolecall.runs.store.writer import open_store
 
     try:

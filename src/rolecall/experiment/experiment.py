@@ -176,16 +176,13 @@ class Experiment:
             self._pairs[key] = _compile(task, model, picker)
         return self._pairs[key]
 
-    def pairs(
-        self, *, dataset: str | None = None, model: str | None = None, split: Literal['test', 'train'] = 'test'
-    ) -> Iterator[Pair]:
+    def pairs(self, *, split: Literal['test', 'train'] = 'test') -> Iterator[Pair]:
         """Each dataset × model, one after the other; none is kept. Without models, each dataset as it is worded.
 
         The rows asked about are those of the `split`.
         """
-        chosen = self.select(dataset=dataset, model=model)
-        for task in chosen.tasks:
-            yield from chosen.pairs_of(task, split=split)
+        for task in self.tasks:
+            yield from self.pairs_of(task, split=split)
 
     def pairs_of(self, task: TaskEntry, *, split: Literal['test', 'train'] = 'test') -> Iterator[Pair]:
         """One dataset with each model. Every model is shown the same examples."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import RolecallError
 from rolecall.insight.alignment import ContentRow
 from rolecall.insight.claim_pairs import ClaimLike, RowPair, open_claims

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import DataError, RunError, did_you_mean
 from rolecall.insight.reading_errors import build_stored_scorer
 from rolecall.insight.run_source import StoredRun

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import yaml  # type: ignore[import-untyped]
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.opening.judges import JudgeEntry, find_judges

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.core.render.spans import texts_of
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.insight.pairing import PairedScores, pair_results

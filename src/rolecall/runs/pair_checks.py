@@ -13,7 +13,7 @@ from rolecall.errors import ConfigError, DataError, Problem, RenderError, did_yo
 from rolecall.experiment.inferencers.inferencer import Inferencer
 from rolecall.experiment.lint import Finding
 from rolecall.experiment.lint.linter import lint_config
-from rolecall.experiment.opening.comparisons import JudgeComparison
+from rolecall.experiment.opening.judge_config import JudgeComparison
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.sampling import find_option, sampling_of
 from rolecall.experiment.pairs.judge_pair import JudgePair

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from rolecall.core.program import fingerprint
-from rolecall.core.prompts.pieces import Row
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import Row, text_of
 from rolecall.errors import MissingExtraError, Problem
 from rolecall.experiment.experiment import Experiment
 from rolecall.experiment.inferencers.inferencer import GenInferencer, Inferencer
-from rolecall.experiment.opening.comparisons import JudgeComparison
+from rolecall.experiment.opening.judge_config import JudgeComparison
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.pairs.pair import Pair

@@ -11,10 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rolecall.core.prompts.pieces import Row
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import Row, text_of
 from rolecall.errors import DataError, MissingExtraError, RolecallError
-from rolecall.experiment.opening.comparisons import JudgeComparison, Opponent
+from rolecall.experiment.opening.judge_config import JudgeComparison, Opponent
 from rolecall.plain_files import read_plain
 from rolecall.runs.judge import Judge, JudgeReply
 from rolecall.runs.pair_rows import outcome_to_score, read_verdict

@@ -170,7 +170,11 @@ def digest_pair(pair: Pair, model: Model | None, rows_digests: dict[int, str | N
     causes = split_causes(pair.task.entry, model_entry.entry)
     template = model_entry.renderer.template if isinstance(model_entry.renderer, ChatRenderer) else None
     chat = template and [template.source, template.bos_token, template.eos_token, template.tool_source]
-    style = [_resolve_family(causes.get('format', {})), causes.get('BOS'), model_entry.kind, chat]
+    settings = {
+        path: find_meta_template(value) if path[-1] == 'meta_template' else value
+        for path, value in causes.get('format', {}).items()
+    }
+    style = [settings, causes.get('BOS'), model_entry.kind, chat]
     shows = pair.task.retriever.ice_num or getattr(pair.task.retriever, 'fix_id_list', None)
     examples = [causes.get('examples'), _digest_rows(pair.data.train, rows_digests)] if shows else None
     digests: dict[str, str | None] = {
@@ -183,12 +187,6 @@ def digest_pair(pair: Pair, model: Model | None, rows_digests: dict[int, str | N
         identity = {key: value for key, value in model.identity.items() if key not in _NOT_ENGINE}
         digests |= {'tokenizer': _digest_tokenizer(model), 'engine': _digest(identity)}
     return PartDigests.from_record(digests)
-
-
-def _resolve_family(settings: Mapping[Path, Any]) -> dict[Path, Any]:
-    return {
-        path: find_meta_template(value) if path[-1] == 'meta_template' else value for path, value in settings.items()
-    }
 
 
 def _digest_rows(rows: Rows, digests: dict[int, str | None]) -> str | None:

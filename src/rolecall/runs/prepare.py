@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from rolecall.checking import Problems
-from rolecall.core.prompts.pieces import Row, Text
+from rolecall.core.prompts.pieces import Row, Text, text_of
 from rolecall.core.prompts.script import PromptList, Turn, item_pieces
-from rolecall.core.prompts.values import text_of
 from rolecall.core.render.meta import meta_template
 from rolecall.errors import ConfigError, DataError, MissingExtraError, Problem, RenderError
 from rolecall.experiment.experiment import Experiment

@@ -20,7 +20,7 @@ from rolecall.core.render.chat_renderer import trace_chat_text
 from rolecall.core.render.spans import Request
 from rolecall.errors import RenderError
 from rolecall.experiment.pairs.pair import Preview
-from rolecall.experiment.previews.token_origins import TokenAt, tokens_of
+from rolecall.experiment.previews.blocks import TokenAt, tokens_of
 from rolecall.models.http.connection import MALFORMED
 from rolecall.models.http.media import has_media
 from rolecall.models.openai.probes import MOST_PROBES

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple, TypeVar
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.runs.judge import Judge, JudgeClients
 from rolecall.runs.listener import RunListener, tell_programs
 from rolecall.runs.pair_rows import RowChooser

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rolecall.core.prompts.messages import has_messages, read_conversation
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import RenderError
 from rolecall.models.protocol import Outcome
 from rolecall.scoring.blame import ScoringError, blame_errors_on

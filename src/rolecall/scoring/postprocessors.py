@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import ConfigError, Problem
 from rolecall.patterns import search_groups
 from rolecall.registry import Part, Registry

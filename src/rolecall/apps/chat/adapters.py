@@ -16,8 +16,7 @@ from rolecall.core.prompters.base_prompter import Prompter
 from rolecall.core.prompters.frame_renderer import ModelBinder, PromptArguments
 from rolecall.core.prompters.messaging import encode_trace, has_special_token
 from rolecall.core.prompters.vendors import THINKING, Vendor, restore_fields
-from rolecall.core.prompts.pieces import Origin
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import Origin, text_of
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.spans import Request, Span
 from rolecall.models.local_engine import separate_thinking

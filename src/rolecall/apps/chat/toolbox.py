@@ -12,7 +12,7 @@ from rolecall.apps.chat.hints import BadValueError, plain_value
 from rolecall.apps.chat.module_errors import ModuleError
 from rolecall.apps.chat.tools import Approve, Tool, ToolContext, check_approve, check_seconds
 from rolecall.checking import is_whole
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import RenderError, describe_error, did_you_mean
 from rolecall.models.http.body import check_depth, parse_json
 from rolecall.runs.telemetry import traced

@@ -9,7 +9,7 @@ from rolecall.apps.sft.examples import TrainingExample, UntrainableError
 from rolecall.apps.sft.training_file import Form, Given, takes_messages
 from rolecall.apps.sft.training_programs import Aim, DialogueTrainingProgram, LabelTrainingProgram, TrainingProgram
 from rolecall.core.program.answer_turn import MessagesRenderer
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.core.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.errors import ConfigError, Problem
 from rolecall.experiment.opening.model_entries import ModelEntry

@@ -21,9 +21,8 @@ from rolecall.apps.sft.examples import (
 from rolecall.core.program.answer_turn import MessagesRenderer, roles_of, show_answer
 from rolecall.core.program.compiled import Program, Trace, compile, compile_labels, render_with
 from rolecall.core.program.dialogue import DialogueProgram, InferMode
-from rolecall.core.prompts.pieces import Pieces, Row, relabel
+from rolecall.core.prompts.pieces import Pieces, Row, relabel, text_of
 from rolecall.core.prompts.script import BareText, Item, Script, Turn
-from rolecall.core.prompts.values import text_of
 from rolecall.core.prompts.wording import Wording
 from rolecall.core.render.chat_renderer import ChatRenderer
 from rolecall.core.render.renderers import ApiRenderer, Renderer, TextRenderer

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.scoring.metrics.metric import Answer, row_comparison
 from rolecall.scoring.texts import parse_gold
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import import_extra
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, comparison, share_of_tallies

@@ -14,7 +14,7 @@ from rolecall.compat.benchmark_metrics.exams import (
     gaokao_questions,
     gaokao_single_choice,
 )
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.scoring.metrics.metric import Answer, Mark, Mean, Metric, comparison, row_comparison
 from rolecall.scoring.metrics.symbolic import equal_expressions, value_of
 from rolecall.scoring.postprocessors import general_postprocess

@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import ConfigError, Problem
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.texts import alternatives

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rolecall.compat.lm_eval.task import LmTask, Row, Value
-from rolecall.core.prompts.pieces import Origin, Text
-from rolecall.core.prompts.values import describe_value
+from rolecall.core.prompts.pieces import Origin, Text, describe_value
 from rolecall.errors import RenderError
 
 Role = Literal['system', 'user', 'assistant']

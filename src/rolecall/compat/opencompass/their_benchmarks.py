@@ -8,7 +8,7 @@ from typing import Any
 from rolecall.compat.benchmark_metrics.mathematics import theorem_answer
 from rolecall.compat.opencompass.their_answers import read_phrase
 from rolecall.compat.opencompass.their_metrics import same_as_any
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.scoring.metrics.metric import comparison
 from rolecall.scoring.texts import alternatives, longest_common
 

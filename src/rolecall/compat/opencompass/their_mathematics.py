@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.plain_files import read_table
 from rolecall.scoring.metrics.symbolic import limit_work, math_library
 

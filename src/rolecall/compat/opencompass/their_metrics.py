@@ -16,7 +16,7 @@ from rolecall.compat.opencompass.their_answers import (
     read_plain_statement,
     read_statement,
 )
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.scoring.metrics.metric import Answer, Metric, comparison, mark_by, row_comparison
 from rolecall.scoring.texts import alternatives
 

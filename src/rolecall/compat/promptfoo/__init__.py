@@ -21,7 +21,7 @@ from typing import Any
 
 from rolecall.checking import Problems
 from rolecall.compat.promptfoo.providers import read_provider, refuse_program
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import ConfigError, Problem, RenderError
 from rolecall.plain_files import read_plain
 from rolecall.scoring.metrics.assertions import COLUMN, CRITERION, Assertion, read_short

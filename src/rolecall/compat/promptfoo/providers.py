@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import ConfigError, Problem
 from rolecall.models.model_names import ALIASES, SOURCES, resolve_model
 from rolecall.models.protocol import ModelError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Text
+from rolecall.core.prompts.pieces import Field, Origin, Pieces, is_hidden
 from rolecall.core.prompts.script import BareText, Item, Script, Turn, content_pieces, map_content
 from rolecall.core.prompts.wording import Mode
 from rolecall.core.render.chat_renderer import ChatLayout, ChatRenderer
@@ -54,7 +54,7 @@ def _with_answer_in_text(items: Sequence[Item], answer: Field) -> Iterator[Item]
     """A string with the answer at the last hidden field, or at the end."""
     for item in items:
         if isinstance(item, BareText):
-            hidden = [i for i, piece in enumerate(item.content) if _is_hidden(piece)]
+            hidden = [i for i, piece in enumerate(item.content) if is_hidden(piece)]
             at, after = (hidden[-1], hidden[-1] + 1) if hidden else (len(item.content), len(item.content))
             item = replace(item, content=(*item.content[:at], answer, *item.content[after:]))
         yield item
@@ -63,7 +63,7 @@ def _with_answer_in_text(items: Sequence[Item], answer: Field) -> Iterator[Item]
 def _answer_at(script: Script, renderer: Renderer) -> int | None:
     """Which speech is the answer: the last that hides it, or else the final speech if the model generates it."""
     own = [i for i, item in enumerate(script.items) if isinstance(item, Turn) and _is_models(item, renderer)]
-    hiding = [i for i in own if any(map(_is_hidden, _pieces(script.items[i])))]
+    hiding = [i for i in own if any(map(is_hidden, _pieces(script.items[i])))]
     if hiding:
         return hiding[-1]
     return own[-1] if own and own[-1] == len(script.items) - 1 and not script.raw else None
@@ -85,15 +85,11 @@ def _answer_role_name(renderer: Renderer) -> str:
 def _with_answer(item: Item, answer: Field) -> Item:
     if not isinstance(item, Turn):
         return item
-    if any(map(_is_hidden, _pieces(item))):
-        return replace(item, content=map_content(item.content, lambda piece: answer if _is_hidden(piece) else piece))
+    if any(map(is_hidden, _pieces(item))):
+        return replace(item, content=map_content(item.content, lambda piece: answer if is_hidden(piece) else piece))
     if isinstance(item.content, tuple):
         return replace(item, content=(*item.content, answer), silent=False)
     return item
-
-
-def _is_hidden(piece: Piece) -> bool:
-    return isinstance(piece, Text) and piece.origin.kind == 'masked'
 
 
 def _pieces(item: Item) -> Pieces:

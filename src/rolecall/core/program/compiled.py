@@ -11,10 +11,9 @@ from json.encoder import encode_basestring as _quote
 from typing import TYPE_CHECKING, Any
 
 from rolecall.core.prompts.multimodal import MediaUrl
-from rolecall.core.prompts.pieces import Row, Text
+from rolecall.core.prompts.pieces import Row, Text, describe_value
 from rolecall.core.prompts.script import PromptList, Script
 from rolecall.core.prompts.template import PromptTemplate, Template
-from rolecall.core.prompts.values import describe_value
 from rolecall.core.prompts.wording import Mode, Wording
 from rolecall.core.render.arrange import Note, check_prompts
 from rolecall.core.render.meta import MetaTemplate

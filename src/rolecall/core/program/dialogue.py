@@ -16,7 +16,7 @@ from rolecall.core.program.compiled import (
     check_roles,
     render_with,
 )
-from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, fold
+from rolecall.core.prompts.pieces import Field, Origin, Pieces, Row, Text, fold, is_hidden
 from rolecall.core.prompts.script import (
     Content,
     Expand,
@@ -215,16 +215,19 @@ class DialogueProgram:
         if self._answer_at is not None and not self._script.raw:
             speech = replace(speech, silent=self._speeches[self._answer_at].silent)
         if self._wording.output_column is None:
-            speech = replace(speech, content=map_content(speech.content, _hide_value))
+            speech = replace(
+                speech,
+                content=map_content(speech.content, lambda piece: _HIDDEN if isinstance(piece, Field) else piece),
+            )
         [hidden] = _turns(self._word_items((speech,), row))
-        if isinstance(hidden.content, tuple) and not any(map(_is_hidden, hidden.content)):
+        if isinstance(hidden.content, tuple) and not any(map(is_hidden, hidden.content)):
             hidden = replace(hidden, content=(*hidden.content, _HIDDEN))
         return hidden
 
     def _is_models(self, speech: Turn) -> bool:
         """Whether a renderer with roles asks for the answer in this speech."""
         meta = roles_of(self._renderer)
-        if meta is None or not any(map(_is_hidden, content_pieces(speech.content))):
+        if meta is None or not any(map(is_hidden, content_pieces(speech.content))):
             return False
         if self._script.raw:
             return speech.role == 'assistant'
@@ -266,19 +269,11 @@ class DialogueProgram:
         return {**row, **_at_turn({column: row[column] for column in self._turn_columns if column in row}, turn)}
 
 
-def _hide_value(piece: Piece) -> Piece:
-    return _HIDDEN if isinstance(piece, Field) else piece
-
-
-def _is_hidden(piece: Piece) -> bool:
-    return isinstance(piece, Text) and piece.origin.kind == 'masked'
-
-
 def _around_answer(content: Content) -> tuple[Content, Pieces]:
     """The text before and after a hidden answer."""
     if not isinstance(content, tuple):
         return content, ()
-    at = next((i for i, piece in enumerate(content) if _is_hidden(piece)), len(content))
+    at = next((i for i, piece in enumerate(content) if is_hidden(piece)), len(content))
     return content[:at], content[at + 1 :]
 
 

@@ -134,7 +134,18 @@ class Prompter:
         instruction = self._read_instruction()
         put('_slots', instruction.slots)
         put('_reader', InputReader(self._slots, takes_input='input' in self._uses, name=type(self).__name__))
-        put('_frame', self._compile_frame(instruction))
+        put(
+            '_frame',
+            Frame(
+                self.template,
+                instruction,
+                tokens=self._tokens,
+                system=self._sentence(),
+                tools=self._tools,
+                enable_system=self.enable_system,
+                before_user=self.before_user,
+            ),
+        )
         put('_strings', self._choose_strings())
 
     def bind(self: Self, model: BoundModel | None = None, *, system: str | None = None) -> Self:
@@ -314,17 +325,6 @@ class Prompter:
             if words and name not in self._uses:
                 raise PrompterError(f'{type(self).__name__} does not support {name}.')
         return instruction
-
-    def _compile_frame(self, instruction: Instruction) -> Frame:
-        return Frame(
-            self.template,
-            instruction,
-            tokens=self._tokens,
-            system=self._sentence(),
-            tools=self._tools,
-            enable_system=self.enable_system,
-            before_user=self.before_user,
-        )
 
     def _choose_strings(self) -> StringLayout | FrameRenderer:
         """The writer of string prompts: the model's renderer, or else the prompter's own layout."""

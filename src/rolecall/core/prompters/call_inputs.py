@@ -9,7 +9,7 @@ from rolecall.core.prompters.frame import HISTORY, INPUT, TOOLS
 from rolecall.core.prompters.history import read_message
 from rolecall.core.prompters.tool_specs import Tools
 from rolecall.core.prompters.vendors import Message
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import PrompterError, RolecallError, describe_error, did_you_mean
 
 HookArguments = tuple[Any, Any, Any, Any]

@@ -14,8 +14,7 @@ from typing import Any, Generic, TypeVar
 from rolecall.core.prompters.special_tokens import AROUND, Tokens
 from rolecall.core.prompters.vendors import Message, calls_of, openai_messages
 from rolecall.core.prompts.frozen import FrozenDict, FrozenList, copy_data, freeze
-from rolecall.core.prompts.pieces import Origin, Text, fold
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import Origin, Text, fold, text_of
 from rolecall.errors import PrompterError
 
 ROLES = frozenset(AROUND)

@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import PrompterError
 
 Message = dict[str, Any]

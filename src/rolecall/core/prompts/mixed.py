@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from rolecall.core.prompts.frozen import FrozenDict
 from rolecall.core.prompts.multimodal import MediaUrl, PartShape, Segment, is_tagged, medium, segments, url_of, whole
-from rolecall.core.prompts.pieces import Field, Origin, Piece, Row, Text, bind, bind_piece, fold
+from rolecall.core.prompts.pieces import Field, Origin, Piece, Row, Text, bind, bind_piece, fold, text_of
 from rolecall.core.prompts.script import Change, FilledPart, Script, Turn
-from rolecall.core.prompts.values import text_of
 from rolecall.errors import RenderError
 
 _SCHEME = re.compile(r'(?:https?|file|data):', re.IGNORECASE)

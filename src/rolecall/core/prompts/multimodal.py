@@ -13,7 +13,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rolecall.core.prompts.frozen import FrozenDict
-from rolecall.core.prompts.pieces import Origin, Piece, Pieces, Row, Text, bind, bind_piece, fold, relabel
+from rolecall.core.prompts.pieces import (
+    Origin,
+    Piece,
+    Pieces,
+    Row,
+    Text,
+    bind,
+    bind_piece,
+    describe_value,
+    fold,
+    relabel,
+)
 from rolecall.core.prompts.script import (
     Change,
     Content,
@@ -24,7 +35,6 @@ from rolecall.core.prompts.script import (
     content_pieces,
     spread_content,
 )
-from rolecall.core.prompts.values import describe_value
 
 MODALITIES = ('text', 'image', 'audio', 'video')
 _CLOSE = '<AIS_CONTENT_TAG>'
@@ -195,11 +205,12 @@ class PartShape:
         words = tuple(piece for piece in bind(self.words, row) if isinstance(piece, Text))
         if self.is_text:
             return FilledPart(self.part(fold(words)), words)
-        url = _joined_url(words)
+        url = url_of(fold(words[:-1]), whole('url', words[-1].text)) if words else ''
         if any(piece.origin.kind in _NOT_SHOWN for piece in words):
             return FilledPart(self.part(url), words)
         return FilledPart(
-            self.part(url), (medium(url, _source(words) or self.kind, _shot(words)),) if self.place else ()
+            self.part(url),
+            (medium(url, _source(words) or self.kind, words[0].origin.shot if words else None),) if self.place else (),
         )
 
 
@@ -209,16 +220,8 @@ def medium(url: str | MediaUrl, column: str, shot: int | None) -> Text:
     return Text(url, Origin('media', column, shot=shot))  # type: ignore[arg-type]
 
 
-def _joined_url(words: Sequence[Text]) -> str | MediaUrl:
-    return url_of(fold(words[:-1]), whole('url', words[-1].text)) if words else ''
-
-
 def _source(words: Sequence[Text]) -> str:
     return next((piece.origin.name for piece in words if piece.origin.name), '')
-
-
-def _shot(words: Sequence[Text]) -> int | None:
-    return words[0].origin.shot if words else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +307,10 @@ class SpokenParts:
 
     def write(self, row: Row) -> list[FilledPart]:
         """The parts for one row, each piece labelled with its role."""
-        parts = [replace(part, pieces=self._label_pieces(part.pieces)) for part in self.parts.write(row)]
+        parts = [
+            replace(part, pieces=tuple(replace(piece, origin=self._label(piece.origin)) for piece in part.pieces))
+            for part in self.parts.write(row)
+        ]
         begin, end = (_words(bind(pieces, row)) for pieces in (self.begin, self.end))
         if begin and parts and _is_text(parts[0]):
             parts[0] = _with_words(parts[0], (*begin, *parts[0].pieces))
@@ -315,9 +321,6 @@ class SpokenParts:
         elif end:
             parts.append(_text_part(end))
         return parts
-
-    def _label_pieces(self, pieces: tuple[Text, ...]) -> tuple[Text, ...]:
-        return tuple(replace(piece, origin=self._label(piece.origin)) for piece in pieces)
 
     def _label(self, origin: Origin) -> Origin:
         return replace(origin, role=self.role or origin.role, fallback=self.fallback or origin.fallback)

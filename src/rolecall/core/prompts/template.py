@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from rolecall.core.prompts.multimodal import RawParts, find_content_problems, raw_turn
-from rolecall.core.prompts.pieces import Field, Origin, Pieces, Row, Shots, Text, parse
+from rolecall.core.prompts.pieces import Field, Origin, Pieces, Row, Shots, Text, describe_value, parse
 from rolecall.core.prompts.script import BareText, Expand, Item, Script, Turn, as_shot
 from rolecall.core.prompts.template_reader import (
     DIALOGUE_KEYS,
@@ -21,7 +21,6 @@ from rolecall.core.prompts.template_reader import (
     is_dialogue,
     read_dialogue,
 )
-from rolecall.core.prompts.values import describe_value
 from rolecall.errors import Problem, RenderError, TemplateError, did_you_mean
 from rolecall.registry import Registry, is_reference_class
 

@@ -8,9 +8,8 @@ from typing import Any, Literal
 from rolecall.checking import Problems
 from rolecall.core.prompts.mixed import MixedParts
 from rolecall.core.prompts.multimodal import MODALITIES, PartShape
-from rolecall.core.prompts.pieces import SHOTS, Pieces
+from rolecall.core.prompts.pieces import SHOTS, Pieces, describe_value
 from rolecall.core.prompts.script import BareText, Item, Section, Turn
-from rolecall.core.prompts.values import describe_value
 from rolecall.errors import TemplateError, did_you_mean
 
 DIALOGUE_KEYS: tuple[Literal['begin', 'round', 'end'], ...] = ('begin', 'round', 'end')

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from rolecall.core.prompts.mixed import limit_stand_ins
-from rolecall.core.prompts.pieces import Field, Origin, Piece, Row, Text
+from rolecall.core.prompts.pieces import Field, Origin, Piece, Row, Text, describe_value, text_of
 from rolecall.core.prompts.script import Expand, Item, Joints, Script, check_place, insert_shots, place_text
 from rolecall.core.prompts.template import Template
-from rolecall.core.prompts.values import describe_value, text_of
 from rolecall.errors import ConfigError, Problem, TemplateError, did_you_mean
 
 Mode = Literal['gen', 'ppl']
@@ -92,7 +91,8 @@ class Wording:
             return self._limit(template.shot()).bind(row, shot=k)
         label = row.get(self.output_column) if self.output_column is not None else None
         if label not in template.labels:
-            what = f'an example has the label {label!r}; the template has prompts for {_quote_all(template.labels)}.'
+            labels = ', '.join(map(repr, template.labels))
+            what = f'an example has the label {label!r}; the template has prompts for {labels}.'
             remedy = 'Add a prompt for this label, or map the labels in the dataset.'
             raise TemplateError(Problem('ice_template', what, remedy))
         return self._limit(template.shot(label)).bind(row, shot=k)
@@ -137,7 +137,3 @@ def _compose_with(item: Item, values: Mapping[Any, Any]) -> Item:
     if not isinstance(item, Expand) or compose is None:
         return item
     return replace(item, compose=lambda row: compose({**row, **values}))
-
-
-def _quote_all(labels: Sequence[Hashable]) -> str:
-    return ', '.join(map(repr, labels))

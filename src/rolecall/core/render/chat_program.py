@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from types import BuiltinMethodType, CodeType
+from types import BuiltinMethodType
 from typing import Any, cast
 
 from jinja2 import Template, meta, nodes
@@ -145,11 +145,6 @@ def make_environment(**options: Any) -> MeteredEnvironment:
 ENVIRONMENT = make_environment(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols])
 
 
-def compile_template(source: str) -> CodeType:
-    """Compile a chat template with charges in it. Constants are folded here, so this is metered too."""
-    return ENVIRONMENT.compile(parse_template(source, ENVIRONMENT))
-
-
 def parse_template(source: str, environment: MeteredEnvironment) -> nodes.Template:
     """Parse a template and put charges into its tree."""
     if len(source) > MAX_SOURCE:
@@ -194,7 +189,7 @@ class ChatProgram:
         self._max_chars = max_chars
         try:
             with WorkMeter(max_steps, min(max_chars, _MAX_FOLDED_CHARS)):
-                code = compile_template(source)
+                code = ENVIRONMENT.compile(parse_template(source, ENVIRONMENT))  # folds constants
         except TEMPLATE_FAULTS as fault:
             raise RenderError(_describe_fault(fault)) from fault
         names = ENVIRONMENT.make_globals({'strftime_now': make_strftime(now)})

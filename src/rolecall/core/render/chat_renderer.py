@@ -127,13 +127,11 @@ def _locate(write: Write, messages: Sequence[Message], text: str, *, trim: bool)
         ranges = marks.find(write(marked), text)
     except RenderError:  # a template that inspects contents may reject marked ones
         return None
-    if ranges is None or not all(_says(messages, i, text[start:stop]) for i, start, stop in ranges):
+    if ranges is None or not all(
+        i < len(messages) and text[start:stop] in str(messages[i].get('content')) for i, start, stop in ranges
+    ):
         return None
     return ranges
-
-
-def _says(messages: Sequence[Message], number: int, words: str) -> bool:
-    return number < len(messages) and words in str(messages[number].get('content'))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from rolecall.core.prompts.frozen import FrozenDict
-from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, Token, bind
+from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Row, Text, Token, bind, text_of
 from rolecall.core.prompts.script import Content
-from rolecall.core.prompts.values import text_of
 from rolecall.core.render.spans import Message, Request, Span
 from rolecall.errors import RenderError
 

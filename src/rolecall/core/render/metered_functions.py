@@ -232,18 +232,6 @@ def meter_test(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return run_test
 
 
-def _is_divisible(value: Any, number: Any) -> bool:
-    return bool(run_operator('%', value, number) == 0)
-
-
-def _is_even(value: Any) -> bool:
-    return bool(run_operator('%', value, 2) == 0)
-
-
-def _is_odd(value: Any) -> bool:
-    return bool(run_operator('%', value, 2) == 1)
-
-
 FILTERS: Mapping[str, Callable[..., Any]] = {
     TICK: _tick,
     TEXT: _charge_text,
@@ -256,7 +244,11 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     'tojson': to_json,
     'random': _unpredictable('the filter random'),
 }
-TESTS: Mapping[str, Callable[..., Any]] = {'divisibleby': _is_divisible, 'even': _is_even, 'odd': _is_odd}
+TESTS: Mapping[str, Callable[..., Any]] = {
+    'divisibleby': lambda value, number: run_operator('%', value, number) == 0,
+    'even': lambda value: run_operator('%', value, 2) == 0,
+    'odd': lambda value: run_operator('%', value, 2) == 1,
+}
 GLOBALS: Mapping[str, Callable[..., Any]] = {
     'dict': make_dict,
     'namespace': make_namespace,

@@ -272,13 +272,11 @@ def _charge_comparison(node: nodes.Compare) -> None:
         searched = operand.op in ('in', 'notin')
         if searched and constant:
             operand.expr = _wrap_in_charge(SCAN, operand.expr)
-        elif (searched and not _is_list_of_constants(operand.expr)) or not (constant or _is_constant(operand.expr)):
+        elif (searched and not _is_list_of_constants(operand.expr)) or not (
+            constant or isinstance(operand.expr, nodes.Const) or _is_list_of_constants(operand.expr)
+        ):
             node.expr = _wrap_in_charge(LOOK, node.expr)
             operand.expr = _wrap_in_charge(LOOK, operand.expr)
-
-
-def _is_constant(value: nodes.Expr) -> bool:
-    return isinstance(value, nodes.Const) or _is_list_of_constants(value)
 
 
 def _is_list_of_constants(value: nodes.Expr) -> bool:

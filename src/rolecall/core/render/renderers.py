@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from rolecall.core.prompts.multimodal import JoinedParts, RawParts, SpokenParts
-from rolecall.core.prompts.pieces import Origin, Piece, Pieces, Text, Token, fold, relabel
+from rolecall.core.prompts.pieces import Origin, Piece, Pieces, Text, Token, fold, is_hidden, relabel
 from rolecall.core.prompts.script import BareText, Content, Expand, Item, Script, Turn, content_pieces
 from rolecall.core.prompts.wording import Mode
 from rolecall.core.render.arrange import Arrangement, Note, Utterance, arrange, missing_prompt
@@ -168,7 +168,12 @@ class ApiRenderer:
         """Send raw messages unchanged, except for a hidden answer at the end."""
         turns = [item for item in script.items if isinstance(item, Turn)]
         notes: tuple[Note, ...] = ()
-        if mode == 'gen' and turns and turns[-1].role == 'assistant' and _hides_answer(turns[-1].content):
+        if (
+            mode == 'gen'
+            and turns
+            and turns[-1].role == 'assistant'
+            and any(map(is_hidden, content_pieces(turns[-1].content)))
+        ):
             answer = turns[-1].content
             if not (prefill and any(map(has_words, content_pieces(answer)))):
                 notes = _note_withheld(Utterance(answer))
@@ -282,10 +287,6 @@ def _line_of(item: Item) -> Pieces:
 def has_words(piece: Piece) -> bool:
     """Whether a piece has text. Fields count even if a row leaves them empty: all rows share a layout."""
     return not isinstance(piece, Text) or piece.origin.kind in _VALUES or bool(piece.text.strip())
-
-
-def _hides_answer(content: Content) -> bool:
-    return any(isinstance(piece, Text) and piece.origin.kind == 'masked' for piece in content_pieces(content))
 
 
 def _as_messages(utterances: Sequence[Utterance], meta: MetaTemplate, notes: list[Note]) -> list[MessageDraft]:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rolecall.core.prompts.pieces import Row
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import Row, text_of
 from rolecall.errors import RenderError
 from rolecall.experiment.inferencers.inferencer import Asker, Prediction, only_step, requests_of, text_of_request
 from rolecall.experiment.inferencers.losses import (

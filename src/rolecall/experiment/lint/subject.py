@@ -1,24 +1,29 @@
 """What rules look at (a dataset, a model or the two together, and rows as they are asked about) and what they find.
 
-Everything here is handed in: rules read no files and ask no model.
+Everything here is handed in: rules read no files and ask no model. Texts are compared as people do: case, spacing and
+Unicode form do not count.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from rolecall.core.prompts.pieces import Pieces, Row, Text
+from rolecall.core.prompts.pieces import Pieces, Row, Text, text_of
 from rolecall.core.prompts.script import Expand, Script
 from rolecall.core.prompts.wording import Mode, Wording
 from rolecall.core.render.chat_template import ChatTemplate
 from rolecall.core.render.meta import MetaTemplate, Role
-from rolecall.errors import Problem
+from rolecall.errors import Problem, RenderError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.models.tokenizers.tokenizer import Tokenizer
+from rolecall.patterns import compile_late
 
 if TYPE_CHECKING:
     from rolecall.models.http.server_facts import ServerFacts
@@ -278,3 +283,72 @@ def excerpt(text: str, around: str = '', *, width: int = 80) -> str:
     start = max(0, min(at - (width - len(around)) // 2, len(text) - width))
     stop = min(len(text), start + max(width, len(around)))
     return f'{"…" * (start > 0)}{text[start:stop]}{"…" * (stop < len(text))}'
+
+
+_UNSPACED = '\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
+_WORD = compile_late(rf'[{_UNSPACED}]|[^\W{_UNSPACED}]+')
+
+
+def plain(text: str) -> str:
+    """The text without differences of case, white space and Unicode form.
+
+    >>> plain('What is  １+1?\\n')
+    'what is 1+1?'
+    """
+    form = text if text.isascii() else unicodedata.normalize('NFKC', text)
+    return ' '.join(form.casefold().split())
+
+
+def readable(value: object) -> str:
+    """The text of a value, or nothing if it has none (bytes, say, in a column that no template shows).
+
+    >>> readable(42), readable(b'...')
+    ('42', '')
+    """
+    return text_or_none(value) or ''
+
+
+def text_or_none(value: object) -> str | None:
+    """The text of a value; None if it has none.
+
+    >>> text_or_none(None), text_or_none({'bytes': b'...'})
+    ('', None)
+    """
+    try:
+        return text_of(value)
+    except RenderError:
+        return None
+
+
+def nearest_name(name: str, candidates: Iterable[object]) -> str:
+    """The known name that was probably meant; nothing if none is near.
+
+    >>> nearest_name('qestion', ['question', 'answer']), nearest_name('MaxLen', ['max_len']), nearest_name('x', ['y'])
+    ('question', 'max_len', '')
+    """
+    names = [other for other in candidates if isinstance(other, str)]
+    same = [other for other in names if _letters(other) == _letters(name)]
+    return next(iter(same or difflib.get_close_matches(name, names, n=1, cutoff=0.75)), '')
+
+
+def _letters(name: str) -> str:
+    return ''.join(filter(str.isalnum, name)).casefold()
+
+
+def bag(text: str) -> Counter[str]:
+    """How often each word occurs; in scripts without spaces, each character.
+
+    >>> bag('to be or not to be')['to'], bag('苹果')
+    (2, Counter({'苹': 1, '果': 1}))
+    """
+    return Counter(_WORD.findall(plain(text)))
+
+
+def likeness(bag_of_words: Counter[str], other: Counter[str]) -> float:
+    """The share of words that two bags have in common, from 0 to 1.
+
+    >>> likeness(bag('a b c d'), bag('a b c e'))
+    0.75
+    """
+    size = bag_of_words.total() + other.total()
+    return 2 * (bag_of_words & other).total() / size if size else 1.0

@@ -13,8 +13,8 @@ from typing import Any
 from rolecall.checking import Problems
 from rolecall.core.program import compile
 from rolecall.errors import Problem
+from rolecall.experiment.opening.judge_config import expand_rubric
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
-from rolecall.experiment.opening.rubrics import expand_rubric
 from rolecall.experiment.opening.tasks import TaskEntry, build_task, collect
 from rolecall.registry import part_name
 from rolecall.sources.config.files import Config, misspelt_lists

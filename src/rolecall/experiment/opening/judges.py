@@ -18,14 +18,13 @@ from rolecall.checking import Problems
 from rolecall.core.program import Program, Trace, compile
 from rolecall.core.program.compiled import render_with
 from rolecall.core.prompts.messages import has_messages, read_conversation
-from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Text, parse
+from rolecall.core.prompts.pieces import Field, Origin, Piece, Pieces, Text, parse, text_of
 from rolecall.core.prompts.script import PromptList, item_pieces, spread_item
 from rolecall.core.prompts.template import PromptTemplate, Template, build_template
-from rolecall.core.prompts.values import text_of
 from rolecall.core.prompts.wording import Wording
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.experiment.opening.comparisons import JudgeComparison, find_comparison
 from rolecall.experiment.opening.fitting import Step, TokenBudget, fit
+from rolecall.experiment.opening.judge_config import JudgeComparison, find_comparison
 from rolecall.experiment.opening.model_entries import ModelEntry, build_model_entry
 from rolecall.experiment.opening.sampling import sampling_of
 from rolecall.experiment.opening.tasks import TaskEntry, locate_problems

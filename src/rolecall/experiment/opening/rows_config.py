@@ -10,7 +10,7 @@ from typing import Any
 
 from rolecall.checking import Problems
 from rolecall.errors import DataError, did_you_mean
-from rolecall.experiment.opening.rubrics import parse_judge
+from rolecall.experiment.opening.judge_config import parse_judge
 from rolecall.experiment.opening.source_options import RowsOptions
 from rolecall.experiment.opening.templates import as_dialogue, unescape
 from rolecall.registry import LocalPath

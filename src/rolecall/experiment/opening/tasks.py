@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeVar, get_args
 from rolecall.checking import Problems
 from rolecall.config_keys import keys_of
 from rolecall.core.program import InferMode
+from rolecall.core.prompts.pieces import describe_value
 from rolecall.core.prompts.script import Joints
 from rolecall.core.prompts.template import Template, WordingsTemplate, build_template
-from rolecall.core.prompts.values import describe_value
 from rolecall.core.prompts.wording import Mode, Wording
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.plain_files import read_table

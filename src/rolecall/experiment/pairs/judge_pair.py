@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import RenderError
-from rolecall.experiment.opening.comparisons import Opponent
+from rolecall.experiment.opening.judge_config import Opponent
 from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.pairs.pair import Pair, Preview, stand_in_reply
 from rolecall.scoring.answers import AnswerReader, Scorable

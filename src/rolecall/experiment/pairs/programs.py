@@ -13,10 +13,9 @@ from typing import Any, Protocol
 from rolecall.core.program import DialogueProgram, Program, Trace, VaryingProgram, compile
 from rolecall.core.program.varying import Indexed
 from rolecall.core.prompts.messages import find_message_column, has_messages, read_conversation
-from rolecall.core.prompts.pieces import Origin, Row
+from rolecall.core.prompts.pieces import Origin, Row, text_of
 from rolecall.core.prompts.script import PromptList
 from rolecall.core.prompts.template import PromptTemplate
-from rolecall.core.prompts.values import text_of
 from rolecall.core.prompts.wording import Wording
 from rolecall.core.render.renderers import Renderer
 from rolecall.core.render.spans import Span

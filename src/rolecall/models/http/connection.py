@@ -317,7 +317,12 @@ class HttpClient:
                     limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ttl_dns_cache=300, ssl=_read_trust(self.verify)
                 ),
                 cookie_jar=package.DummyCookieJar(),
-                headers=self.headers if login is None else {'Authorization': _basic_auth(*login), **self.headers},
+                headers=self.headers
+                if login is None
+                else {
+                    'Authorization': f'Basic {base64.b64encode(":".join(login).encode()).decode("ascii")}',
+                    **self.headers,
+                },
                 timeout=package.ClientTimeout(total=self.timeout, sock_connect=_CONNECT_SECONDS),
                 proxy=self.proxy or _proxy_for(self.address),
             )
@@ -387,10 +392,6 @@ def _read_trust(verify: bool | str) -> bool | ssl.SSLContext:
     import ssl
 
     return ssl.create_default_context(cafile=verify)
-
-
-def _basic_auth(user: str, password: str) -> str:
-    return f'Basic {base64.b64encode(f"{user}:{password}".encode()).decode("ascii")}'
 
 
 def _proxy_for(address: Address) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -51,13 +51,9 @@ def _check_tokens(path: Path) -> None:
             raise DataError(f'{path}: the token {token!r:.60} has two ids, {ids[token]} and {number}')
         ids[token] = number
     if metadata.get('tokenizer.ggml.model') == 'llama':
-        missing = [byte for byte in range(256) if f'<0x{byte:02X}>' not in ids and not _spells(byte, ids)]
+        missing = [byte for byte in range(256) if f'<0x{byte:02X}>' not in ids and (byte > 127 or chr(byte) not in ids)]
         if missing:
             raise DataError(f'{path}: the vocabulary has no token for the byte 0x{missing[0]:02X}')
-
-
-def _spells(byte: int, tokens: Container[object]) -> bool:
-    return byte < 128 and chr(byte) in tokens
 
 
 class LlamaVocabulary:

@@ -84,7 +84,10 @@ class OpenAISettings(ServedSettings):
         length = parameters.pop('max_out_len', self.length)
         least = parameters.pop('min_out_len', None)
         if (schema := parameters.pop('json_schema', None)) is not None:
-            parameters['response_format'] = _response_format(schema)
+            parameters['response_format'] = {
+                'type': 'json_schema',
+                'json_schema': {'name': 'answer', 'schema': schema, 'strict': _is_strict(schema)},
+            }
         body = {'model': self.model, **self.parameters, **parameters}
         if length is not None:
             body[self.length_key] = length
@@ -111,12 +114,8 @@ class OpenAISettings(ServedSettings):
         return body | {'prompt_logprobs': 0, **whole} | self.extra_body
 
 
-def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON Schema as the server takes it; `strict` only where every object is closed and needs all of its fields."""
-    return {'type': 'json_schema', 'json_schema': {'name': 'answer', 'schema': schema, 'strict': _is_strict(schema)}}
-
-
 def _is_strict(schema: Any) -> bool:
+    """Whether every object is closed and needs all of its fields: only then a server can be held to it strictly."""
     if isinstance(schema, list):
         return all(map(_is_strict, schema))
     if not isinstance(schema, Mapping):
@@ -136,7 +135,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
     """The settings and the server address of an entry."""
     reader.refuse_misspelt(keys_of('model', 'server', 'openai'))
     kind = part_name(entry.get('type', ''))
-    endpoint = reader.one_of('endpoint') or _usual_endpoint(kind)
+    endpoint = reader.one_of('endpoint') or ('completions' if kind in _TEXT_TYPES else 'chat')
     chat, responses = endpoint != 'completions', endpoint == 'responses'
     served = kind.startswith('VLLMCustom')
     model = reader.text('model', 'model_name') or ('' if served else reader.text('path') or '')
@@ -279,10 +278,6 @@ def read_server_address(reader: OptionReader, usual: str, *, endpoints: tuple[st
 
 def _or_default(value: bool | None, usual: bool) -> bool:
     return usual if value is None else value
-
-
-def _usual_endpoint(kind: str) -> str:
-    return 'completions' if kind in _TEXT_TYPES else 'chat'
 
 
 def _usual_length_key(chat: bool, address: Address, model: str, entry: Mapping[str, Any]) -> str:

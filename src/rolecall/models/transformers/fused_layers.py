@@ -48,14 +48,14 @@ def _find_fusible(model: Any) -> Iterator[tuple[Any, Callable[..., Any]]]:
 def choose_kernels(model: Any) -> Any:
     """The kernels for this model; None on a CPU, and in float32, whose answers stay those of the modules."""
     torch = import_hf_package('torch')
-    return _load_kernels() if model.device.type == 'cuda' and model.dtype in (torch.bfloat16, torch.float16) else None
+    return load_kernels() if model.device.type == 'cuda' and model.dtype in (torch.bfloat16, torch.float16) else None
 
 
 @cache
-def _load_kernels() -> Any:
+def load_kernels() -> Any:
     """The Triton kernels; None where Triton is not installed or too old."""
     try:
-        return importlib.import_module('rolecall.models.transformers.fused_kernels')
+        return importlib.import_module('rolecall.models.transformers.kernels')
     except (ImportError, AttributeError):
         return None
 

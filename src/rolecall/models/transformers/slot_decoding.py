@@ -86,9 +86,10 @@ class SlotGenerator:
         began = time.perf_counter()
         prefix, new = self._share_prefix([job.ids for job in jobs])
         own = max(len(job.ids) for job in jobs) - prefix.length
-        columns = _round_up(own + max(job.room for job in jobs), _ROUND_TO)
-        rows = self._fit_rows(min(rows, _power_of_two(len(jobs))), columns)
-        decoder = self._prepare(prefix, rows, columns, max(job.room for job in jobs), decoding)
+        longest = max(job.room for job in jobs)
+        columns = -(-(own + longest) // _ROUND_TO) * _ROUND_TO
+        rows = self._fit_rows(min(rows, 1 << (len(jobs) - 1).bit_length()), columns)
+        decoder = self._prepare(prefix, rows, columns, longest, decoding)
         end = StopTracker(self.loaded, [job.ids for job in jobs], decoding, self.stopped)
         answers = dict(decoder.run(jobs, end, decoding, self.stopped))
         if decoder.obstacle is not None and self.graphs:
@@ -183,7 +184,9 @@ class _Decoder:
                 taken = dict(zip(rows, [waiting.pop() for _ in range(min(free, len(waiting)))], strict=False))
                 self._fill({row: jobs[place].ids for row, place in taken.items()})
                 active |= taken
-                samplers |= {row: _row_sampler(jobs[place].ids, decoding, self._loaded) for row, place in taken.items()}
+                for row, place in taken.items():
+                    sampler = build_row_sampler([jobs[place].ids], decoding, self._loaded.device)
+                    samplers[row] = sampler or RowSampler((), ())
             for _ in range(_STEPS):
                 self._advance(samplers, active)
             lengths, out = self._lengths.tolist(), self._out.tolist()
@@ -263,10 +266,6 @@ def _renew_generator(device: Any) -> None:
     torch.cuda.default_generators[index].graphsafe_set_state(fresh.graphsafe_get_state())
 
 
-def _row_sampler(ids: Ids, decoding: TransformersDecoding, loaded: LoadedModel) -> RowSampler:
-    return build_row_sampler([ids], decoding, loaded.device) or RowSampler((), ())
-
-
 def _draw(logits: Any, samplers: dict[int, RowSampler], active: dict[int, int]) -> Any:
     """A token for every row: drawn by the row's own sampler; rows without a prompt get any."""
     torch = import_hf_package('torch')
@@ -289,11 +288,3 @@ def _split_by_tokens(rows: Sequence[int], length: Callable[[int], int]) -> Itera
         batch.append(row)
     if batch:
         yield batch
-
-
-def _round_up(number: int, to: int) -> int:
-    return -(-number // to) * to
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()

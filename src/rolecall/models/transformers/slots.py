@@ -7,15 +7,13 @@ Because nothing moves or grows, a decoding step can be captured in a CUDA graph 
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from rolecall.models.transformers.fused_layers import fused_layers
+from rolecall.models.transformers.fused_layers import fused_layers, load_kernels
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
 
 _NAME = 'rolecall_slots'
@@ -140,7 +138,7 @@ class _Decoding:
     def attend(self, layer: int, query: Any, key: Any, value: Any, form: _Form) -> Any:
         torch = import_hf_package('torch')
         keys, values = self.slots.layer(layer, key, value)
-        if query.is_cuda and form.is_plain and (kernels := _load_kernels()) is not None:
+        if query.is_cuda and form.is_plain and (kernels := load_kernels()) is not None:
             prefix = self.slots.prefix.layers[layer] if self.slots.prefix.length else None
             return kernels.attend(query, key, value, keys, values, self.column, prefix, form.scale)
         every = torch.arange(query.shape[0], device=query.device)
@@ -279,15 +277,6 @@ def _register() -> None:
     if _NAME not in transformers.AttentionInterface().valid_keys():
         transformers.AttentionInterface.register(_NAME, _attention)
         transformers.AttentionMaskInterface.register(_NAME, _no_mask)
-
-
-@cache
-def _load_kernels() -> Any:
-    """The Triton kernels; None where Triton is not installed or too old."""
-    try:
-        return importlib.import_module('rolecall.models.transformers.slot_kernels')
-    except (ImportError, AttributeError):
-        return None
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

@@ -6,7 +6,6 @@ address each model is one, because vendors limit requests by model. An entry's o
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -111,10 +110,6 @@ class Budget:
         self._members -= 1
         if self._members <= 0:
             self.limiter.open_for_all()
-
-    def own_places(self, limits: Limits) -> asyncio.Semaphore | None:
-        """The places of a client that may have fewer calls in flight than the endpoint; None if it may have all."""
-        return asyncio.Semaphore(limits.most) if limits.most < self.limits.most else None
 
 
 class Budgets:

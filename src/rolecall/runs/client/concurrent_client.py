@@ -51,7 +51,8 @@ class ConcurrentClient(ModelClient):
         self.window = 2 * limits.most
         budget = budget or Budget(limits)
         budget.join()
-        self._places, self._limiter = budget.own_places(limits), budget.limiter
+        self._limiter = budget.limiter
+        self._places = asyncio.Semaphore(limits.most) if limits.most < budget.limits.most else None
         self._retrier.on_give_up = budget.leave
         self._retrier.on_reachable = self._limiter.note_reachable
         self._cost = _TokenCost()

@@ -82,7 +82,9 @@ class RayCluster:
         """Workers for a model: as many as fit, each with the GPUs and CPUs that the entry's `run_cfg` names."""
         needs = _read_needs(spec.entry)
         nodes = [node for node in self._ray.nodes() if node['Alive']]
-        fitting = sum(_count_fitting(node['Resources'], needs) for node in nodes)
+        fitting = sum(
+            min(int(node['Resources'].get(name, 0.0) / amount) for name, amount in needs.items()) for node in nodes
+        )
         if not fitting:
             wanted = ', '.join(f'{amount:g} {name}' for name, amount in needs.items())
             raise RunError(f'{spec.name}: no node of the cluster has {wanted}.')
@@ -102,10 +104,6 @@ def _read_needs(entry: Mapping[str, Any]) -> dict[str, float]:
     run = run_cfg if isinstance(run_cfg, Mapping) else {}
     gpus = run.get('num_gpus') or 0
     return {'CPU': float(run.get('num_cpus') or 1), **({'GPU': float(gpus)} if gpus else {})}
-
-
-def _count_fitting(has: Mapping[str, float], needs: Mapping[str, float]) -> int:
-    return min(int(has.get(name, 0.0) / amount) for name, amount in needs.items() if amount)
 
 
 class RayPool:

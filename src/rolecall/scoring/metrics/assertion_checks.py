@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import import_extra
 from rolecall.patterns import PatternError, search_groups
 from rolecall.plain_files import read_plain

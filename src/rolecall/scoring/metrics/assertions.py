@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import ConfigError, Problem, did_you_mean
 from rolecall.plain_files import read_plain
 from rolecall.scoring.blame import ScoringError, describe_error

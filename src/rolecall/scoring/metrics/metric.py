@@ -11,7 +11,7 @@ from functools import wraps
 from numbers import Real
 from typing import Any
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.quick_init import quick_init
 from rolecall.scoring.blame import ScoringError
 

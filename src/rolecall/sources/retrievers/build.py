@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from rolecall.checking import argument_problems, expected, is_whole
-from rolecall.core.prompts.values import describe_value
+from rolecall.core.prompts.pieces import describe_value
 from rolecall.errors import ConfigError, Problem
 from rolecall.registry import Registry, is_reference_class
 from rolecall.sources.datasets.arrow import as_hub_dataset

@@ -108,7 +108,7 @@ def _check_endpoints() -> Iterator[Checked]:
 
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.batches.ledger_reader import describe_waiting
-    from rolecall.runs.store.doctor import check_run, describe_receipts, repair_run
+    from rolecall.runs.store.copies import check_run, describe_receipts, repair_run
 
     directory, target = arguments.directory, arguments.repair
     if directory is None:

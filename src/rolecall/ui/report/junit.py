@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
-from rolecall.core.prompts.values import text_of
+from rolecall.core.prompts.pieces import text_of
 from rolecall.insight.gate import GateResult
 from rolecall.runs.atomic import write_atomically
 from rolecall.runs.store.results import Result

@@ -30,7 +30,7 @@ from rolecall.ui.views.looks import LOOKS, groups_in, style_of
 from rolecall.ui.views.plain import span_text
 
 if TYPE_CHECKING:
-    from rolecall.experiment.previews.token_origins import TokenAt
+    from rolecall.experiment.previews.blocks import TokenAt
     from rolecall.ui.views.tokens import Counted
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rolecall.core.prompts.pieces import label_of
 from rolecall.experiment.opening.fitting import TokenBudget
 from rolecall.experiment.pairs.pair import Pair, Preview
-from rolecall.experiment.previews.blocks import is_messages
-from rolecall.experiment.previews.token_origins import TokenAt, tokens_of
+from rolecall.experiment.previews.blocks import TokenAt, is_messages, tokens_of
 from rolecall.strings import count_noun, printable
 from rolecall.ui.views.looks import LOOKS, group_of
 

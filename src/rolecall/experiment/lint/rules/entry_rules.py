@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from rolecall.core.render.spans import Span
 from rolecall.errors import close_match
-from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Subject, Violation, excerpt
-from rolecall.experiment.lint.text_matching import text_or_none
+from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Subject, Violation, excerpt, text_or_none
 
 _FIELD = re.compile(r'\{([^{}]+)\}')
 

@@ -17,8 +17,18 @@ from functools import lru_cache
 
 from rolecall.core.prompts.pieces import Row
 from rolecall.core.render.spans import Span
-from rolecall.experiment.lint.subject import CheckedRow, CheckedRows, Subject, Violation, excerpt
-from rolecall.experiment.lint.text_matching import bag, likeness, nearest_name, plain, readable
+from rolecall.experiment.lint.subject import (
+    CheckedRow,
+    CheckedRows,
+    Subject,
+    Violation,
+    bag,
+    excerpt,
+    likeness,
+    nearest_name,
+    plain,
+    readable,
+)
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.sources.datasets.columns import PASSAGES
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rolecall.core.prompts.messages import has_messages
 from rolecall.core.render.spans import Span
-from rolecall.experiment.lint.subject import CheckedRow, Subject, Violation, excerpt
-from rolecall.experiment.lint.text_matching import nearest_name, plain, text_or_none
+from rolecall.experiment.lint.subject import CheckedRow, Subject, Violation, excerpt, nearest_name, plain, text_or_none
 from rolecall.experiment.opening.rows_config import find_option_list
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.sources.datasets.columns import LETTERS, options_of, spread_choices

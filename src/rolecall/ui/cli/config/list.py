@@ -34,7 +34,7 @@ KINDS = {
     'postprocessors': 'rolecall.scoring.postprocessors:POSTPROCESSORS',
     'datasets': 'rolecall.sources.datasets.dataset:DATASETS',
     'lint_rules': 'rolecall.experiment.lint.rules:RULES',
-    'judges': 'rolecall.experiment.opening.rubrics:RUBRICS',
+    'judges': 'rolecall.experiment.opening.judge_config:RUBRICS',
     'meta_templates': 'rolecall.core.render.meta:META_TEMPLATES',
 }
 """Each kind of part with its registry."""

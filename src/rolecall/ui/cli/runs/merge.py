@@ -16,7 +16,7 @@ from rolecall.ui.cli.output import print_lines
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from rolecall.runs.store.merge import merge_runs
+    from rolecall.runs.store.copies import merge_runs
 
     merged = merge_runs(arguments.out, arguments.runs)
     print_lines((*merged.lines(), f'Scores: run the config with --out {arguments.out}; only what is missing is asked.'))
