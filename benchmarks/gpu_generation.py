@@ -27,9 +27,9 @@ import transformers
 from gpu_perplexity import SIZES, let_go, random_model, timed, write
 from rolecall.models.local_engine import TokenPrompt, TransformersDecoding
 from rolecall.models.transformers.decoding import BatchGenerator
-from rolecall.models.transformers.prefixes import shared_length
 from rolecall.models.transformers.slot_decoding import SlotGenerator
 from rolecall.models.transformers.weights import LoadedModel
+from rolecall.strings import common_length
 
 Ids = Sequence[int]
 
@@ -79,15 +79,10 @@ def least_seconds(loaded: LoadedModel, prompts: Sequence[TokenPrompt], new: int,
     width = config.hidden_size // config.num_attention_heads
     size = loaded.model.dtype.itemsize
     weights = sum(weight.numel() for weight in loaded.model.parameters()) * size
-    shared = common_length(prompts)
+    shared = common_length([prompt.ids for prompt in prompts])
     own = sum(len(prompt.ids) - shared + new / 2 for prompt in prompts)
     read = (own + shared) * 2 * config.num_hidden_layers * config.num_key_value_heads * width * size
     return new * (weights + read) / bandwidth
-
-
-def common_length(prompts: Sequence[TokenPrompt]) -> int:
-    first = prompts[0].ids
-    return min(shared_length(first, prompt.ids) for prompt in prompts)
 
 
 def copy_bandwidth(device: str) -> float:

@@ -17,9 +17,9 @@ from helpers import bot, config, human, template
 from rolecall import ConfigError
 from rolecall.experiment.inferencers.build import build_inferencer
 from rolecall.experiment.inferencers.losses import boundary_by_labels, boundary_by_place, losses
-from rolecall.experiment.opening.fitting import common_length
 from rolecall.models.protocol import Reply, Scored
 from rolecall.runs.prepare import prepare
+from rolecall.strings import common_length
 from toys import ToyAsk, infer_all, loss_of, model, weigh, words_of
 
 TRAIN = [{'question': f't{i} one two', 'answer': f'a{i}'} for i in range(4)]

@@ -17,9 +17,10 @@ from rolecall.models.protocol import ModelError, Sampling
 from rolecall.models.tokenizers.tokenizer import load_tokenizer
 from rolecall.models.transformers.entry import read_transformers_entry
 from rolecall.models.transformers.model import build
-from rolecall.models.transformers.prefixes import Branch, build_prefix_tree, shared_length
+from rolecall.models.transformers.prefixes import Branch, build_prefix_tree
 from rolecall.models.transformers.weights import import_hf_package
 from rolecall.sources.config.reference import Reference
+from rolecall.strings import common_length
 from small_models import make_tokenizer
 
 MESSAGES: Any = [{'role': 'user', 'content': 'Hi'}]
@@ -199,6 +200,6 @@ def test_a_tree_holds_every_prompt_and_no_token_twice(prompts: set[tuple[int, ..
 
 @given(st.lists(st.integers(0, 1)), st.lists(st.integers(0, 1)))
 def test_common_is_the_length_of_the_common_prefix(one: list[int], other: list[int]) -> None:
-    length = shared_length(one, other)
+    length = common_length((one, other))
     assert one[:length] == other[:length]
     assert one[length : length + 1] != other[length : length + 1] or len(one) == len(other) == length

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeGuard, TypeVar
 
-from rolecall.config_keys import KEYS, Key
+from rolecall.config_keys import KEYS
 from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
 
 C = TypeVar('C')
@@ -36,7 +36,7 @@ def is_whole(value: object, *, least: int | None = None, most: int | None = None
     return (least is None or value >= least) and (most is None or value <= most)
 
 
-def is_number(value: object, *, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
+def is_number(value: object, *, least: float | None = None, most: float | None = None) -> TypeGuard[float]:
     """Whether a value is a finite int or float within bounds.
 
     >>> is_number(0.5, least=0, most=1), is_number(float('nan')), is_number('1')
@@ -44,7 +44,8 @@ def is_number(value: object, *, least: float = -math.inf, most: float = math.inf
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
-    return (isinstance(value, int) or math.isfinite(value)) and least <= value <= most
+    is_finite = isinstance(value, int) or math.isfinite(value)
+    return is_finite and (least is None or value >= least) and (most is None or value <= most)
 
 
 def expected(where: str, what: str, value: object, remedy: str = '') -> Problem:
@@ -244,11 +245,10 @@ class OptionReader:
         self._reject(name, 'a string or a list of strings', type(value), remedy)
         return None
 
-    def whole(self, *names: str, least: int | None = None, most: int | None = None, remedy: str = '') -> int | None:
+    def whole(self, *names: str, least: int | None = None, remedy: str = '') -> int | None:
         """A whole number within bounds."""
         name, value = self._find(names)
-        if least is None and most is None:
-            least, most = _declared_bounds(name)
+        least, most = (least, None) if least is not None else _declared_bounds(name)
         if value is None or is_whole(value, least=least, most=most):
             return value
         self._reject(name, f'a whole number{_bounds(least, most)}', value, remedy)
@@ -261,40 +261,38 @@ class OptionReader:
         name, value = self._find(names)
         if least is None and most is None:
             least, most = _declared_bounds(name)
-        low, high = -math.inf if least is None else least, math.inf if most is None else most
-        if value is None or is_number(value, least=low, most=high):
+        if value is None or is_number(value, least=least, most=most):
             return value
         self._reject(name, f'a number{_bounds(least, most)}', value, remedy)
         return None
 
-    def limit(self, *names: str, remedy: str = '') -> float | None:
+    def limit(self, *names: str) -> float | None:
         """A number; 0 and less mean no limit and give None.
 
         >>> OptionReader({'query_per_second': 0}).limit('query_per_second')
         """
-        value = self.number(*names, remedy=remedy)
+        value = self.number(*names)
         return value if value is not None and value > 0 else None
 
-    def flag(self, *names: str, remedy: str = '') -> bool | None:
+    def flag(self, *names: str) -> bool | None:
         """True or False."""
         name, value = self._find(names)
         if value is None or isinstance(value, bool):
             return value
-        self._reject(name, 'True or False', value, remedy)
+        self._reject(name, 'True or False', value)
         return None
 
-    def one_of(self, name: str, allowed: Iterable[str] = (), *, remedy: str = '') -> str | None:
+    def one_of(self, name: str, allowed: Iterable[str] = ()) -> str | None:
         """One of the known words; without any, of those that are declared for the key."""
         words = tuple(allowed) or KEYS[name].words
         value = self._options.get(name)
         if value is None or (isinstance(value, str) and value in words):
             return value
-        if not remedy and difflib.get_close_matches(str(value), words, n=1):
-            remedy = did_you_mean(value, words)
+        remedy = did_you_mean(value, words) if difflib.get_close_matches(str(value), words, n=1) else ''
         self._reject(name, f'one of {", ".join(map(repr, words))}', value, remedy)
         return None
 
-    def mapping(self, *names: str, remedy: str = '') -> dict[str, Any]:
+    def mapping(self, *names: str) -> dict[str, Any]:
         """The dicts under all these names, merged; later names win."""
         merged: dict[str, Any] = {}
         for name in names:
@@ -302,7 +300,7 @@ class OptionReader:
             if isinstance(value, Mapping):
                 merged |= value
             elif value is not None:
-                self._reject(name, 'a dict', type(value), remedy)
+                self._reject(name, 'a dict', type(value))
         return merged
 
     def refuse(self, name: str, what: str, remedy: str = '') -> None:
@@ -322,7 +320,7 @@ class OptionReader:
                 return name, value
         return names[0], self._options.get(names[0])
 
-    def _reject(self, name: str, what: str, value: object, remedy: str) -> None:
+    def _reject(self, name: str, what: str, value: object, remedy: str = '') -> None:
         self.problems.append(expected(name, what, value, remedy).inside(self._where))
 
 
@@ -336,7 +334,7 @@ def _show(value: object) -> str:
 
 
 def _declared_bounds(name: str) -> tuple[int | None, int | None]:
-    key: Key | None = KEYS.get(name)
+    key = KEYS.get(name)
     return (None, None) if key is None else (key.least, key.most)
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import IO
+from typing import IO, Any
 
 _ACTIVE = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]')
 _DETAIL = re.compile(r"[^\s'\"]*/[^\s'\"]*|'[^']*'|\d+")
@@ -41,6 +41,20 @@ def end_sentence(text: str) -> str:
     ('no answer.', 'Is it running?')
     """
     return text if text.endswith(('.', '?', '!')) else f'{text}.'
+
+
+def common_length(sequences: Sequence[Any]) -> int:
+    """How much texts, or lists of token ids, have in common at their beginning.
+
+    >>> common_length(['abc', 'abd', 'ab']), common_length([(1, 2, 3), (1, 2, 4)])
+    (2, 2)
+    """
+    first, last = min(sequences), max(sequences)
+    low, high = 0, min(len(first), len(last)) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if first[low:middle] == last[low:middle] else (low, middle)
+    return low
 
 
 def mask_details(text: str) -> str:

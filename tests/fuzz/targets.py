@@ -517,7 +517,7 @@ def read_openai_stream(events: Any) -> None:
     answer = openai.StreamedAnswer()
     for event in _decode(events):
         answer.take(event)
-        openai.read_delta(event)
+        answer.read_text(event)
     if answer.finished:
         _store(openai.read_reply(answer.join()))
 
@@ -530,7 +530,7 @@ def read_anthropic_stream(events: Any) -> None:
     answer = anthropic.StreamedMessage()
     for event in _decode(events):
         answer.take(event)
-        anthropic.read_text_delta(event)
+        answer.read_text(event)
     if answer.finished:
         _store(anthropic.read_message(answer.join()))
 

@@ -9,14 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from rolecall.checking import Problems
 from rolecall.errors import ConfigError, Problem, did_you_mean
-from rolecall.experiment.opening.entries import (
-    build_edited_entries,
-    build_entries,
-    media_folders,
-    write_out_rubrics,
-)
+from rolecall.experiment.opening.entries import build_edited_entries, build_entries, media_folders
 from rolecall.experiment.opening.loading import Source, SourceLike
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.source import assemble
@@ -75,21 +69,15 @@ class Experiment:
             return source
         options = options or SourceOptions()
         if isinstance(source, Task):
-            if options.rows.given:
-                raise ConfigError(
-                    Problem(
-                        'source',
-                        f'{options.rows.given[0]} does not apply: a Task defines its own.',
-                        'Put it into the Task.',
-                    )
-                )
+            for first in options.rows.given:
+                what = f'--{first.replace("_", "-")} does not apply: a Task defines its own.'
+                raise ConfigError(Problem('source', what, 'Put it into the Task.'))
             options = replace(options, rows=source)
         recognised = Source.recognise(source.rows if isinstance(source, Task) else source)
         notes: list[str] = []
         config, selected = assemble(recognised, options, notes)
         skipped: list[Problem] | None = [] if options.collects_problems else None
-        tasks, models = build_entries(config, skipped=skipped)
-        config = write_out_rubrics(config, Problems())
+        config, tasks, models = build_entries(config, skipped=skipped)
         in_entry = recognised.kind == 'rows' and isinstance(recognised.value, Path) and options.train_only
         opened = cls(
             source=recognised,
@@ -100,7 +88,7 @@ class Experiment:
             all_tasks=tasks,
             all_models=models,
             files={} if in_entry else options.data,
-            overrides=options.changes,
+            overrides={**options.rows.given, **options.overrides.as_dict()},
             notes=tuple(dict.fromkeys(notes)),
             problems=tuple(skipped or ()),
         )

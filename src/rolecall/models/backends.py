@@ -22,7 +22,7 @@ MODELS: Registry[Callable[..., Model]] = Registry(
 )
 """Each makes the model of an entry: `build(entry, name=…)`."""
 
-TAKES_TOKEN_IDS = frozenset({'rolecall.models.llama.model:build', 'rolecall.models.transformers.model:build'})
+TAKES_TOKEN_IDS = ('llama.model', 'transformers.model')
 """Backends in this process, which take a prompt as token ids as well."""
 
 EXPERIMENTAL = (
@@ -31,14 +31,10 @@ EXPERIMENTAL = (
 )
 
 
-def speaks_openai(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry names a model behind an OpenAI-compatible server."""
-    return MODELS.declared(MODELS.builtin_name(entry.get('type')) or '') == 'rolecall.models.openai.model:build'
-
-
-def is_experimental(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry names a backend that is untested on its target hardware."""
-    return MODELS.declared(MODELS.builtin_name(entry.get('type')) or '') == 'rolecall.models.vllm:build'
+def backend_of(entry: Mapping[str, Any]) -> str:
+    """The module in which the models of an entry are made: `openai.model`, `vllm`, …; '' for the user's own."""
+    declared = MODELS.declared(MODELS.builtin_name(entry.get('type')) or '')
+    return str(declared or '').removeprefix('rolecall.models.').removesuffix(':build')
 
 
 _EXTRAS = {'rolecall.models.llama': 'llama', 'rolecall.models.transformers': 'hf', 'rolecall.models.vllm': 'vllm'}

@@ -64,13 +64,13 @@ def check_service(service: ChatSource, *, timeout: float = 5.0) -> EndpointCheck
         return EndpointCheck(service.name, url, False, f'not reachable: {reason}')
 
 
-def name_served_model(url: str, *, timeout: float = 3.0) -> str | None:
+def name_served_model(url: str) -> str | None:
     """What the server at a URL calls its only model; None if it offers several, or cannot be asked."""
     try:
         address = read_address(url, endpoints=('chat/completions', 'completions', 'models', 'responses'))
         request = urllib.request.Request(address.endpoint('models'), headers={'User-Agent': 'rolecall'})
         opener = urllib.request.build_opener(_NoRedirects, *([urllib.request.ProxyHandler({})] * address.is_own))
-        with opener.open(request, timeout=timeout) as answer:
+        with opener.open(request, timeout=3.0) as answer:
             [card] = json.loads(answer.read(_MOST_BYTES))['data']
             return card['id'] if isinstance(card['id'], str) else None
     except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):

@@ -133,8 +133,8 @@ class Judge:
         if question not in self._counted:
             self._counted.add(question)
             self.used.add(Used.of(ask))
-        if ask.input_tokens is not None and question not in self._counts:
-            self._counts[question] = TokenCount(question, ask.expected_tokens or 0, ask.input_tokens)
+        if 'input_tokens' in ask.used and question not in self._counts:
+            self._counts[question] = TokenCount(question, ask.expected_tokens or 0, ask.used['input_tokens'])
             if len(self._first) < _REMEMBERED:
                 self._first[question] = request
 

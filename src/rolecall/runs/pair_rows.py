@@ -176,14 +176,16 @@ def _make_scorable(pair: PairRun, finished: FinishedRow) -> Scorable:
     """The row as the scorer takes it."""
     ask, number, row, _, prediction = finished
     outcome = outcome_to_score(prediction.outcome, prediction.value)
-    values = (prediction.value, pair.gold(row), row, pair.cluster(row), prediction.details, pair.usage(ask))
-    return Scorable(number, outcome, *values)
+    used = pair.usage(*map(ask.used.get, ('seconds', 'input_tokens', 'output_tokens')))
+    return Scorable(number, outcome, prediction.value, pair.gold(row), row, pair.cluster(row), prediction.details, used)
 
 
 def _make_result(pair: PairRun, finished: FinishedRow, scorable: Scorable, verdict: Verdict | None = None) -> Result:
     """The row as it is stored, with the verdict on it if there is one already."""
     ask, number, _, picked, prediction = finished
-    dropped, seconds, fingerprints = prediction.shots_dropped, ask.seconds, ask.fingerprints
+    dropped, fingerprints, used = prediction.shots_dropped, ask.fingerprints, ask.used
+    if 'seconds' in used:
+        used = {**used, 'seconds': round(used['seconds'], 6)}
     outcome, reason = prediction.outcome, prediction.reason
     if verdict is None:
         verdict = _NO_VERDICT
@@ -208,18 +210,12 @@ def _make_result(pair: PairRun, finished: FinishedRow, scorable: Scorable, verdi
         shots=picked.ids[: len(picked.ids) - dropped],
         shots_dropped=dropped,
         cluster=scorable.cluster,
-        input_tokens=ask.input_tokens,
-        output_tokens=ask.output_tokens,
-        seconds=None if seconds is None else round(seconds, 6),
-        cached_tokens=ask.cached_tokens,
-        reasoning_tokens=ask.reasoning_tokens,
-        cache_written_tokens=ask.cache_written_tokens,
         read_from=verdict.read_from,
         expected_tokens=ask.expected_tokens,
         served=ask.served,
-        first_token_seconds=ask.first_token_seconds,
         beside=verdict.beside,
         settled=verdict.settled,
+        **used,
     )
 
 

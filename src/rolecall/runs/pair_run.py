@@ -174,14 +174,14 @@ class PairRun:
         column = self.cluster_column
         return None if column is None or row.get(column) is None else text_of(row[column])
 
-    def usage(self, row: Any) -> Mapping[str, float]:
-        """What a row took, a finished one or one that is being asked about; nothing if the metric does not take it."""
+    def usage(self, seconds: float | None, input_tokens: int | None, output_tokens: int | None) -> Mapping[str, float]:
+        """What a row took, as metrics take it; nothing if this metric does not."""
         if self.scorer.metric is None or not self.scorer.metric.takes_usage:
             return {}
-        used = {} if row.seconds is None else {'seconds': row.seconds}
+        used = {} if seconds is None else {'seconds': seconds}
         price = find_price(self.model_entry.entry)
-        if price is not None and row.input_tokens is not None:
-            used['cost'] = price.cost(row.input_tokens, row.output_tokens or 0)
+        if price is not None and input_tokens is not None:
+            used['cost'] = price.cost(input_tokens, output_tokens or 0)
         return used
 
     def mark(self, rows: Sequence[Scorable]) -> Sequence[Verdict | None]:

@@ -145,7 +145,7 @@ class PairScorer:
 
     def _make_scorable(self, result: Result, values: Row) -> Scorable:
         scorable = scorable_of(result, values)
-        scorable.used = self._pair.usage(result)
+        scorable.used = self._pair.usage(result.seconds, result.input_tokens, result.output_tokens)
         if self._find_opponents is None:
             return scorable
         return replace(scorable, rivals=self._find_opponents(result.row, values))

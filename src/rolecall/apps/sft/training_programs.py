@@ -6,7 +6,6 @@ import string
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from os.path import commonprefix
 
 from rolecall.apps.sft.examples import (
     Answer,
@@ -29,6 +28,7 @@ from rolecall.core.render.renderers import ApiRenderer, Renderer, TextRenderer
 from rolecall.core.render.spans import Request, Span, texts_of
 from rolecall.errors import Problem, RenderError, TemplateError
 from rolecall.models.http.media import has_media
+from rolecall.strings import common_length
 
 _NOT_SAID = ('marker', 'chat_template', 'joint', 'sep')
 _LETTERS = f'{string.ascii_letters}{string.digits}_'
@@ -192,7 +192,7 @@ class LabelTrainingProgram:
             places = [at for at, span in with_offsets(spans) if span.origin.kind == kind and span.origin.shot is None]
             if places:
                 return places[0], stop
-        return len(commonprefix(list(prompts)).rstrip(_LETTERS)), stop  # noqa: RUF071  # of texts, not of paths
+        return len(prompts[0][: common_length(prompts)].rstrip(_LETTERS)), stop
 
 
 def end_of_turn(renderer: Renderer) -> str:

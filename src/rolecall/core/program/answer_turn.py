@@ -39,8 +39,7 @@ def show_answer(script: Script, column: str, renderer: Renderer) -> Script:
     if script.plain and isinstance(renderer, TextRenderer):
         return replace(script, items=tuple(_with_answer_in_text(script.items, answer)))
     if script.plain:
-        words = tuple(piece for item in script.items if isinstance(item, BareText) for piece in item.content)
-        return Script((Turn('user', words), Turn('assistant', (answer,))), raw=True)
+        return Script((Turn('user', tuple(script.pieces())), Turn('assistant', (answer,))), raw=True)
     at = _answer_at(script, renderer)
     if at is None:
         name = 'assistant' if script.raw else _answer_role_name(renderer)

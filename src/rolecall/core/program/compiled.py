@@ -134,7 +134,7 @@ def compile(
     wording, renderer = as_wording(wording), as_renderer(renderer)
     script = wording.place_shots(wording.script(label, mode), shots)
     check_roles(wording, script, renderer)
-    return Program(script, render_with(renderer, mode, prefill=prefill))
+    return Program(script, partial(renderer.render, mode=mode, prefill=prefill))
 
 
 def check_roles(wording: Wording, script: Script, renderer: Renderer) -> None:

@@ -30,7 +30,6 @@ from rolecall.core.prompts.script import (
     Content,
     FilledPart,
     Parts,
-    Section,
     Turn,
     content_pieces,
     spread_content,
@@ -379,12 +378,12 @@ def _url_troubles(part: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f'{kind}.{name}', f'expected a string, got {describe_value(media[name])}.'
 
 
-def raw_turn(message: Mapping[str, Any], parse_text: Callable[[str], Pieces], section: Section = 'round') -> Turn:
+def raw_turn(message: Mapping[str, Any], parse_text: Callable[[str], Pieces]) -> Turn:
     """Read an API message as a speech. `parse_text` turns text into pieces."""
     content = message.get('content')
     extra = FrozenDict({key: value for key, value in message.items() if key not in ('role', 'content')})
     if content is None:
-        return Turn(message['role'], (), section=section, silent=True, extra=extra)
+        return Turn(message['role'], (), silent=True, extra=extra)
     if isinstance(content, str):
-        return Turn(message['role'], parse_text(content), section=section, extra=extra)
-    return Turn(message['role'], RawParts.read(content, parse_text), section=section, extra=extra)
+        return Turn(message['role'], parse_text(content), extra=extra)
+    return Turn(message['role'], RawParts.read(content, parse_text), extra=extra)

@@ -98,7 +98,7 @@ class TextRenderer:
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
         if script.plain:
-            return Rendered(TextLayout(_only_text(script)))
+            return Rendered(TextLayout(tuple(script.pieces())))
         script, notes = _as_texts(script)
         items = _named_roles(script)
         if self.meta is None or self.meta.round is None:
@@ -144,7 +144,7 @@ class ApiRenderer:
     ) -> tuple[list[MessageDraft], tuple[Note, ...]]:
         """The messages with unfilled fields."""
         if script.plain:
-            return _with_added([MessageDraft('user', _only_text(script))], self.meta), ()
+            return _with_added([MessageDraft('user', tuple(script.pieces()))], self.meta), ()
         if script.raw:
             return self._raw_drafts(script, mode, prefill=prefill)
         roles = API_ROLES if self.meta.round is None else self.meta
@@ -192,17 +192,13 @@ class DatasetRenderer:
 
     def render(self, script: Script, mode: Mode, *, prefill: bool = False) -> Rendered:
         if script.plain:
-            return Rendered(TextLayout(_only_text(script)))
+            return Rendered(TextLayout(tuple(script.pieces())))
         drafts = [
             MessageDraft(item.role if isinstance(item, Turn) else '', item.content)
             for item in script.items
             if isinstance(item, (Turn, BareText))
         ]
         return Rendered(MessagesLayout(drafts))
-
-
-def _only_text(script: Script) -> Pieces:
-    return tuple(piece for item in script.items if isinstance(item, BareText) for piece in item.content)
 
 
 def _before_answer(arranged: Arrangement) -> tuple[Utterance, ...]:

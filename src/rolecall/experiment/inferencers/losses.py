@@ -13,10 +13,11 @@ from typing import Any, ClassVar, Literal, get_args
 
 from rolecall.core.prompts.pieces import Row
 from rolecall.experiment.inferencers.inferencer import Asker, Prediction, only_step, requests_of, text_of_request
-from rolecall.experiment.opening.fitting import Step, common_length
+from rolecall.experiment.opening.fitting import Step
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.protocol import Scored
 from rolecall.sources.retrievers import Picked
+from rolecall.strings import common_length
 
 _SPANS = 'label'
 """The column with the places of the characters that count: `[[start, end], …]`, as OpenCompass names it."""

@@ -22,21 +22,21 @@ from rolecall.sources.config.files import Config, misspelt_lists
 JUDGING_EVALUATORS = ('GenericLLMEvaluator', 'LMEvaluator', 'PairwiseEvaluator')
 
 
-Entries = tuple[tuple[TaskEntry, ...], tuple[ModelEntry, ...]]
+def build_entries(
+    config: Mapping[str, Any], *, skipped: list[Problem] | None = None
+) -> tuple[Mapping[str, Any], tuple[TaskEntry, ...], tuple[ModelEntry, ...]]:
+    """Understand a config in the documents' syntax; ready judges stand in it as if they had been written out.
 
+    All its problems are reported together, those of a file with lines. With `skipped`, entries that have problems are
+    left out, and their problems added to it.
 
-def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = None) -> Entries:
-    """Understand a config in the documents' syntax. All its problems are reported together, those of a file with lines.
-
-    With `skipped`, entries that have problems are left out, and their problems added to it.
-
-    >>> tasks, models = build_entries(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
+    >>> _, tasks, _ = build_entries(dict(datasets=[dict(abbr='demo', type='Rows', test=[{'q': '1+1=?'}],
     ...     infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='Q: {q}')))]))
     >>> [task.abbr for task in tasks]
     ['demo']
     """
     problems = Problems()
-    config = write_out_rubrics(config, problems)
+    config = _write_out_rubrics(config, problems)
     problems.items += misspelt_lists(config)
     tasks: list[TaskEntry] = []
     judges = _find_default_judges(config, problems)
@@ -59,12 +59,12 @@ def build_entries(config: Mapping[str, Any], *, skipped: list[Problem] | None = 
         skipped += problems.items
     else:
         problems.raise_all()
-    return tuple(tasks), tuple(model_entries)
+    return config, tuple(tasks), tuple(model_entries)
 
 
 def build_edited_entries(
     dataset: Mapping[str, Any], where: str, model: ModelEntry | Mapping[str, Any] | None, model_where: str
-) -> Entries:
+) -> tuple[tuple[TaskEntry, ...], tuple[ModelEntry, ...]]:
     """A dataset and at most one model, each with its place in a config. A model entry is taken as it is."""
     problems = Problems()
     task = build_task(dataset, where, problems)
@@ -104,7 +104,7 @@ def _find_default_judges(config: Mapping[str, Any], problems: Problems) -> list[
     return list(judges)
 
 
-def write_out_rubrics(config: Mapping[str, Any], problems: Problems) -> Mapping[str, Any]:
+def _write_out_rubrics(config: Mapping[str, Any], problems: Problems) -> Mapping[str, Any]:
     """The config with the ready judges of its datasets written out, so that what a run stores says it all."""
     written = {
         key: [_write_out_rubric(entry, f'{key}[{at}]', problems) for at, entry in enumerate(config[key])]

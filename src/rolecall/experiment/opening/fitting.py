@@ -13,7 +13,7 @@ from typing import Any, Literal
 from rolecall.core.render.arrange import Note
 from rolecall.core.render.spans import Message, Request, Span
 from rolecall.quick_init import quick_init
-from rolecall.strings import count_noun
+from rolecall.strings import common_length, count_noun
 
 CutSide = Literal['left', 'middle', 'right']
 """Where a prompt that does not fit is cut, if the user asks for that."""
@@ -225,17 +225,3 @@ def _find_part_to_cut(requests: Sequence[Request]) -> tuple[int | None, int] | N
     }
     longest = max(lengths, key=lambda i: lengths[i], default=None)
     return None if longest is None else (longest, lengths[longest])
-
-
-def common_length(sequences: Sequence[Any]) -> int:
-    """How much texts, or lists of token ids, have in common at their beginning.
-
-    >>> common_length(['abc', 'abd', 'ab']), common_length([(1, 2, 3), (1, 2, 4)])
-    (2, 2)
-    """
-    first, last = min(sequences), max(sequences)
-    low, high = 0, min(len(first), len(last)) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if first[low:middle] == last[low:middle] else (low, middle)
-    return low

@@ -2,7 +2,7 @@
 
 A rubric of `rubrics.yaml` becomes the evaluator entry that a config would otherwise write out. Answers are compared
 with those of other models of the config, a column of the dataset, or given ones: `eval_cfg.evaluator.against` and
-`order` say so; OpenCompass' `base_models`, `given_pred` and `infer_order`, which stand in the dataset's entry, mean the same.
+`order` say so. OpenCompass' `base_models`, `given_pred` and `infer_order`, in the dataset's entry, mean the same.
 """
 
 from __future__ import annotations

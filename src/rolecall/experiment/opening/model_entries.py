@@ -19,13 +19,11 @@ from rolecall.experiment.opening.fitting import CutSide, TokenBudget
 from rolecall.models.backends import (
     CHAT_BY_DEFAULT,
     EXPERIMENTAL,
-    MODELS,
     TAKES_TOKEN_IDS,
     ModelKind,
+    backend_of,
     build_model,
-    is_experimental,
     model_kind,
-    speaks_openai,
     with_default_path,
 )
 from rolecall.models.protocol import Model, ModelError
@@ -62,14 +60,14 @@ class ModelEntry:
         notes = []
         if self.uses_own_template:
             notes.append("uses the model's own chat template; chat_template=False sends bare text.")
-        if is_experimental(self.entry):
+        if backend_of(self.entry) == 'vllm':
             notes.append(EXPERIMENTAL)
         return ' '.join([f'{self.abbr}:', *notes]) if notes else ''
 
     @property
     def takes_token_ids(self) -> bool:
         """Whether the model runs in this process, on text and token ids that rolecall hands to it."""
-        return MODELS.declared(MODELS.builtin_name(self.entry.get('type')) or '') in TAKES_TOKEN_IDS
+        return backend_of(self.entry) in TAKES_TOKEN_IDS
 
     @property
     def ignores_own_template(self) -> bool:
@@ -94,7 +92,7 @@ class ModelEntry:
         has_files = isinstance(path, str) and (
             path in PACKAGED or cached_path(path) is not None or model_folder(path) is not None
         )
-        if has_files or speaks_openai(self.entry):
+        if has_files or backend_of(self.entry) == 'openai.model':
             try:
                 return self.model.max_seq_len
             except _NOT_BUILT:
@@ -105,7 +103,9 @@ class ModelEntry:
     def server(self) -> ServerFacts | None:
         """What was found out about the model's server when it was last asked; nothing is asked here."""
         try:
-            facts: ServerFacts | None = getattr(self.model, 'facts', None) if speaks_openai(self.entry) else None
+            facts: ServerFacts | None = (
+                getattr(self.model, 'facts', None) if backend_of(self.entry) == 'openai.model' else None
+            )
         except _NOT_BUILT:
             return None
         return facts

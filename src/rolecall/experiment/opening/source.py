@@ -62,10 +62,11 @@ def assemble(
         selected = (*patterns, *(model_abbr(entry) for entry in (*added, *options.shown)))
     added = [entry for entry in added if entry not in own]
     names: Mapping[str, Any] = loaded
-    changes_names = overrides.given and any(isinstance(entry, str) for entry in loaded.get('models') or ())
+    changes = overrides.as_dict()
+    changes_names = changes and any(isinstance(entry, str) for entry in loaded.get('models') or ())
     if added or changes_names or options.shown or options.models_file is not None:
         names = {**loaded, 'models': [*own, *added, *options.shown]}
-    changed = apply_overrides(names, overrides) if overrides.given else names
+    changed = apply_overrides(names, overrides) if changes else names
     if isinstance(loaded, Config) and changed is not loaded:
         changed = replace(loaded, names=changed)
     return changed, selected
@@ -157,8 +158,8 @@ def _refuse_options(source: Source, options: SourceOptions) -> None:
     if source.kind == 'config' and any(for_prompts.values()):
         option = next(option for option, stated in for_prompts.items() if stated)
         raise ConfigError(Problem(name, f'{option} applies to a file of rows; a config defines its own.'))
-    if options.rows.given:
-        what = f'{options.rows.given[0]} applies to a file of rows; a config defines its own.'
+    for first in options.rows.given:
+        what = f'--{first.replace("_", "-")} applies to a file of rows; a config defines its own.'
         remedy = ''
         if Path(name).suffix in SHEETS:
             what, remedy = 'spreadsheets are not read.', 'Save the sheet as CSV (UTF-8).'

@@ -83,10 +83,11 @@ class RowsOptions:
         return {key: value for key, value in options.items() if value is not None}
 
     @property
-    def given(self) -> list[str]:
-        """The options that are given, as they are typed."""
-        names = [option.name for option in fields(RowsOptions) if option.metadata]
-        return [f'--{name.replace("_", "-")}' for name in names if getattr(self, name) not in (None, ())]
+    def given(self) -> dict[str, Any]:
+        """The options that are given, for the manifest of a run."""
+        values = {option.name: getattr(self, option.name) for option in fields(RowsOptions) if option.metadata}
+        given = {name: value for name, value in values.items() if value not in (None, ())}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class Overrides:
     """Lint rules to leave out."""
 
     def __post_init__(self) -> None:
-        if not self.given:
+        if not self.as_dict():
             return
         reader = OptionReader({field.name: getattr(self, field.name) for field in fields(self)})
         reader.whole('shots', least=0)
@@ -164,15 +165,8 @@ class Overrides:
         reader.text('read_as')
         reader.raise_problems()
 
-    @property
-    def given(self) -> bool:
-        """Whether anything is changed."""
-        return any(getattr(self, field.name) not in (None, ()) for field in fields(self))
-
     def as_dict(self) -> dict[str, Any]:
         """What is changed, for the manifest; secrets are hidden."""
-        if not self.given:
-            return {}
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != 'settings'}
         changes = {name: value for name, value in values.items() if value not in (None, ())}
         for path, value in self.settings:
@@ -222,14 +216,6 @@ class SourceOptions:
     def train_only(self) -> bool:
         """Whether the only file given beside a source has rows for examples."""
         return set(self.data) == {'train'}
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """What is changed beside a config or rows, for the manifest of a run."""
-        names = [option.removeprefix('--').replace('-', '_') for option in self.rows.given]
-        values = {name: getattr(self.rows, name) for name in names}
-        rows = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        return {**rows, **self.overrides.as_dict()}
 
 
 def list_models(model: Any) -> tuple[ModelName, ...]:

@@ -57,9 +57,9 @@ class JudgePair(Pair):
     def _judges_turns(self) -> bool:
         return self.task.inferencer.asks_every_turn and not self.judge.whole_dialogue
 
-    def values(self, row: Row, replies: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def values(self, row: Row) -> list[dict[str, Any]]:
         """What the judge's prompt is filled with for each answer to a row."""
-        return [judge_values(answer) for answer in self._answers(row, replies, 0)]
+        return [judge_values(answer) for answer in self._answers(row, None, 0)]
 
     def _answers(self, row: Row, replies: Sequence[str] | None, number: int) -> tuple[Answer, ...]:
         """The stand-in answers that the judge is asked about. Further replies stand for those of the opponents."""

@@ -256,37 +256,34 @@ class Pair:
         self, number: int, row: Row, picked: Picked, *, replies: Sequence[str] | None = None
     ) -> Iterator[Preview]:
         """Everything that is sent for one row, with origins. `replies` stand for what the model says in between."""
+        sends = self.model_entry is not None or self._program.complete
         try:
             for step, earlier in self.steps(row, picked, replies=replies):
-                yield from self._show(number, row, picked, step, earlier)
+                cut = step.cut
+                for label, trace, prompt in self._program.traces(row, step.shots, step.turn, earlier):
+                    yield Preview(
+                        dataset=self.task.abbr,
+                        model=self.model_entry.abbr if self.model_entry else None,
+                        row=number,
+                        mode=self.task.mode,
+                        label=label,
+                        turn=step.turn,
+                        prompt=prompt,
+                        request=(trace.request if cut is None else cut.apply(trace.request)) if sends else None,
+                        spans=trace.spans if cut is None else tuple(cut.apply_to_spans(trace.spans)),
+                        notes=(*trace.notes, *step.notes),
+                        shots=step.shots,
+                        shots_dropped=step.shots_dropped,
+                        skipped=picked.skipped,
+                        sent=not step.too_long,
+                        values=row,
+                    )
         except RenderError as error:
             raise RenderError(f'{self.task.abbr}, row {number}: {error}') from error
 
-    def _show(self, number: int, row: Row, picked: Picked, step: Step, replies: Sequence[str]) -> Iterator[Preview]:
-        sends = self.model_entry is not None or self._program.complete
-        for label, trace, prompt in self._program.traces(row, step.shots, step.turn, replies):
-            cut = step.cut
-            yield Preview(
-                dataset=self.task.abbr,
-                model=self.model_entry.abbr if self.model_entry else None,
-                row=number,
-                mode=self.task.mode,
-                label=label,
-                turn=step.turn,
-                prompt=prompt,
-                request=(trace.request if cut is None else cut.apply(trace.request)) if sends else None,
-                spans=trace.spans if cut is None else tuple(cut.apply_to_spans(trace.spans)),
-                notes=(*trace.notes, *step.notes),
-                shots=step.shots,
-                shots_dropped=step.shots_dropped,
-                skipped=picked.skipped,
-                sent=not step.too_long,
-                values=row,
-            )
-
     def check_row(self, row: Row) -> None:
         """Raise a RenderError if the row has not all columns that it is worded with."""
-        missing = self._missing_columns(row)
+        missing = [column for column in self._needed if column not in row]
         if missing:
             has = ', '.join(map(str, row))
             raise RenderError(
@@ -299,10 +296,7 @@ class Pair:
     def lacks_columns(self) -> bool:
         """Whether none of the first rows has all needed columns; False without rows."""
         first = list(islice(self.data.test, _LOOKED_AT))
-        return bool(first) and all(map(self._missing_columns, first))
-
-    def _missing_columns(self, row: Row) -> list[str]:
-        return [column for column in self._needed if column not in row]
+        return bool(first) and all(any(column not in row for column in self._needed) for row in first)
 
 
 def stand_in_reply(replies: Sequence[str] | None, turn: int) -> str:

@@ -156,8 +156,10 @@ def facts_of(preview: Preview) -> Iterator[tuple[str, str]]:
     hidden = dict.fromkeys(span.origin.name for span in preview.spans if span.origin.kind == 'masked')
     if hidden:
         yield 'hidden', ', '.join(name or 'the answer' for name in hidden)
-    if (at := _end_of_context(preview)) is not None:
-        yield 'context', f'ends after character {at:,}'
+    kinds = [span.origin.kind if span.message is None else '' for span in preview.spans]
+    if 'sep' in kinds:  # a sep_token divides the text into context and answer
+        before = sum(len(span.text) for span in preview.spans[: kinds.index('sep')])
+        yield 'context', f'ends after character {before:,}'
     size = count_noun(sum(map(len, join_spans(preview.spans).values())), 'character')
     if isinstance(preview.request, list) and preview.spans and preview.spans[0].message is not None:
         size = f'{size} in {count_noun(len(preview.request), "message")}'
@@ -169,16 +171,6 @@ def facts_of(preview: Preview) -> Iterator[tuple[str, str]]:
 def _name_rows(numbers: Sequence[int]) -> str:
     noun = 'training row' if len(numbers) == 1 else 'training rows'
     return f'{noun} {", ".join(map(str, numbers))}'
-
-
-def _end_of_context(preview: Preview) -> int | None:
-    """Where a sep_token divides a text into context and answer."""
-    at = 0
-    for span in preview.spans:
-        if span.origin.kind == 'sep' and span.message is None:
-            return at
-        at += len(span.text)
-    return None
 
 
 def as_json(preview: Preview) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from itertools import groupby
 from typing import Any
 
 from rolecall.core.render.spans import join_spans
-from rolecall.experiment.opening.fitting import common_length
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.experiment.previews.blocks import SPECIAL_TOKEN, as_json, blocks_of, is_messages, show_blanks, title_of
-from rolecall.strings import printable
+from rolecall.strings import common_length, printable
 
 _UNSPACED = '\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af'
 _WORD = re.compile(rf'(?:{SPECIAL_TOKEN.pattern})|(?m:^── [^\n]+ ──$)|[^\W{_UNSPACED}]+ ?|.', re.DOTALL)

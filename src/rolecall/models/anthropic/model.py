@@ -20,8 +20,6 @@ from rolecall.models.anthropic.wire import (
     mark_shared,
     measure_shared,
     read_message,
-    read_text_delta,
-    read_thinking_delta,
     take_tool_answer,
     write_answer_tool,
     write_anthropic_messages,
@@ -39,7 +37,7 @@ from rolecall.models.http.batches import (
 )
 from rolecall.models.http.body import parse_json
 from rolecall.models.http.connection import MALFORMED, HttpClient
-from rolecall.models.http.served_model import ServedModel, ServedSettings, Streaming
+from rolecall.models.http.served_model import ServedModel, ServedSettings
 from rolecall.models.openai.entry import Vendor, read_client, read_served_settings, read_server_address
 from rolecall.models.openai.wire import read_count
 from rolecall.models.protocol import Capabilities, Message, Model, ModelError, Reply, Sampling, is_messages
@@ -104,7 +102,7 @@ class AnthropicSettings(ServedSettings):
     prompt_cache: Lifetime | None = '5m'
     """How long the server caches the prefix that requests share; None turns caching off."""
     endpoint: ClassVar = 'messages'
-    streaming: ClassVar = Streaming(StreamedMessage, read_text_delta, read_thinking_delta)
+    collector: ClassVar = StreamedMessage
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         parameters = {key: value for key, value in sampling.as_dict().items() if key not in _NOT_SENT}

@@ -193,7 +193,7 @@ class StreamedMessage:
             self._usage |= {name: value for name, value in (event.get('usage') or {}).items() if value is not None}
         elif kind == 'message_stop':
             self.finished = True
-        return bool(read_text_delta(event) or read_thinking_delta(event))
+        return bool(self.read_text(event) or self.read_thinking(event))
 
     def join(self) -> dict[str, Any]:
         blocks = [
@@ -201,6 +201,14 @@ class StreamedMessage:
             for index, block in sorted(self._write_blocks.items())
         ]
         return {'content': blocks, 'stop_reason': self._stop_reason, 'usage': self._usage}
+
+    @staticmethod
+    def read_text(event: Any) -> str:
+        return _read_delta(event, 'text')
+
+    @staticmethod
+    def read_thinking(event: Any) -> str:
+        return _read_delta(event, 'thinking')
 
 
 def _join_block(block: dict[str, Any], text: str, signature: str | None) -> dict[str, Any]:
@@ -210,16 +218,6 @@ def _join_block(block: dict[str, Any], text: str, signature: str | None) -> dict
         signed = {} if signature is None else {'signature': signature}
         return {**block, block['type']: block.get(block['type'], '') + text, **signed}
     return block
-
-
-def read_text_delta(event: Any) -> str:
-    """The text a stream event adds to the reply."""
-    return _read_delta(event, 'text')
-
-
-def read_thinking_delta(event: Any) -> str:
-    """The thinking a stream event adds to the reply."""
-    return _read_delta(event, 'thinking')
 
 
 def _read_delta(event: Any, key: str) -> str:

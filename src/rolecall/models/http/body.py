@@ -90,10 +90,10 @@ def parse_json(raw: bytes | str) -> Any:
         raise ValueError('nested too deeply') from None
 
 
-def check_depth(value: Any, *, deepest: int = _DEEPEST) -> Any:
-    """The value itself, unless lists and dicts in it are nested more than `deepest` deep: then a ValueError."""
+def check_depth(value: Any) -> Any:
+    """The value itself, unless lists and dicts in it are nested too deeply: then a ValueError."""
     level = [value]
-    for _ in range(deepest):
+    for _ in range(_DEEPEST):
         level = [
             inner
             for container in level
@@ -102,7 +102,7 @@ def check_depth(value: Any, *, deepest: int = _DEEPEST) -> Any:
         ]
         if not level:
             return value
-    raise ValueError(f'nested more than {deepest} deep')
+    raise ValueError(f'nested more than {_DEEPEST} deep')
 
 
 class EventReader:

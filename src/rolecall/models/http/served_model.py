@@ -46,8 +46,8 @@ class ServedSettings:
         raise NotImplementedError
 
     @property
-    def streaming(self) -> Streaming:
-        """How its streams are read."""
+    def collector(self) -> type[Collector]:
+        """What reads its streams."""
         raise NotImplementedError
 
 
@@ -64,14 +64,13 @@ class Collector(Protocol):
     def join(self) -> Any:
         """The answer as it would have come in one piece."""
 
+    @staticmethod
+    def read_text(event: Any) -> str:
+        """The text that one event adds to the first answer."""
 
-@dataclass(frozen=True, slots=True)
-class Streaming:
-    """How a server's streams are read: what joins their events, and the text and reasoning that one event adds."""
-
-    collector: Callable[[], Collector]
-    read_delta: Callable[[Any], str]
-    read_thinking_delta: Callable[[Any], str]
+    @staticmethod
+    def read_thinking(event: Any) -> str:
+        """The reasoning that one event adds to it."""
 
 
 @dataclass(slots=True)
@@ -113,7 +112,7 @@ class StreamAllowance:
 S = TypeVar('S', bound=ServedSettings)
 _CHANGES_PROMPT = {'functions', 'response_format', 'chat_template', 'documents'}
 """Parameters with which a server puts more into the prompt, by rules of its own, than the messages and tools."""
-Readers = Sequence[tuple[Callable[[Any], str], OnText]]
+Reader = tuple[Callable[[Any], str], OnText]
 
 
 _STREAMED_SHARE = 0.05
@@ -205,11 +204,8 @@ class ServedModel(ABC, Generic[S]):
             thoughts.finish()  # what is held back of them comes before the text
             pieces.take(piece)
 
-        streaming = self._settings.streaming
-        readers: list[tuple[Callable[[Any], str], OnText]] = [
-            (streaming.read_thinking_delta, thoughts.take),
-            (streaming.read_delta, take_text),
-        ]
+        reads = self._settings.collector
+        readers: list[Reader] = [(reads.read_thinking, thoughts.take), (reads.read_text, take_text)]
         if on_event is not None:
             readers.append((lambda _event: 'any', lambda _any: _ignore(on_event())))
         reply = await self._request_reply(request, sampling, readers)
@@ -273,7 +269,7 @@ class ServedModel(ABC, Generic[S]):
         self,
         request: Request,
         sampling: Sampling,
-        readers: Readers = (),
+        readers: Sequence[Reader] = (),
         *,
         times: StreamTimes | None = None,
         stream: bool | None = None,
@@ -307,14 +303,14 @@ class ServedModel(ABC, Generic[S]):
     async def _exchange(
         self,
         body: Mapping[str, Any],
-        readers: Readers,
+        readers: Sequence[Reader],
         headers: Mapping[str, str] | None,
         times: StreamTimes,
     ) -> Any:
-        endpoint, streaming = self._settings.endpoint, self._settings.streaming
+        endpoint = self._settings.endpoint
         if not body.get('stream'):
             return await self._client.post(endpoint, body, headers=headers)
-        collector = streaming.collector()
+        collector = self._settings.collector()
 
         def take(event: Any, arrived: float) -> None:
             if collector.take(event):

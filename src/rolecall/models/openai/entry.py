@@ -15,16 +15,14 @@ from rolecall.models.http.address import HEADER_RULE, Address, Keys, find_unsend
 from rolecall.models.http.body import MAX_REPLY_BYTES
 from rolecall.models.http.connection import HttpClient
 from rolecall.models.http.media import MAX_MEDIA_BYTES
-from rolecall.models.http.served_model import ServedSettings, Streaming
+from rolecall.models.http.served_model import Collector, ServedSettings
 from rolecall.models.openai.responses import (
     REFUSED,
     StreamedResponse,
-    read_reasoning_delta,
-    read_response_delta,
     write_input,
     write_parameters,
 )
-from rolecall.models.openai.wire import StreamedAnswer, read_delta, read_thinking_delta
+from rolecall.models.openai.wire import StreamedAnswer
 from rolecall.models.protocol import THINK, Capabilities, Sampling
 from rolecall.redaction import find_secrets
 from rolecall.registry import part_name
@@ -33,8 +31,6 @@ _TEXT_TYPES = ('VLLMCustomAPI', 'VLLMCustomAPIStream', 'OpenAICompletions')
 _OFFICIAL = re.compile(r'api\.openai\.com|.*\.openai\.azure\.com')
 _REASONERS = re.compile(r'(?:.*/)?(?:o\d|gpt-[5-9])')
 _LENGTH_KEYS = ('max_completion_tokens', 'max_tokens', 'max_output_tokens')
-_STREAMING = Streaming(StreamedAnswer, read_delta, read_thinking_delta)
-_STREAMED_RESPONSES = Streaming(StreamedResponse, read_response_delta, read_reasoning_delta)
 _TEXT_LENGTH = 512
 """Without a length, servers complete sixteen tokens."""
 
@@ -75,8 +71,8 @@ class OpenAISettings(ServedSettings):
         return 'responses' if self.responses else 'chat/completions' if self.chat else 'completions'
 
     @property
-    def streaming(self) -> Streaming:
-        return _STREAMED_RESPONSES if self.responses else _STREAMING
+    def collector(self) -> type[Collector]:
+        return StreamedResponse if self.responses else StreamedAnswer
 
     def body(self, sampling: Sampling) -> dict[str, Any]:
         parameters = sampling.as_dict()

@@ -221,7 +221,7 @@ class StreamedResponse:
         elif kind in ('response.failed', 'error'):
             error = event['response'].get('error') if kind == 'response.failed' else event
             raise embedded_error('the stream', error or 'the response failed')
-        return bool(read_response_delta(event) or read_reasoning_delta(event))
+        return bool(self.read_text(event) or self.read_thinking(event))
 
     @property
     def finished(self) -> bool:
@@ -231,14 +231,12 @@ class StreamedResponse:
         response = self._response or {}
         return {**response, 'output': response.get('output') or self._items}
 
+    @staticmethod
+    def read_text(event: Any) -> str:
+        text = event.get('delta') if event.get('type') == 'response.output_text.delta' else ''
+        return text if isinstance(text, str) else ''
 
-def read_response_delta(event: Any) -> str:
-    """The text that a stream event adds to the answer."""
-    text = event.get('delta') if event.get('type') == 'response.output_text.delta' else ''
-    return text if isinstance(text, str) else ''
-
-
-def read_reasoning_delta(event: Any) -> str:
-    """The reasoning that a stream event adds."""
-    text = event.get('delta') if event.get('type') in _REASONING_EVENTS else ''
-    return text if isinstance(text, str) else ''
+    @staticmethod
+    def read_thinking(event: Any) -> str:
+        text = event.get('delta') if event.get('type') in _REASONING_EVENTS else ''
+        return text if isinstance(text, str) else ''

@@ -286,6 +286,19 @@ class StreamedAnswer:
         choices = [_join_choice(choice) for _, choice in sorted(self._choices.items())]
         return {**self._served, 'choices': choices, 'usage': self._usage}
 
+    @staticmethod
+    def read_text(event: Any) -> str:
+        first = _first_choice(event)
+        content = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')
+        return content if isinstance(content, str) else _split_content(content)[0] if isinstance(content, list) else ''
+
+    @staticmethod
+    def read_thinking(event: Any) -> str:
+        delta = _first_choice(event).get('delta') or {}
+        thought = next((delta[key] for key in _REASONING if isinstance(delta.get(key), str) and delta[key]), '')
+        content = delta.get('content')
+        return thought or (_split_content(content)[1] if isinstance(content, list) else '')
+
 
 def _add_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> None:
     function = piece.get('function') or {}
@@ -352,21 +365,6 @@ def _join_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = {'name': call['name'], 'arguments': ''.join(call['arguments'])}
     extra = {'extra_content': call['extra_content']} if 'extra_content' in call else {}
     return {'id': call['id'], 'type': 'function', 'function': function, **extra}
-
-
-def read_delta(event: Any) -> str:
-    """The text a stream event adds to the first choice."""
-    first = _first_choice(event)
-    content = first['text'] if 'text' in first else (first.get('delta') or {}).get('content')
-    return content if isinstance(content, str) else _split_content(content)[0] if isinstance(content, list) else ''
-
-
-def read_thinking_delta(event: Any) -> str:
-    """The reasoning a stream event adds to the first choice."""
-    delta = _first_choice(event).get('delta') or {}
-    thought = next((delta[key] for key in _REASONING if isinstance(delta.get(key), str) and delta[key]), '')
-    content = delta.get('content')
-    return thought or (_split_content(content)[1] if isinstance(content, list) else '')
 
 
 def _first_choice(event: Any) -> Mapping[str, Any]:

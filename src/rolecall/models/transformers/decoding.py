@@ -21,8 +21,9 @@ from rolecall.models.local_engine import (
     too_long_reply,
 )
 from rolecall.models.protocol import ModelError, Reply, Usage
-from rolecall.models.transformers.prefixes import Context, Ids, cache_of, layers_of, shared_length, tensors
+from rolecall.models.transformers.prefixes import Context, Ids, cache_of, layers_of, tensors
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
+from rolecall.strings import common_length
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,8 +154,8 @@ class BatchGenerator:
             return nothing, 0
         length = min(len(rows[0]), len(rows[-1])) - 1
         for row in rows[1:]:
-            length = min(length, shared_length(rows[0], row))
-        cached = min(length, shared_length(self._last[0], rows[0]))
+            length = min(length, common_length((rows[0], row)))
+        cached = min(length, common_length((self._last[0], rows[0])))
         if len(rows) == 1:
             length = cached
         if length < max(_WORTH_SHARING, len(rows[0]) - len(rows[-1]) + 1):

@@ -21,10 +21,10 @@ from rolecall.models.transformers.prefixes import (
     build_prefix_tree,
     cache_of,
     layers_of,
-    shared_length,
     tensors,
 )
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
+from rolecall.strings import common_length
 
 _LOGITS_AT_ONCE = 1 << 26
 _ON_CPU, _ON_CUDA = 2048, 16384
@@ -116,7 +116,7 @@ class PromptScorer:
         branch, cached = row.branch, self._cached
         if not self.loaded.shares or not self.shares:
             return row
-        shared = shared_length(cached.ids, branch.ids[: branch.stop])
+        shared = common_length((cached.ids, branch.ids[: branch.stop]))
         if shared - 1 <= branch.start:
             return row
         branch.logprobs[: shared - branch.start] = cached.logprobs[branch.start : shared]

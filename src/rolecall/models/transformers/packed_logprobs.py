@@ -15,9 +15,10 @@ from typing import Any
 from rolecall.models.local_engine import TokenPrompt
 from rolecall.models.protocol import ModelError, Scored, Usage
 from rolecall.models.transformers.logprobs import collect_scores, note_scores, pick_scores
-from rolecall.models.transformers.prefixes import Branch, Ids, build_prefix_tree, shared_length
+from rolecall.models.transformers.prefixes import Branch, Ids, build_prefix_tree
 from rolecall.models.transformers.slots import Prefix, attend_packed, extend_prefix
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
+from rolecall.strings import common_length
 
 _UNBOUNDED = 1 << 30
 _CHUNK = 4096
@@ -111,7 +112,7 @@ class PackedScorer:
         """The trunk, computed from where it parts with the one that is remembered."""
         ids = root.ids[: root.stop]
         last, trunk = len(ids) - 1, self._trunk
-        common = shared_length(trunk.ids, ids)
+        common = common_length((trunk.ids, ids))
         start = max(0, min(common if common > last else common - 1, trunk.prefix.length, last))
         prefix, logprobs = trunk.prefix.first(start), [*trunk.logprobs[: start + 1]] or [None]
         for begin in range(start, last, _CHUNK):

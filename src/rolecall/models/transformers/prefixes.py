@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
+from rolecall.strings import common_length
 
 Ids: TypeAlias = tuple[int, ...]
 Layers: TypeAlias = 'tuple[tuple[Any, Any], ...]'
@@ -47,7 +48,7 @@ def build_prefix_tree(prompts: Iterable[Ids], *, longest: int, start: int = 0) -
     branches = []
     for _, group in groupby((ids for ids in prompts if len(ids) > start), key=lambda ids: ids[start]):
         members = list(group)
-        stop = min(shared_length(members[0], members[-1]), start + longest)
+        stop = min(common_length((members[0], members[-1])), start + longest)
         branches.append(Branch(members[0], start, stop, build_prefix_tree(members, longest=longest, start=stop)))
     return branches
 
@@ -55,19 +56,6 @@ def build_prefix_tree(prompts: Iterable[Ids], *, longest: int, start: int = 0) -
 def build_flat_tree(prompts: Iterable[Ids]) -> list[Branch]:
     """Each prompt as its own branch: nothing is shared."""
     return [Branch(ids, 0, len(ids)) for ids in prompts]
-
-
-def shared_length(first: Sequence[int], other: Sequence[int]) -> int:
-    """The length of two prompts' common prefix.
-
-    >>> shared_length([1, 2, 3], [1, 2, 4])
-    2
-    """
-    low, high = 0, min(len(first), len(other)) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if first[low:middle] == other[low:middle] else (low, middle)
-    return low
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,9 +15,10 @@ from typing import Any
 from rolecall.models.local_engine import TokenPrompt, TransformersDecoding, too_long_reply
 from rolecall.models.protocol import ModelError, Reply, Usage
 from rolecall.models.transformers.decoding import RowSampler, StopTracker, build_row_sampler
-from rolecall.models.transformers.prefixes import Ids, shared_length
+from rolecall.models.transformers.prefixes import Ids
 from rolecall.models.transformers.slots import Prefix, Slots, compute_prefix
 from rolecall.models.transformers.weights import LoadedModel, import_hf_package
+from rolecall.strings import common_length
 
 _LOGGER = logging.getLogger('rolecall')
 _WORTH_SHARING = 16
@@ -107,7 +108,7 @@ class SlotGenerator:
         """The common prefix of all prompts, and how many of its tokens had to be computed."""
         length = min(map(len, prompts)) - 1
         for ids in prompts:
-            length = min(length, shared_length(prompts[0], ids))
+            length = min(length, common_length((prompts[0], ids)))
         last_ids, last = self._cached
         if last_ids and prompts[0][: len(last_ids)] == last_ids and len(last_ids) <= length < 2 * len(last_ids):
             return last, 0

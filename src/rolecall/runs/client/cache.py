@@ -162,17 +162,11 @@ class RowClient:
         '_retry_all',
         '_retry_failed',
         '_unreported',
-        'cache_written_tokens',
-        'cached_tokens',
         'fingerprints',
-        'first_token_seconds',
-        'input_tokens',
-        'output_tokens',
-        'reasoning_tokens',
         'said',
-        'seconds',
         'sent',
         'served',
+        'used',
     )
 
     def __init__(
@@ -193,13 +187,8 @@ class RowClient:
         self.served: Served = NOT_STATED
         self._reported: list[ModelCall] = []
         self._unreported = False
-        self.input_tokens: int | None = None
-        self.output_tokens: int | None = None
-        self.cached_tokens: int | None = None
-        self.reasoning_tokens: int | None = None
-        self.cache_written_tokens: int | None = None
-        self.seconds: float | None = None
-        self.first_token_seconds: float | None = None
+        self.used: dict[str, Any] = {}
+        """What the requests took together, under the names of `Usage`, where a reply said it."""
 
     async def generate(self, request: Request, sampling: Sampling, *, sample: int = 0) -> Reply:
         """The reply to a request."""
@@ -263,9 +252,9 @@ class RowClient:
                 self._reported.append(call)
             if isinstance(answer, Reply) and answer.served != NOT_STATED:
                 self.served = self.served.merge(answer.served)
-            if self.first_token_seconds is None:
-                self.first_token_seconds = answer.usage.first_token_seconds
+            if answer.usage.first_token_seconds is not None:
+                self.used.setdefault('first_token_seconds', answer.usage.first_token_seconds)
             for name, amount in zip(_AMOUNTS, _read_amounts(answer.usage), strict=True):
                 if amount is not None and isinstance(amount, (int, float)):  # servers have been seen to send anything
-                    setattr(self, name, (getattr(self, name) or 0) + amount)
+                    self.used[name] = self.used.get(name, 0) + amount
         return answer

@@ -17,7 +17,7 @@ from rolecall.core.render.spans import Request
 from rolecall.errors import RunError, import_extra
 from rolecall.models.protocol import ModelError, Sampling
 from rolecall.runs.workers.worker_pool import (
-    ActorWorker,
+    HostedWorker,
     Kind,
     WorkerLoadError,
     WorkerLostError,
@@ -124,7 +124,7 @@ class RayPool:
 
     async def start(self) -> None:
         """Create the actors."""
-        remote = self._ray.remote(ActorWorker)
+        remote = self._ray.remote(HostedWorker)
         packed = self._ray.cloudpickle.dumps(self._spec)
         for strategy in self._placing:
             self._actors.append(
@@ -135,7 +135,9 @@ class RayPool:
                     max_task_retries=0,
                     max_concurrency=self._at_once,
                     scheduling_strategy=strategy,
-                ).remote(packed)  # not a reference: an actor that starts again needs it again
+                ).remote(
+                    packed, self._spec.name, self._spec.config
+                )  # not a reference: an actor that starts again needs it again
             )
 
     async def wait_until_ready(self, worker: int) -> None:

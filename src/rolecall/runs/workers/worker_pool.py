@@ -9,12 +9,12 @@ import pickle
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 from rolecall._version import __version__
 from rolecall.core.render.spans import Request
@@ -108,11 +108,11 @@ class ModelWorker:
             return error
 
 
-class ActorWorker:
-    """A worker in an actor, which lives on if its model cannot be loaded, to say why and where."""
+class HostedWorker:
+    """A worker in an actor or a process, which lives on if its model cannot be loaded, to say why and where."""
 
-    def __init__(self, packed: bytes) -> None:
-        self._packed = packed
+    def __init__(self, packed: bytes, name: str, config: str) -> None:
+        self._packed = packed, name, config
         self._worker: ModelWorker | None = None
         self._failure = ''
         self._loading = asyncio.Lock()
@@ -126,7 +126,7 @@ class ActorWorker:
         async with self._loading:
             if self._worker is None and not self._failure:
                 try:
-                    worker = ModelWorker(pickle.loads(self._packed))
+                    worker = ModelWorker(_unpack(*self._packed))
                     await worker.load()
                     self._worker = worker
                 except Exception as error:  # plugins and engines may raise anything
@@ -282,12 +282,8 @@ class ReadyWorkers:
         self._changed.set()
 
 
-T = TypeVar('T')
 _MOST_STARTS = 4
 """Processes that end while they load the model before the worker is given up."""
-
-_WORKER: list[ModelWorker] = []
-"""The worker of this process, where it is one."""
 
 
 class ProcessPool:
@@ -334,7 +330,7 @@ class ProcessPool:
         if executor is None:
             context = multiprocessing.get_context('spawn')
             spec = (self._packed, self._spec.name, self._spec.config)
-            executor = ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=spec)
+            executor = ProcessPoolExecutor(1, mp_context=context, initializer=_host, initargs=spec)
             self._executors[worker] = executor
         try:
             future: Future[Any] = executor.submit(work, *arguments)
@@ -357,16 +353,12 @@ def _pack(spec: WorkerSpec) -> bytes:
         raise ConfigError(Problem('processes', what, remedy)) from error
 
 
-def _start(packed: bytes, name: str, config: str) -> None:
-    """Build the worker of this process. What goes wrong is told when it is first asked: here it would be lost."""
+def _unpack(packed: bytes, name: str, config: str) -> WorkerSpec:
     try:
-        try:
-            spec: WorkerSpec = pickle.loads(packed)
-        except (ImportError, AttributeError):  # a function of the config, which is no module here
-            spec = WorkerSpec(name, {}, config=config)
-        _WORKER.append(ModelWorker(spec if spec.entry else replace(spec, entry=_read_entry(name, config))))
-    except Exception as error:  # the user's own code may raise anything
-        _FAILURE.append(describe_exception(error))
+        spec: WorkerSpec = pickle.loads(packed)
+    except (ImportError, AttributeError):  # a function of the config, which is no module here
+        spec = WorkerSpec(name, {}, config=config)
+    return spec if spec.entry else replace(spec, entry=_read_entry(name, config))
 
 
 def _read_entry(name: str, config: str) -> Mapping[str, Any]:
@@ -375,25 +367,19 @@ def _read_entry(name: str, config: str) -> Mapping[str, Any]:
     return next(model.entry for model in Experiment.open(config).models if model.abbr == name)
 
 
+_HOSTED: list[tuple[asyncio.AbstractEventLoop, HostedWorker]] = []
+"""The worker of this process, where it is one, and the loop in which it works."""
+
+
+def _host(packed: bytes, name: str, config: str) -> None:
+    _HOSTED.append((asyncio.new_event_loop(), HostedWorker(packed, name, config)))
+
+
 def _load() -> str:
-    """Load the model; why that failed, or ''."""
-    if not _FAILURE:
-        try:
-            _run(_WORKER[0].load())
-        except Exception as error:  # engines may raise anything
-            _FAILURE.append(describe_exception(error))
-    return _FAILURE[0] if _FAILURE else ''
+    loop, worker = _HOSTED[0]
+    return loop.run_until_complete(worker.load())
 
 
 def _answer(kind: Kind, requests: Sequence[Request], sampling: Sampling) -> WorkerReply:
-    return _run(_WORKER[0].answer(kind, requests, sampling))
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    if not _LOOP:
-        _LOOP.append(asyncio.new_event_loop())
-    return _LOOP[0].run_until_complete(work)
-
-
-_LOOP: list[asyncio.AbstractEventLoop] = []
-_FAILURE: list[str] = []
+    loop, worker = _HOSTED[0]
+    return loop.run_until_complete(worker.answer(kind, requests, sampling))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import takewhile
 
 from rolecall.patterns import compile_late
+from rolecall.strings import common_length
 
 _PLACEHOLDER = r'\(?(?:\[[^\[\]\n]{1,40}\]|<[^<>/\n]{1,40}>|\$[A-Z]{2,}|\.\.\.|…|[XY](?![A-Za-z])|_{2,})'
 _WORDED = compile_late(
@@ -30,8 +30,7 @@ def find_asked_forms(prompt: str, examples: Sequence[str] = ()) -> tuple[str, ..
     leads += [f'<{match["tag"]}>' for match in _TAGGED.finditer(prompt)]
     leads += [f'"{match["key"]}":' for match in _FIELDS.finditer(prompt)]
     ends = [example.strip().rpartition('\n')[2] for example in examples]
-    signs = zip(*(end.rpartition('. ')[2] for end in ends), strict=False) if len(ends) > 1 else ()
-    common = ''.join(same[0] for same in takewhile(lambda same: len(set(same)) == 1, signs))
-    leads.append(_LAST_WORD.sub('', common))
+    ends = [end.rpartition('. ')[2] for end in ends]
+    leads.append(_LAST_WORD.sub('', ends[0][: common_length(ends)] if len(ends) > 1 else ''))
     squeezed = (' '.join(lead.lower().split()) for lead in leads)
     return tuple(dict.fromkeys(lead for lead in squeezed if len(lead) > 1))

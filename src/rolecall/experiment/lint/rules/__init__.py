@@ -29,14 +29,14 @@ def _find_check(path: str) -> Any:
 RULES: Registry[Rule] = Registry('lint rule', {rule.name: rule for rule in _read_rules()})
 
 
-def collect_rules(named: Iterable[object] = (), *, where: str = 'lint.rules') -> dict[str, Rule]:
+def collect_rules(named: Iterable[object] = ()) -> dict[str, Rule]:
     """The rules to apply: ours, those of installed packages, and those that a config names."""
     parts = [Part(plugin.name, plugin.load(), plugin.origin) for plugin in RULES.plugins()]
-    parts += [RULES.find(entry, where=f'{where}[{i}]') for i, entry in enumerate(named)]
+    parts += [RULES.find(entry, where=f'lint.rules[{i}]') for i, entry in enumerate(named)]
     wrong = [part for part in parts if not isinstance(part.value, Rule)]
     if wrong:
         what = '{} is not a lint rule, but a {}.'
-        raise ConfigError(Problem(where, what.format(part.name, type(part.value).__name__)) for part in wrong)
+        raise ConfigError(Problem('lint.rules', what.format(part.name, type(part.value).__name__)) for part in wrong)
     return {**RULES, **{part.value.name: _guard(part.value) for part in parts if not part.builtin}}
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rolecall.core.render.spans import texts_of
 from rolecall.experiment.lint.subject import CheckedRow, Subject, Violation, excerpt
 from rolecall.experiment.pairs.pair import Preview
+from rolecall.strings import common_length
 
 if TYPE_CHECKING:
     from rolecall.models.tokenizers.tokenizer import Tokenizer
@@ -93,12 +93,12 @@ def label_boundaries(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
     contexts = [_find_context(prompt) for prompt in row.sent]
     marked = [context for context in contexts if context is not None]
     if len(marked) == len(texts) and len(set(marked)) > 1:
-        here = len(_shared_start(marked))
+        here = common_length(marked)
         yield Violation(
             'the prompts of the labels differ before the label.', about='context', example=excerpt(marked[0][here:])
         )
         return
-    shared = marked[0] if len(marked) == len(texts) else _whole_words(_shared_start(texts), texts)
+    shared = marked[0] if len(marked) == len(texts) else _whole_words(texts[0][: common_length(texts)], texts)
     for prompt, text in zip(row.sent, texts, strict=True):
         if (len(set(texts)) > 1 and text == shared) or _says_nothing(prompt):
             yield _nothing(prompt)
@@ -126,10 +126,6 @@ def _find_context(prompt: Preview) -> str | None:
             return ''.join(texts)
         texts.append(str(span.text))
     return None
-
-
-def _shared_start(texts: Sequence[str]) -> str:
-    return ''.join(letters[0] for letters in takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False)))
 
 
 def _whole_words(shared: str, texts: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from rolecall.errors import RenderError
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import find_option, sampling_of
 from rolecall.experiment.pairs.pair import Pair
-from rolecall.models.backends import speaks_openai
+from rolecall.models.backends import backend_of
 from rolecall.models.http.media import MediaReader
 from rolecall.models.openai.entry import OpenAISettings, read_openai_entry
 from rolecall.models.openai.wire import write_messages
@@ -99,7 +99,7 @@ def _body_of(pair: Pair, model_entry: ModelEntry) -> tuple[dict[str, Any], OpenA
     models it is the same in OpenAI's terms.
     """
     entry, sampling = model_entry.entry, sampling_of(pair.task.inferencer.options, model_entry.entry)
-    if speaks_openai(entry):
+    if backend_of(entry) == 'openai.model':
         reader = OptionReader(entry, model_entry.abbr)
         settings, _ = read_openai_entry(entry, reader)
         reader.raise_problems()
