@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from rolecall.config_keys import KEYS
 from rolecall.errors import ConfigError, Problem, RolecallError, did_you_mean
@@ -149,6 +149,8 @@ class Problems:
       expected a dict, got 5.
     """
 
+    error: ClassVar[type[ConfigError]] = ConfigError
+
     def __init__(self) -> None:
         self.items: list[Problem] = []
 
@@ -182,9 +184,9 @@ class Problems:
             self.add(where, f'unknown key {key!r}.', f"Did you mean '{meant}'?")
 
     def raise_all(self) -> None:
-        """Raise a ConfigError with everything found, if anything was."""
+        """Raise an error with everything found, if anything was."""
         if self.items:
-            raise ConfigError(self.items)
+            raise self.error(self.items)
 
 
 class OptionReader:

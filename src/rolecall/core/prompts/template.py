@@ -90,7 +90,7 @@ class PromptTemplate:
         self._parse_text = partial(parse, ice_token=ice_token, sep_token=sep_token, column_tokens=tokens)
         self._scripts = self._read_all(template, problems)
         self.is_dialogue = not any(script.plain for script in self._scripts.values())
-        problems.refuse()
+        problems.raise_all()
 
     def _read_all(self, template: object, problems: ProblemCollector) -> dict[Hashable, Script]:
         if isinstance(template, Mapping) and not is_dialogue(template):
@@ -189,7 +189,7 @@ class RawPromptTemplate:
             problems.add('messages', f'expected a list of messages, got {messages!r:.60}.')
             messages = ()
         items = [self._read_entry(entry, parse_text, problems, f'messages[{i}]') for i, entry in enumerate(messages)]
-        problems.refuse()
+        problems.raise_all()
         self._script = Script(tuple(item for item in items if item is not None), raw=True)
 
     def _read_entry(self, entry: object, parse_text: Any, problems: ProblemCollector, where: str) -> Item | None:

@@ -23,6 +23,8 @@ Read = Callable[[str], Pieces]
 class ProblemCollector(Problems):
     """Collects the problems of one template, with their places."""
 
+    error = TemplateError
+
     def text(self, where: str, value: object, *, remedy: str = '') -> str:
         """The value, if it is a string within the size limit; otherwise add a problem."""
         if not isinstance(value, str):
@@ -35,11 +37,6 @@ class ProblemCollector(Problems):
                 'Put long text in a dataset column and refer to it as {column}.',
             )
         return value
-
-    def refuse(self) -> None:
-        """Raise a TemplateError if there are problems."""
-        if self.items:
-            raise TemplateError(self.items)
 
 
 def is_dialogue(template: object) -> bool:

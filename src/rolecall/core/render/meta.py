@@ -88,7 +88,7 @@ class MetaTemplate:
         else:
             problems.add('', f'expected a mapping with a round, or a list of messages, got {source!r:.60}.')
             meta = cls()
-        problems.refuse()
+        problems.raise_all()
         return meta
 
     @property

@@ -72,40 +72,29 @@ class ModelWorker:
     async def answer(self, kind: Kind, requests: Sequence[Request], sampling: Sampling) -> WorkerReply:
         """What each request came to."""
         began = time.perf_counter()
-        answers = await self._answer(kind, requests, sampling)
+        answers = await self._answer(kind, requests, sampling, grouped=hasattr(self._model, 'generate_group'))
         limits = dict(getattr(self._model, 'rate_limits', {}))
         return WorkerReply(answers, self._node, time.perf_counter() - began, limits)
 
     async def _answer(
-        self, kind: Kind, requests: Sequence[Request], sampling: Sampling
+        self, kind: Kind, requests: Sequence[Request], sampling: Sampling, *, grouped: bool
     ) -> list[Reply | Scored | ModelError]:
-        answers: list[Reply | Scored | ModelError] = []
+        answers: Sequence[Reply | Scored | ModelError | None]
         try:
             if kind == 'score':
-                answers += await self._model.score(requests)
-            elif hasattr(self._model, 'generate_group'):
-                outcomes = await self._model.generate_group(requests, sampling)
-                return [
-                    (await self._answer_one(kind, request, sampling)) if outcome is None else outcome
-                    for request, outcome in zip(requests, outcomes, strict=True)
-                ]
+                answers = await self._model.score(requests)
+            elif grouped:
+                answers = await self._model.generate_group(requests, sampling)  # type: ignore[attr-defined]
             else:
-                answers += await self._model.generate(requests, sampling)
+                answers = await self._model.generate(requests, sampling)
         except ModelError as error:
-            if len(requests) == 1:
-                return [error]
-            return [await self._answer_one(kind, request, sampling) for request in requests]
+            answers = [error] if len(requests) == 1 else [None] * len(requests)
         if len(answers) != len(requests):
             raise ModelError(f'{self._model.name} gave {len(answers)} answers to {len(requests)} requests.')
-        return answers
-
-    async def _answer_one(self, kind: Kind, request: Request, sampling: Sampling) -> Reply | Scored | ModelError:
-        try:
-            if kind == 'score':
-                return (await self._model.score([request]))[0]
-            return (await self._model.generate([request], sampling))[0]
-        except ModelError as error:
-            return error
+        return [
+            (await self._answer(kind, [request], sampling, grouped=False))[0] if answer is None else answer
+            for request, answer in zip(requests, answers, strict=True)
+        ]
 
 
 class HostedWorker:
