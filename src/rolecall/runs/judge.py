@@ -132,7 +132,7 @@ class Judge:
     def _count_tokens(self, ask: RowClient, question: int, request: Request) -> None:
         if question not in self._counted:
             self._counted.add(question)
-            self.used.add(Used.of(ask))
+            self.used.add(Used.from_dict({'rows': 1, **ask.used}))
         if 'input_tokens' in ask.used and question not in self._counts:
             self._counts[question] = TokenCount(question, ask.expected_tokens or 0, ask.used['input_tokens'])
             if len(self._first) < _REMEMBERED:

@@ -107,8 +107,8 @@ class Used:
     cache_written_tokens: float | None = None
 
     @classmethod
-    def of(cls, row: Any) -> Used:
-        """What one row used: a finished row, or the client that asked about one."""
+    def of(cls, row: Result) -> Used:
+        """What one finished row used."""
         return cls(1, *(getattr(row, name) for name in (*_NEEDED, *_OPTIONAL)))
 
     @classmethod
