@@ -29,7 +29,6 @@ _ITEM = compile_late(
 )
 _PRONOUN = compile_late(r'\s(?:it|he|she|they|this|that|we|you|i|there)\b', re.IGNORECASE)
 _IF = compile_late(r'(?<![a-z])(?:if|when|unless|wenn|falls|si)(?![a-zà-ÿ])|如果|若')
-_CLAIM = re.compile(r'(?:is|are|was|\'s|’s)\s+(?P<not>not\s+)?(?P<word>correct|right|true|false|incorrect|wrong)\W*\Z')
 _PREPOSITION = compile_late(r'(?<![a-z])(?:of|and|to|from|with|at|in|on|by|for|per|or|than|through|into)\s\Z')
 _CLAUSE_END = compile_late(r'\s*(?:[.,;:!—–。，！]|\Z|(?:because|since|as|weil|da|car|porque)\b)')
 _AROUND_CLAUSE = ' ,.;:!?—–-*"\')。，！'
@@ -293,18 +292,12 @@ class Options(Mentions):
         return Candidate(other, named[0].start, named[0].end)
 
     def _judged(self, page: Page, start: int, end: int) -> Candidate | None:
-        """What a single sentence says of a claim, or the last clause of any says, for yes and no."""
+        """What the last clause of a sentence says, for yes and no."""
         begin, stop = page.last_sentence(start, end)
         if not self.is_pair:
             return None
         clause = page.clause_start(stop - 1, begin)
-        if clause > begin and (answer := self.fills(page, clause, stop)):
-            return answer
-        match = _CLAIM.search(page.low, begin, stop) if begin <= start + 1 else None
-        if match is None:
-            return None
-        right = (match['word'] in ('correct', 'right', 'true')) != bool(match['not'])
-        return Candidate(self.values['yes' if right else 'no'], *match.span('word'))
+        return self.fills(page, clause, stop) if clause > begin else None
 
     def _depends(self, page: Page, place: int, end: int) -> bool:
         """Whether the sentence at a place says yes under one condition and no under another: `yes, if …; no, if …`."""
