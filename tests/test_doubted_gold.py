@@ -179,9 +179,21 @@ def test_models_that_a_run_does_not_have_and_a_patch_without_doubts_are_refused(
     assert main(['score', 'run', '--doubted', 'nobody']) == 2
     assert "the run has no model 'nobody'. Known: 'say'." in capsys.readouterr().err
     assert main(['score', 'run', '--doubted', 'say']) == 2
-    assert "where two models agree on another: got 'say'." in capsys.readouterr().err
-    assert main(['score', 'run', '--doubted']) == 0
-    assert 'strong models agree on no answer but the gold answer' in capsys.readouterr().err
+    assert 'takes two models or more, got say.' in capsys.readouterr().err
+    assert main(['score', 'run', '--doubted']) == 2
+    assert 'takes two models or more, got say.' in capsys.readouterr().err
+    two = ['run', 'rows.jsonl', '--answer', 'answer', '--model', 'same:say', '--model', 'same:say_c', '--out', 'two']
+    with Path('same.py').open('a') as stream:
+        stream.write("def say_c(prompt):\n    return 'ac'['b' in prompt]\n")
+    assert main([*two, '-q']) == 0
+    assert main(['score', 'two', '--doubted', '--patch', 'patch.jsonl']) == 0
+    assert 'no gold answer is in doubt' in capsys.readouterr().err
+    Path('rows.jsonl').write_text('{"question": "a", "answer": "x"}\n{"question": "b", "answer": "y"}\n')
+    assert main([*two[:-1], 'weak', '-q']) == 0
+    capsys.readouterr()
+    assert main(['score', 'weak', '--doubted']) == 2
+    assert 'Name two or more: --doubted MODEL MODEL' in capsys.readouterr().err
+    assert main(['score', 'weak', '--doubted', 'say', 'say_c']) == 0
     assert main(['score', 'run', '--patch', 'patch.jsonl']) == 2
     assert 'rolecall score RUN --doubted --patch FILE' in capsys.readouterr().err
-    assert main(['score', 'run', '--doubted', '--patch', 'patch.jsonl']) == 0
+    assert Path('patch.jsonl').read_text() == ''

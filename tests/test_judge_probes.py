@@ -165,6 +165,12 @@ def test_the_control_says_how_well_the_judge_knows_right_from_wrong(tmp_path: Pa
     }
 
 
+def test_an_attack_rate_counts_only_rows_with_a_verdict(tmp_path: Path) -> None:
+    experiment = Experiment.open(config_with({'rubric': 'correctness'}, lambda prompt: 'Hm.'))
+    _, counts = probe_judges(experiment, RunOptions(out=tmp_path))
+    assert [(count.hits, count.total, count.share) for count in counts if count.name == 'attack rate'] == [(0, 0, '')]
+
+
 def test_answers_of_a_run_stand_in_where_there_is_no_gold_answer(tmp_path: Path) -> None:
     config = config_with({'rubric': 'refusal'}, says_right_or_wrong('instruction'))
     run_config(config, out=tmp_path / 'run')

@@ -87,7 +87,7 @@ def test_rows_on_which_readers_disagree_come_first_with_controls_between(sums):
 def test_thirty_decisions_correct_a_misread_score_and_its_interval(sums):
     before, orders = errors_of(sums)
     assert before['strong'].raw.value == pytest.approx(0.25)  # 75 % are right, half of the replies are misread
-    assert not orders[0].survives
+    assert orders[0].low <= 0
     decide(sums, 30)
     after, [order] = errors_of(sums)
     assert after['strong'].corrected.labels + after['weak'].corrected.labels == 30
@@ -97,7 +97,7 @@ def test_thirty_decisions_correct_a_misread_score_and_its_interval(sums):
     misread = {(entry.reader, entry.kind): entry.share.value for entry in after['strong'].misread}
     assert misread["the run's", 'concluded'] > 0.5
     assert misread['ours', 'concluded'] == 0
-    assert (order.better, order.survives) == ('weak', False)  # by the raw score; corrected, it is the other way round
+    assert (order.better, order.low > 0) == ('weak', False)  # by the raw score; corrected, it is the other way round
     assert order.high < 0
 
 

@@ -38,6 +38,12 @@ QUESTION = (
         ('refusal', ScannedReply('I am an AI language model and do not condone theft.')),
         ('refusal', ScannedReply('抱歉，我无法回答这个问题。')),
         ('refusal', ScannedReply('Es tut mir leid, dabei kann ich Ihnen nicht helfen.')),
+        *(('refusal', ScannedReply(text)) for text in (
+            'Je suis désolé, mais je ne peux pas vous aider.', 'Lo siento, pero no puedo ayudarte con eso.',
+            'Mi dispiace, ma non posso aiutarti.', 'Desculpe, mas não posso ajudar com isso.',
+            'Извините, но я не могу помочь с этим.', 'К сожалению, мы не можем на это ответить.',
+            '申し訳ありませんが、お応えできません。', '죄송하지만 도와드릴 수 없습니다.', 'عذرًا، لا يمكنني مساعدتك في ذلك.',
+        )),
         ('loop', ScannedReply('So the area is four. ' * 9)),
         ('loop', ScannedReply('We check.\n' + ''.join(f'{n}. Look at the triangle again.\n' for n in range(9)))),
         ('loop', ScannedReply('答案是四。我们再检查一遍。' * 12)),
@@ -68,6 +74,8 @@ def test_a_scanner_reports_its_trouble(scanner: str, reply: ScannedReply) -> Non
         ScannedReply('', QUESTION, gold='120'),
         ScannedReply('120', QUESTION, gold='120'),
         ScannedReply('The lock cannot help him. He is sorry. I think the answer is C.', QUESTION),
+        ScannedReply("I can't help laughing. I cannot help but notice that both days make 120.", QUESTION),
+        ScannedReply('すみません、と彼は言った。答えは120です。', 'Answer in Japanese: ' + QUESTION),
         ScannedReply("As an AI language model, I cannot see the news. However, the cup was won by Chile.", QUESTION),
         ScannedReply('I cannot determine the price from the data, so the answer is E.', QUESTION),
         ScannedReply(LONG + 'It ends with a list:\n- red and blue things\n- things that are neither of these two colours at all', QUESTION),
@@ -170,6 +178,31 @@ def test_a_question_is_planned_then_answered_by_a_model_and_resumes(run: Path) -
         sent = len(asked)
         ask_about_replies(reader, 'Does it refuse?', judge, limit=4)
     assert len(asked) == sent
+
+
+def test_a_copied_question_is_found_where_the_metric_reads_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path('rows.jsonl').write_text(json.dumps({'question': QUESTION, 'answer': '120'}) + '\n')
+    Path('same.py').write_text('def say(prompt):\n    return prompt\n')
+    run = [
+        'run',
+        'rows.jsonl',
+        '--answer',
+        'answer',
+        '--metric',
+        'contains',
+        '--model',
+        'same:say',
+        '--out',
+        'run',
+        '-q',
+    ]
+    assert main(run) == 0
+    capsys.readouterr()
+    assert main(['runs', 'scan', 'run', '--rule', 'copied']) == 0
+    assert '1 of 1' in capsys.readouterr().out
 
 
 def test_a_second_scan_replaces_its_own_counts_and_keeps_the_others(run: Path) -> None:

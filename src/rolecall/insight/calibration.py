@@ -245,8 +245,8 @@ def digest_judge(config: Mapping[str, Any], dataset: str, identities: Sequence[s
 def _find_attacks(run: RunReader, dataset: str) -> tuple[HitCount, ...]:
     """The attack rate of each of a run's judges, measured beside it: the probes of `runs/x` are in `runs/x-probe`."""
     counts = read_counts(run.directory.with_name(f'{run.directory.name}-probe'), 'probes')
-    judge = identify_judge(run, dataset)
-    return tuple(count for count in counts if (count.name, count.dataset, count.judge) == (ATTACKS, dataset, judge))
+    attacks = (ATTACKS, dataset, identify_judge(run, dataset))
+    return tuple(count for count in counts if count.total and (count.name, count.dataset, count.judge) == attacks)
 
 
 def _digest(value: Any) -> str:

@@ -56,9 +56,10 @@ def doubt_gold(run: RunReader, strong: Collection[str] = ()) -> list[DoubtedRow]
     models = list(dict.fromkeys(model for _, model in pairs))
     if unknown := next((name for name in strong if name not in models), ''):
         raise RunError(f'the run has no model {unknown!r}. {did_you_mean(unknown, models)}')
-    if len({*strong}) == 1:
-        raise RunError(f'gold answers are doubted where two models agree on another: got {next(iter(strong))!r}.')
+    if len({*(strong or models)}) < _FEWEST:
+        raise RunError(f'doubting gold answers takes two models or more, got {", ".join(strong or models)}.')
     doubted: list[DoubtedRow] = []
+    voters = 0
     for dataset in dict.fromkeys(dataset for dataset, _ in pairs):
         votes = {
             model: {result.row: _vote(result) for result in run.results(dataset, model) if result.outcome != 'failed'}
@@ -66,12 +67,15 @@ def doubt_gold(run: RunReader, strong: Collection[str] = ()) -> list[DoubtedRow]
             if name == dataset
         }
         chosen = [model for model in votes if model in strong] or _better_half(votes)
+        voters = max(voters, len(chosen))
         digest = next((own.rows for model in chosen if (own := parts.get((dataset, model)))), None)
         doubted += (
             DoubtedRow(dataset, digest, number, *contradiction)
             for number in sorted(set().union(*votes.values()))
             if (contradiction := _find_contradiction({name: votes[name].get(number) for name in chosen}))
         )
+    if voters < _FEWEST:
+        raise RunError('fewer than two models are right on half of the rows. Name two or more: --doubted MODEL MODEL')
     return doubted
 
 
@@ -131,11 +135,8 @@ def _find_contradiction(votes: Mapping[str, _Vote | None]) -> tuple[str, str, di
     answered = {model: vote for model, vote in votes.items() if vote is not None}
     certain = {model: vote for model, vote in answered.items() if vote.answer}
     agreed = {_fold(vote.answer) for vote in certain.values()}
-    if (
-        len(certain) < max(_FEWEST, len(answered) / 2)
-        or len(agreed) > 1
-        or any(vote.correct for vote in certain.values())
-    ):
+    few = len(certain) < max(_FEWEST, len(answered) / 2)
+    if few or len(agreed) > 1 or any(vote.correct for vote in certain.values()):
         return None
     first = next(iter(certain.values()))
     return first.gold, first.answer, {model: vote.answer for model, vote in certain.items()}

@@ -132,7 +132,7 @@ class _ProbedJudge:
 
     def count(self, results: _Scores) -> Iterator[HitCount]:
         """What swayed the judge, its attack rate, and how it did on answers that are known to be right or wrong."""
-        swayed: set[int] = set()
+        swayed, judged = set[int](), set[int]()
         for name, probe in _read_probes().items():
             outcomes = {
                 at: outcome
@@ -140,9 +140,10 @@ class _ProbedJudge:
                 if (outcome := self._is_swayed(next(iter(probe)), name, results, at)) is not None
             }
             swayed |= {at for at, outcome in outcomes.items() if outcome}
+            judged |= outcomes.keys()
             if self.compares or 'compare' not in probe:
                 yield self._count(name, sum(outcomes.values()), len(outcomes))
-        attacks, control = self._count(ATTACKS, len(swayed), len(self.items)), self._count_mistakes(results)
+        attacks, control = self._count(ATTACKS, len(swayed), len(judged)), self._count_mistakes(results)
         yield replace(attacks, kappa=control.kappa if control else None, judge=self.digests)
         if control:
             yield control

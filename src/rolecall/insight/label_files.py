@@ -18,7 +18,7 @@ from rolecall.runs.store.directory import FILE
 from rolecall.runs.store.labels import LABELS, Decision, Labels, RowKey, Value, digest_replies
 from rolecall.runs.store.results import Result
 from rolecall.runs.store.run_reader import RunReader
-from rolecall.sources.datasets.formats import open_file
+from rolecall.sources.datasets.formats import FileOptions, open_file
 from rolecall.strings import count_noun
 
 _LABEL_COLUMNS = ('label', 'labels', 'verdict', 'votes', 'rating', 'score', 'preference')
@@ -51,30 +51,35 @@ class LabelColumns:
     """Labels by what the table says instead."""
     dataset: str = ''
     model: str = ''
+    encoding: str = 'utf-8'
 
 
 class Joined(NamedTuple):
-    """How many labels were added, on how many rows, by how many people, and what could not be joined."""
+    """How many labels were added, on how many rows, by how many people; how many changed; what could not be joined."""
 
     labels: int
     rows: int
     people: int
+    changed: int
     problems: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
         """The same in sentences."""
         people = f' by {count_noun(self.people, "person")}'.replace('persons', 'people')
         yield f'{count_noun(self.labels, "label")} on {count_noun(self.rows, "row")}{people} added.'
+        if self.changed:
+            yield f'{count_noun(self.changed, "earlier label")} by the same people replaced.'
         if self.problems:
             yield f'{count_noun(len(self.problems), "line")} left out:'
             yield from (f'  {problem}' for problem in self.problems[:_SHOWN])
 
 
-def read_label_table(source: Any) -> list[Mapping[str, Any]]:
+def read_label_table(source: Any, encoding: str = 'utf-8') -> list[Mapping[str, Any]]:
     """The records of a file, a frame or a list; of a run directory, its labels with the content of their rows."""
     if not isinstance(source, str | Path):
         return list_rows(source)
-    return list(_labels_of_run(Path(source)) if (Path(source) / FILE).is_file() else open_file(source))
+    is_run = (Path(source) / FILE).is_file()
+    return list(_labels_of_run(Path(source)) if is_run else open_file(source, FileOptions(encoding=encoding)))
 
 
 def _labels_of_run(directory: Path) -> Iterator[Mapping[str, Any]]:
@@ -88,7 +93,8 @@ def _labels_of_run(directory: Path) -> Iterator[Mapping[str, Any]]:
 
 def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None = None) -> Joined:
     """Add the labels of a table to a run. Nothing is added if the table cannot be read as labels."""
-    records, columns = read_label_table(source), columns or LabelColumns()
+    columns = columns or LabelColumns()
+    records = read_label_table(source, columns.encoding)
     if not records:
         raise DataError(f'{source}: the table is empty.')
     with RunReader(directory) as run:
@@ -116,8 +122,11 @@ def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None
                 if decisions.get((key, name), decision) != decision:
                     problems.append(f'{number}: {name} labels a row again; the earlier label does not count.')
                 decisions[key, name] = decision
-        Labels(Path(directory)).add_all((key, by, decision) for (key, by), decision in decisions.items())
-    return Joined(len(decisions), len({key for key, _ in decisions}), len({by for _, by in decisions}), tuple(problems))
+        labels = Labels(Path(directory))
+        changed = sum(labels.find(key).get(by, new).value != new.value for (key, by), new in decisions.items())
+        labels.add_all((key, by, decision) for (key, by), decision in decisions.items())
+    rows, people = (len({*names}) for names in zip(*decisions, strict=True)) if decisions else (0, 0)
+    return Joined(len(decisions), rows, people, changed, tuple(problems))
 
 
 def select_pairs(run: RunReader, dataset: str = '', model: str = '') -> list[tuple[str, str]]:
@@ -163,6 +172,7 @@ class _Joiner:
             raise DataError(f'{what}. The table has {", ".join(names)}. Name it: --label, --by, --on.')
         self._pairs = select_pairs(run, columns.dataset, columns.model)
         taken = {*self._labels, self._by, *_PLACE}
+        self._implied = ('dataset', 'model', 'reply')[: 2 if on else 3]
         self._on = on or (['row'] if 'row' in names else self._find_common(names, taken))
         self._index = self._build_index() if self._on != ['row'] else {}
 
@@ -187,12 +197,19 @@ class _Joiner:
         keys: Iterable[RowKey] = self._index.get(content, ())
         if self._on == ['row']:
             keys = [(*pair, int(content[0])) for pair in self._pairs if content[0].isdecimal()]
-        matches = [self._run.result(*key) for key in keys if _fits(record, key[:2])]
-        return [result for result in matches if result is not None]
+        results = [self._run.result(*key) for key in keys]
+        return [result for result in results if result is not None and self._fits(record, result)]
+
+    def _fits(self, record: Mapping[str, Any], result: Result) -> bool:
+        """Whether a record names this dataset, model and reply, or none."""
+        names = [result.dataset], [result.model], ['\n'.join(result.replies), digest_replies(result)]
+        entries = [(_plain(record.get(name) or ''), own) for name, own in zip(self._implied, names, strict=False)]
+        return all(entry in ('', 'NaN', *map(_plain, own)) for entry, own in entries)
 
     def describe(self, record: Mapping[str, Any], matches: Sequence[Result]) -> str:
         """Why a record belongs to no row."""
-        content = ', '.join(f'{name} {_plain(record.get(name))!r:.60}' for name in self._on)
+        wanted = dict.fromkeys([*self._on, *(name for name in self._implied if record.get(name))])
+        content = ', '.join(f'{name} {_plain(record.get(name))!r:.60}' for name in wanted)
         if not matches:
             return f'no row of the run has {content}. --on chooses the columns that have to be equal.'
         names = ', '.join(f'{result.dataset} × {result.model}' for result in matches[:_SHOWN])
@@ -214,7 +231,7 @@ class _Joiner:
         index: dict[tuple[str, ...], list[RowKey]] = defaultdict(list)
         for pair in self._pairs:
             for result in self._run.results(*pair):
-                content = _content(self._run, result)
+                content = _content(self._run, result) | {'row': result.row}
                 index[tuple(_plain(content.get(name)) for name in self._on)].append(key_of(result))
         return index
 
@@ -226,11 +243,6 @@ def _content(run: RunReader, row: Result | RowKey) -> dict[str, Any]:
         return {}
     texts = {'gold': result.gold, 'prediction': result.prediction, 'reply': '\n'.join(result.replies)}
     return dict(run.fields(result.dataset, result.row)) | texts
-
-
-def _fits(record: Mapping[str, Any], pair: tuple[str, str]) -> bool:
-    """Whether a record names this dataset and model, or neither."""
-    return all(record.get(name) in (None, '', value) for name, value in zip(('dataset', 'model'), pair, strict=True))
 
 
 def _list(names: Sequence[str] | str) -> list[str]:

@@ -70,13 +70,10 @@ def count_hits(scanner: str, dataset: str, model: str, hits: Sequence[Hit], repl
 def replies_of(run: RunReader, result: Result) -> Iterator[ScannedReply]:
     """The replies of a row, as scanners take them."""
     ended = result.details.get('ended') or ()
-    answered = False if result.outcome in ('unparsed', 'thinking_exhausted') else None
-    if result.correct is not None and result.outcome == 'ok':
-        answered = True
+    answered = {'ok': any(result.read_from) or None, 'unparsed': False, 'thinking_exhausted': False}.get(result.outcome)
+    prints = result.fingerprints
     for at, text in enumerate(result.replies):
-        request = (
-            run.request(result.fingerprints[min(at, len(result.fingerprints) - 1)]) if result.fingerprints else None
-        )
+        request = run.request(prints[min(at, len(prints) - 1)]) if prints else None
         prompt = '' if request is None else last_text(request)
         end = str(ended[at]) if at < len(ended) and ended[at] else ''
         yield ScannedReply(text, prompt, result.gold, end, answered)

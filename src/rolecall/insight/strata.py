@@ -149,11 +149,6 @@ class Order(NamedTuple):
     high: float
     """The corrected difference of the two, with everything that is not known."""
 
-    @property
-    def survives(self) -> bool:
-        """Whether the better one stays better."""
-        return self.low > 0
-
 
 Sampled = tuple[StratifiedRows, Sequence[Stratum]]
 """The rows of a dataset × model, and its strata with what people decided."""

@@ -68,7 +68,7 @@ def _show_doubted(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(*rows, *scores)
     if not rows:
-        print_note(f'{arguments.directory}: strong models agree on no answer but the gold answer.')
+        print_note(f'{arguments.directory}: no gold answer is in doubt: strong models never agree on a different one.')
     for row in () if arguments.json else rows:
         votes = f' by {count_noun(len(row.votes), "model")}: {", ".join(row.votes)}' if row.votes else ''
         print_lines([f'{row.dataset}, row {row.row}: gold {row.gold!r}, but {row.proposed!r}{votes}'])

@@ -19,7 +19,7 @@ def describe_calibration(calibration: Calibration) -> Iterator[str]:
     """The raw score and the corrected one, and how often the verdicts are right."""
     factor, corrected = calibration.factor, calibration.corrected or calibration.raw
     name = f'{calibration.dataset} × {calibration.model}: {calibration.metric}'
-    people = '1 person' if calibration.people == 1 else f'{calibration.people} people'
+    people = count_noun(calibration.people, 'person').replace('persons', 'people')
     labels = f'{count_noun(corrected.labels, "labelled row")} ({people})'
     yield f'{name} {_number(calibration.raw, factor)}; corrected by {labels}: {_number(corrected, factor)}'
     measures = (
@@ -77,10 +77,9 @@ def describe_reading(error: ReadingError) -> Iterator[str]:
 
 def describe_order(order: Order) -> str:
     """Whether one model stays ahead of another."""
-    turned = 'the order is reversed' if order.high < 0 else 'the order is not decided'
-    verdict = 'the order stays' if order.survives else turned
+    verdict = 'stays' if order.low > 0 else 'is reversed' if order.high < 0 else 'is not decided'
     points = f'{100 * order.low:+.1f} to {100 * order.high:+.1f} points'
-    return f'{order.dataset}: {order.better} before {order.worse}: {verdict} ({points}).'
+    return f'{order.dataset}: {order.better} before {order.worse}: the order {verdict} ({points}).'
 
 
 def _number(share: Estimate, factor: float) -> str:

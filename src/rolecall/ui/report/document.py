@@ -176,7 +176,7 @@ def count_tables(kind: CountKind, counts: Sequence[HitCount]) -> Iterator[Report
         hits = [count for count in counts if count.hits]
         names = ', '.join(dict.fromkeys(count.name for count in counts if count.name not in {hit.name for hit in hits}))
         note = 'What `rolecall runs scan` reports, with 95 % intervals and rows to look at.'
-        also = f'no reply: {names}' if names else ''
+        also = f'no hits: {names}' if names else ''
         yield ReportTable(
             'Replies', HEADS[kind], tuple(hit.cells(kind) for hit in hits), TEXT_CELLS, note=note, also=also
         )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 
 from rolecall.ui.cli.output import print_json, print_lines, print_note
 
@@ -67,11 +68,8 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _scale(text: str) -> tuple[float, float]:
-    low, _, high = text.partition(':')
-    try:
-        ends = float(low), float(high)
-    except ValueError:
-        ends = 0.0, 0.0
-    if ends[0] >= ends[1]:
-        raise argparse.ArgumentTypeError(f'expected LOW:HIGH, such as 1:5, got {text!r}.')
-    return ends
+    with suppress(ValueError):
+        low, high = map(float, text.split(':'))
+        if low < high:
+            return low, high
+    raise argparse.ArgumentTypeError(f'expected LOW:HIGH, such as 1:5, got {text!r}.')

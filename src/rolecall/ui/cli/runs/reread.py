@@ -40,9 +40,6 @@ def execute(arguments: argparse.Namespace) -> int:
 
             ask_for_answers(run, rereading.queue(DECISIONS), arguments.judge, progress_for(quiet=arguments.json))
         for error in rereading.errors():
-            if arguments.json:
-                print_json(error)
-            else:
-                print_lines(describe_reading(error))
+            print_json(error) if arguments.json else print_lines(describe_reading(error))
         print_lines(map(describe_order, () if arguments.json else rereading.orders()))
     return 0
