@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise, takewhile
-from math import exp, log
-from operator import itemgetter
+from functools import lru_cache
+from itertools import accumulate, chain, pairwise, takewhile
+from math import exp, log, perm, prod
 from typing import Any
 
 from rolecall.errors import import_extra
@@ -47,12 +47,17 @@ def best_lines_bleu() -> Metric:
     Characters of Chinese, Japanese, Korean and Thai are words of their own.
     """
     bleu = import_extra('sacrebleu.metrics', extra='score', purpose='to compute BLEU').BLEU
-    tokenize = bleu(tokenize='13a').tokenizer
+    tokenizer = bleu(tokenize='13a').tokenizer
+    split_word = lru_cache(maxsize=2**16)(lambda word: tokenizer(word).split())  # it never looks beyond a space
+
+    def tokenize(text: str) -> list[str]:
+        words = _UNSPACED.sub(r' \g<0> ', text).split()
+        return list(chain.from_iterable(map(split_word, words)))
 
     def mark(answer: Answer) -> Mark:
-        lines = [_space_out(line) for line in strip_text(answer.prediction).split('\n') if line.strip()][:_MOST_LINES]
-        wanted = [tokenize(_space_out(strip_text(text))).split() for text in alternatives(answer.gold)]
-        score, tally = _find_best_part([tokenize(line).split() for line in lines or ['']], wanted)
+        lines = [line for line in strip_text(answer.prediction).split('\n') if line.strip()][:_MOST_LINES]
+        wanted = [tokenize(strip_text(text)) for text in alternatives(answer.gold)]
+        score, tally = _find_best_part([tokenize(line) for line in lines or ['']], wanted)
         return Mark(score / 100, tally=tally)
 
     return Metric('BLEU', mark, Corpus(total=corpus_bleu))
@@ -61,16 +66,19 @@ def best_lines_bleu() -> Metric:
 def _find_best_part(lines: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> tuple[float, tuple[int, ...]]:
     """The run of consecutive lines with the best BLEU, and its counts: matching and all n-grams by order, lengths."""
     best: tuple[float, tuple[int, ...]] = (-1.0, ())
-    longest = sum(map(len, wanted))
+    least, sizes = 0.0, sorted(map(len, wanted))
+    longest = sum(sizes)
     allowed: Counter[tuple[str, ...]] = Counter()
     for text in wanted:
         allowed |= Counter(ngram for end in range(1, len(text) + 1) for ngram in _ngrams_ending(text, end))
-    words = [word for line in lines for word in line]
+    vocabulary = set(chain.from_iterable(wanted))
+    words = list(chain.from_iterable(lines))
     ends = [0, *accumulate(map(len, lines))]
     matches = [  # of each line: n-grams of the gold translation that end in it, and where they begin
         [
             (end - len(ngram), ngram)
             for end in range(begin + 1, stop + 1)
+            if words[end - 1] in vocabulary
             for ngram in takewhile(allowed.__contains__, _ngrams_ending(words, end))
         ]
         for begin, stop in pairwise(ends)
@@ -86,10 +94,12 @@ def _find_best_part(lines: Sequence[Sequence[str]], wanted: Sequence[Sequence[st
                 if place >= start:
                     used[ngram] += 1
                     correct[len(ngram) - 1] += used[ngram] <= allowed[ngram]
-            totals = (max(0, length - order) for order in range(BLEU_ORDERS))
-            closest = min(map(len, wanted), key=lambda size: (abs(size - length), size))
-            tally = (*correct, *totals, length, closest)
-            best = max(best, (_sentence_bleu(tally), tally), key=itemgetter(0))
+            if prod(count or 1 for count in correct) < least * perm(length, BLEU_ORDERS):
+                continue  # even without a brevity penalty
+            totals = [max(0, length - order) for order in range(BLEU_ORDERS)]
+            tally = (*correct, *totals, length, min(sizes, key=lambda size: abs(size - length)))
+            if (score := _sentence_bleu(tally)) > best[0]:
+                best, least = (score, tally), 0.9999 * (score / 100) ** BLEU_ORDERS
     return best
 
 
@@ -108,10 +118,6 @@ def _sentence_bleu(tally: Sequence[int]) -> float:
         smooth = smooth if correct else smooth / 2
         total += log((correct or smooth) / possible)
     return 100 * exp(min(0.0, 1 - wanted / length) + total / len(orders))
-
-
-def _space_out(text: str) -> str:
-    return ' '.join(_UNSPACED.sub(r' \g<0> ', text).split())
 
 
 def read_choice(text: str, lang_code: str = '') -> str:
