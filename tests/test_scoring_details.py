@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from typing import Any
@@ -163,6 +164,20 @@ def test_a_missing_gold_answer_is_not_read() -> None:
     reader = AnswerReader(extract_gold=read_postprocessor('gsm8k_dataset'))
     assert reader.read(Scorable(0, 'ok', '4')).gold is None
     assert reader.read(Scorable(0, 'ok', '4', '#### 1,000')).gold == '1000'
+
+
+@pytest.mark.parametrize('sign', ['-', ' + '])
+def test_plain_sums_are_the_expressions_that_math_verify_reads(sign: str) -> None:
+    import sympy
+
+    numbers = ('', '0', '007', '3.50', '0.7216455264871337')
+    terms = [number + letters or '1' for number, letters in itertools.product(numbers, ('', 'xy', 'k^2p^{05}', 'n^1'))]
+    texts = [*terms, f'${sign.join(terms[:5])}$', sign.join(terms[5:11]), f'-{sign.join(terms[-3:])}', '$5', '5$']
+    library = symbolic.math_library()
+    for text in texts:
+        ours = symbolic._read(text)
+        theirs = library.parse(text if '$' in text else f'${text}$', parsing_timeout=None)
+        assert list(map(sympy.srepr, ours)) == list(map(sympy.srepr, theirs)), text
 
 
 def test_expressions_that_are_too_long_or_too_large_are_compared_as_text(monkeypatch: pytest.MonkeyPatch) -> None:

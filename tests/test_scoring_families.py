@@ -861,6 +861,8 @@ def test_a_predicted_number_is_the_one_stated_as_the_answer(reply: str, gold: st
         'The cat sat.',
         'Sure!\nThe cat sat on the mat.\nIt is 3.5 kg, well-known.',
         '猫坐在\n垫子上。\n\nThe mat, the mat',
+        'A <skipped>cat &amp;c. .5,-3-4 sat .. on{a}mat,\nis on a mat, 3.5 kg<skipped>\nA cat\nis\non a mat,\n\u20073.5\nkg',
+        '\n'.join(['So the cat', 'sat', 'on the', 'mat.', 'A cat is', 'on a mat, 3.5', 'kg', '? A', 'mat'] * 2),
     ],
 )
 def test_the_lines_nearest_to_a_translation_are_scored_as_sacrebleu_scores_them(reply: str) -> None:

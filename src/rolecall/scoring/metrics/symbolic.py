@@ -58,6 +58,10 @@ _SEVERAL = re.compile(r'\\text|\b(?:or|and)\b|\\(?:quad|lor|vee)')
 _REPEATING = re.compile(r'(?<![\d.])(\d{1,9})\.(\d{0,9})\\overline\{(\d{1,9})\}')
 _BASE = re.compile(r'\d_\{?(\d{1,2})\}?\$?\Z')
 _COMMA = re.compile(r'-?\d+,\d{1,2}(?:\s?\\?%)?')
+_MONOMIAL = r'(?=[\da-z])(\d{1,9}(?:\.\d{1,20})?)?((?:[aknpquvxyz](?:\^(?:\d|\{\d{1,3}\}))?){0,6})'
+_TERM = re.compile(rf'(-?)\s*{_MONOMIAL}')
+_SUM = re.compile(rf'(\$?)-?{_MONOMIAL}(?:\s*[-+]\s*{_MONOMIAL}){{0,9}}\1')
+"""Sums of terms in letters of which the library takes none for a unit, e or i."""
 _FORMULA = re.compile(r'\$|\\boxed|\\\(|\\\[')
 
 
@@ -148,9 +152,26 @@ def _bracket_of(text: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _read(text: str) -> Any:
+    if _SUM.fullmatch(text):
+        return [_read_sum(bare := text.strip('$')), bare]
     with limit_work():
         return math_library().parse(text if _FORMULA.search(text) else f'${text}$', parsing_timeout=None)
     return []
+
+
+def _read_sum(text: str) -> Any:
+    """The library's object for a sum such as `x^2 - 3xy + 0.5`, in a twentieth of its time."""
+    sympy = import_extra('sympy', extra='score', purpose='to compare mathematical answers')
+    terms = []
+    for sign, number, powers in _TERM.findall(text):
+        factors = [sympy.Float(number) if '.' in number else sympy.Integer(number)] if number else []
+        for letter, power in re.findall(r'([a-z])(?:\^\{?(\d+))?', powers):
+            symbol = sympy.Symbol(letter, real=True)
+            factors.append(sympy.Pow(symbol, sympy.Integer(power), evaluate=False) if power else symbol)
+        if sign == '-':
+            factors = [-factors[0]] if number and not powers else [sympy.Integer(-1), *factors]
+        terms.append(sympy.Mul(*factors, evaluate=False))
+    return sympy.Add(*terms, evaluate=False)
 
 
 @cache
