@@ -330,6 +330,14 @@ def test_preferences_and_ratings_are_corrected_on_their_own_scales(tmp_path):
     assert 1 <= calibration.raw.low < 5 < calibration.raw.high <= 9
 
 
+def test_labels_of_a_rating_are_numbers_on_its_scale(tmp_path):
+    stars = store_run(tmp_path / 'stars', [1 + row % 9 for row in range(90)], unit='')
+    for label, columns in [('correct', {}), (4, {'scale': (1, 5)}), (4, {'correct_from': 4})]:
+        with pytest.raises(DataError, match='record 1: the score is a rating: use numbers on its scale'):
+            join_labels(stars, [{'row': 0, 'label': label}], LabelColumns(**columns))
+    assert join_labels(stars, [{'row': 0, 'label': '4'}]).labels == 1
+
+
 def test_a_label_belongs_to_the_reply_it_was_made_about(tmp_path):
     run = store_run(tmp_path / 'run', [1] * 5)
     label_rows(run, {0: 'wrong', 1: 'correct'})

@@ -98,22 +98,22 @@ def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None
     if not records:
         raise DataError(f'{source}: the table is empty.')
     with RunReader(directory) as run:
-        percent = all(card.is_percent for card in run.scorecards())
+        percent = {(card.dataset, card.model): card.is_percent for card in run.scorecards()}
         joiner = _Joiner(run, records, columns)
         decisions: dict[tuple[RowKey, str], Decision] = {}
         unnamed = Counter[RowKey]()
         problems = []
         for number, record in enumerate(records, start=1):
-            try:
-                votes = [(by, _read_label(value, columns, percent)) for by, value in joiner.votes(record)]
-            except DataError as error:
-                raise DataError(f'record {number}: {error}') from error
             matches = joiner.find(record)
             if len(matches) != 1:
                 problems.append(f'{number}: {joiner.describe(record, matches)}')
                 continue
             key = key_of(matches[0])
-            for by, label in votes:
+            for by, value in joiner.votes(record):
+                try:
+                    label = _read_label(value, columns, percent.get(key[:2], True))
+                except DataError as error:
+                    raise DataError(f'record {number}: {error}') from error
                 if label is None:
                     continue
                 unnamed[key] += not by  # a second label of a row without a name is another person's
@@ -261,6 +261,8 @@ def _read_label(value: Any, columns: LabelColumns, percent: bool) -> Value:
     label = columns.words.get(text) or columns.words.get(text.removesuffix('.0')) or text
     if not label:
         return None
+    if not percent and (label in LABELS or columns.scale or columns.correct_from is not None):
+        raise DataError(f'the score is a rating: use numbers on its scale, without conversion; got {text!r:.40}.')
     if label in LABELS:
         return label
     number = None

@@ -44,10 +44,8 @@ class LabelQueue:
         values = {key: [each.value for each in by_person.values()] for key, by_person in decisions.items()}
         divided = [key for key, own in values.items() if len(set(own)) > 1 and settle(own) is None]
         length = _LENGTH + skipped
-        described = (
-            self._describe_answers(length) if task == 'answer' else self._describe_labels(task, by, divided, length)
-        )
-        return described | {
+        rows = self._describe_answers(length) if task == 'answer' else self._describe_labels(task, by, divided, length)
+        return rows | {
             'done': len(decisions),
             'wanted': DECISIONS,
             'people': list(people.items()),
