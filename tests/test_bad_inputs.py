@@ -45,7 +45,10 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         'folder-as-config',
         {'d/x.txt': ''},
         ['run', 'd'],
-        ('rolecall: d\n  cannot be read: Is a directory.\n  Check the path.'),
+        (
+            'rolecall: d\n  is a folder, not a config.\n  Name a file. `rolecall report`, `compare` and `explain` read run '
+            'directories.'
+        ),
     ),
     (
         'binary-config',

@@ -279,8 +279,19 @@ def test_a_cap_on_tokens_ends_a_run(tmp_path: Path, server: Server) -> None:
     assert len(rows_in(tmp_path)['served']) < 60
 
 
-def test_a_server_that_reports_no_tokens_cannot_be_capped(tmp_path: Path) -> None:
-    with serve(lambda _body: {'choices': [{'message': {'content': 'x'}, 'finish_reason': 'stop'}]}) as server:
+@pytest.mark.parametrize('amount', [20, 25, 100])
+def test_rows_under_way_do_not_lead_beyond_a_cap(tmp_path: Path, amount: int) -> None:
+    usage = {'prompt_tokens': 7, 'completion_tokens': 1}
+    reply = {'choices': [{'message': {'content': 'x'}, 'finish_reason': 'stop'}], 'usage': usage}
+    with serve(lambda _body: reply) as server:
+        done = run(entry(server), out=tmp_path, rows=ROWS[:60], max_total_tokens=amount)
+    assert done.summary.tokens <= max(amount, 4 * 8), 'four rows are tried before the first answer'
+
+
+@pytest.mark.parametrize('usage', [{}, {'prompt_tokens': 10**12, 'completion_tokens': 10**12}])
+def test_a_server_that_reports_no_tokens_cannot_be_capped(tmp_path: Path, usage: dict[str, int]) -> None:
+    reply = {'choices': [{'message': {'content': 'x'}, 'finish_reason': 'stop'}], 'usage': usage}
+    with serve(lambda _body: reply) as server:
         done = run(entry(server, concurrency=1), out=tmp_path, rows=ROWS[:60], max_total_tokens=100)
     assert '--max-total-tokens cannot be kept, as served reports no tokens; use --max-minutes' in done.summary.ended
     assert len(server.calls) < 10

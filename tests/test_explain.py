@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -257,6 +259,48 @@ def test_a_ladder_of_many_rows_asks_as_many_as_the_paired_test_needs(
     explanation = climb(tmp_path / 'a', tmp_path / 'b', tmp_path / 'ladder', configs=sides, rows=50)
     assert 'the ladder rests on 50 rows of 600.' in explanation.unknown
     assert shares(explanation)['system text'] / explanation.difference >= 0.9  # type: ignore[operator]
+
+
+def test_two_models_are_told_from_two_engines(tmp_path: Path) -> None:
+    asked = config(dataset(), reasons), config(dataset(), sometimes, abbr='other')
+    sides = run_sides(tmp_path, *asked)
+    [explanation] = explain(*sides)
+    assert {*shares(explanation)} == {'failures', 'the model'}
+    ladder = climb(*sides, tmp_path / 'ladder', configs=asked)
+    assert 'the model' in [edit.cause for edit in ladder.edits]
+
+
+def test_a_number_that_a_run_has_is_called_the_same(tmp_path: Path) -> None:
+    left, _ = run_sides(tmp_path, *CASES['reader'])
+    [explanation] = explain(left, 100.0)
+    assert explanation.sentence == f'{left} has 100.0, too.'
+
+
+def test_rows_that_say_the_same_are_paired_one_by_one(tmp_path: Path) -> None:
+    same = [{**ROWS[5], 'answer': str(10 + (at % 2))} for at in range(20)]
+    others = [{**ROWS[5], 'answer': str(10 + (at % 4 == 0))} for at in range(20)]
+    sides = ({**dataset(), 'test': rows} for rows in (same, others))
+    [explanation] = explain(*run_sides(tmp_path, *(config(data, reasons) for data in sides)))
+    assert (explanation.rows, shares(explanation)) == (20, {'gold answers': 25.0})
+
+
+def test_a_ladder_that_is_interrupted_asks_nothing_more(tmp_path: Path) -> None:
+    def interrupted(prompt: str) -> str:
+        if climbing:
+            os.kill(os.getpid(), signal.SIGINT)
+        return reasons(prompt)
+
+    climbing: list[bool] = []
+    asked = (
+        config(dataset(), interrupted),
+        config(
+            dataset(prompt_template=dialogue(system('Be kind.')), inferencer={'type': 'GenInferencer'}), interrupted
+        ),
+    )
+    sides = run_sides(tmp_path, *asked)
+    climbing.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        climb(*sides, tmp_path / 'ladder', configs=asked)
 
 
 def test_the_command_plans_a_ladder_before_it_asks(

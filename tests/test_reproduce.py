@@ -67,6 +67,26 @@ def test_the_first_character_that_differs_is_shown_with_its_origin(capsys: pytes
     assert pair['changed'] == ['rows']
 
 
+@pytest.mark.parametrize(
+    ('change', 'message', 'code'),
+    [
+        ("UPDATE requests SET request = replace(request, 'Add', 'Sub')", 'missing or damaged for 3 of 3 rows', 3),
+        ('DELETE FROM requests', 'missing or damaged for 3 of 3 rows', 3),
+        ('DELETE FROM rows WHERE row = 2', 'missing or damaged for 1 of 3 rows', 3),
+        ('UPDATE rows SET score = 0 WHERE row = 0', 'missing or damaged for 1 of 3 rows', 3),
+        ("UPDATE scores SET card = replace(card, '66.6', '96.6')", 'not that of its replies, which is 66.7', 1),
+    ],
+)
+def test_a_directory_that_was_changed_by_hand_is_not_identical(
+    change: str, message: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
+    with sqlite3.connect('runs/a/run.sqlite') as store:
+        assert store.execute(change).rowcount
+    store.close()
+    assert message in say(capsys, 'runs', 'reproduce', 'runs/a', '--ask', '0', code=code)
+
+
 def test_what_has_changed_around_a_run_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     say(capsys, 'run', 'config.py', '--out', 'runs/a', '--force')
     with sqlite3.connect('runs/a/run.sqlite') as store:

@@ -35,6 +35,7 @@ def steady(prompt):
     return 'The answer is: yes' if _luck(prompt) >= 35 else 'no'
 """
 TEMPLATE = 'Question: is it {q}?\\nAnswer: {a}'
+ASKED = ['--answer', 'a', '--metric', 'exact', '--model', 'models.py:sensitive', '-q']
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +101,22 @@ def test_a_cap_holds_for_all_stages_and_repeats_together(capsys: pytest.CaptureF
     assert sweep('--axis', 'casing', '--repeat', '2', '--max-minutes', '1e-7') == 1
     assert 'Not finished, ' in capsys.readouterr().out
     assert not Path('sweeps/qs/again-1').exists()
+
+
+def test_a_sweep_of_another_wording_is_another_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sweep('--axis', 'casing', '--limit', '20') == 0
+    assert main(['sweep', 'qs.csv', '--template', 'is it: {q}?', *ASKED, '--axis', 'separator', '--limit', '20']) == 0
+    assert 'kept in sweeps/qs-2' in capsys.readouterr().err
+    assert sweep('--axis', 'casing', '--best') == 0, 'drawn rows do not join the first ones'
+    assert Path('sweeps/qs-3').is_dir()
+    capsys.readouterr()
+    assert sweep('--axis', 'casing', '--limit', '20') == 0
+    assert '60 requests, 60 not sent again' in capsys.readouterr().out
+
+
+def test_wordings_of_a_run_are_not_averaged(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(['run', 'qs.csv', '--template', TEMPLATE, '--template', 'QUESTION {q}?', *ASKED]) == 0
+    assert 'sensitive scores 40.0 to 75.0 over 2 wordings of qs.' in ' '.join(capsys.readouterr().out.split())
 
 
 def test_a_reader_costs_nothing(capsys: pytest.CaptureFixture[str]) -> None:

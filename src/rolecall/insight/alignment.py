@@ -7,10 +7,11 @@ its longest text, which the other side's prompt must hold; where several do, by 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from rolecall.core.render.spans import Request, texts_of
 from rolecall.insight.run_source import StoredRun
@@ -165,18 +166,28 @@ def _rows_by_model(rows: Sequence[ContentRow]) -> dict[str, list[ContentRow]]:
 
 
 def _match_model(left: Sequence[ContentRow], right: Sequence[ContentRow]) -> list[tuple[ContentRow, ContentRow]]:
-    by_fields = {row.key: row for row in right if row.key}
-    by_text = {row.text: row for row in right if row.text}
-    matches = [by_fields.get(row.key) or by_text.get(row.text) for row in left]
-    by_part = _find_by_text([row for row, other in zip(left, matches, strict=True) if other is None], right)
-    taken: set[int] = set()
-    pairs = []
-    for row, match in zip(left, matches, strict=True):
-        other = match or by_part.get(id(row))
-        if other is not None and other.result.row not in taken:
-            taken.add(other.result.row)
-            pairs.append((row, other))
-    return pairs
+    matches: dict[int, ContentRow] = {}
+    free = {row.result.row: row for row in right}
+    for name in ('key', 'text'):
+        others = _number_equals(free.values(), name)
+        for mark, row in _number_equals((row for row in left if id(row) not in matches), name).items():
+            if mark in others:
+                matches[id(row)] = free.pop(others[mark].result.row)
+    for at, other in _find_by_text([row for row in left if id(row) not in matches], right).items():
+        if free.pop(other.result.row, None) is not None:
+            matches[at] = other
+    return [(row, matches[id(row)]) for row in left if id(row) in matches]
+
+
+def _number_equals(rows: Iterable[ContentRow], name: Literal['key', 'text']) -> dict[tuple[str, int], ContentRow]:
+    """Rows by what they say, the first, second, … of equals."""
+    seen: Counter[str] = Counter()
+    numbered = {}
+    for row in rows:
+        if mark := getattr(row, name):
+            seen[mark] += 1
+            numbered[mark, seen[mark]] = row
+    return numbered
 
 
 def _find_by_text(rows: Sequence[ContentRow], others: Sequence[ContentRow]) -> dict[int, ContentRow]:

@@ -324,7 +324,9 @@ class StepFinder:
         if self._knows_settings:
             around = self._claims[0].parts.find_differing(self._claims[1].parts, ('engine', 'tokenizer', 'format'))
             sent += [part for part in around if part not in {CAUSES.get(cause) for cause in sent}]
-        replying = [cause for cause in sent if cause in ('length', 'stops', 'sampling', 'engine')]
+        if self._claims[0].model != self._claims[1].model:
+            sent = ['the model' if cause == 'engine' else cause for cause in sent]
+        replying = [cause for cause in sent if cause in ('length', 'stops', 'sampling', 'engine', 'the model')]
         changed_rows = [compare_rows(*pair) for pair in self._pairs]
         differing = [*sent, *(cause for cause in dict.fromkeys(changed_rows) if cause and cause not in sent)]
         unsent = 'noise' if self._knows_settings else 'the model'

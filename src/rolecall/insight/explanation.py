@@ -52,14 +52,16 @@ def find_edits(left: Entries, right: Entries) -> list[Edit]:
     ['option order', 'length']
     """
     sides = _split_both(*_match_shapes(left, right))
+    names = [model.get('abbr') for _, model in (left, right)]
     edits = []
     for cause in CAUSES:
         ours, theirs = (side.get(cause, {}) for side in sides)
         paths = sorted(
             path for path in {**ours, **theirs} if _differ(ours.get(path, _MISSING), theirs.get(path, _MISSING))
         )
+        is_model = cause == 'engine' and (names[0] != names[1] or ('model', 'path') in paths)
         if paths:
-            edits.append(_name_exactly(Edit(cause, tuple(paths)), ours, theirs))
+            edits.append(_name_exactly(Edit('the model' if is_model else cause, tuple(paths)), ours, theirs))
     return edits
 
 
@@ -146,8 +148,8 @@ def _put(entry: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str,
     return {**entry, key: _put(inner if isinstance(inner, Mapping) else {}, rest, value)}
 
 
-_VISIBLE = 0.005
-"""Shares below this many points are not worth a step."""
+_VISIBLE, _ROUNDED = 0.005, 0.05
+"""Shares below so many points are not worth a step; a published number has one decimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,9 @@ class Explanation:
         if self.alternatives:
             name, value = self.alternatives[0]
             if name == AS_SCORED:
-                return f'{self.left} has {self.left_value:.1f}, not {self.right}; no other reading comes nearer.'
+                is_same = abs(self.difference) < _ROUNDED
+                verdict = 'too' if is_same else f'not {self.right}; no other reading comes nearer'
+                return f'{self.left} has {self.left_value:.1f}, {verdict}.'
             return f'{self.left} has {self.left_value:.1f}, not {self.right}; {name}, its replies come to {value:.1f}.'
         visible = [step for step in self.steps if abs(step.points) > _VISIBLE]
         if not visible and self.is_lent:

@@ -175,7 +175,8 @@ class Ladder:
         """Ask the model. Started again, it resumes."""
         for rung in self.rungs:
             with self.left.refuse_code() if self.right.is_stored else nullcontext():
-                run_config(rung.experiment, self.options, progress=progress)
+                if run_config(rung.experiment, self.options, progress=progress).interrupted:
+                    raise KeyboardInterrupt
 
     def explain(self, explanation: Explanation) -> Explanation:
         """The explanation with the share of every edit, from what the model replied."""

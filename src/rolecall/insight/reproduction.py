@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
+from math import isclose
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +21,7 @@ from rolecall.errors import MissingExtraError, RolecallError, RunError
 from rolecall.experiment.pairs.pair import Preview
 from rolecall.insight.claims import Claim, ClaimSource, is_stand_in
 from rolecall.insight.run_source import says_the_same
+from rolecall.insight.scored_mixes import score_results
 from rolecall.models.protocol import ModelError, Reply
 from rolecall.redaction import Redactor, environment_secrets
 from rolecall.runs.listener import RunListener
@@ -33,6 +35,7 @@ from rolecall.runs.versions import describe_surroundings
 from rolecall.strings import count_noun
 
 _ASKED = 5
+_ROUNDED = 0.05
 _AROUND = 40
 """Characters shown around the first that differs."""
 
@@ -57,6 +60,10 @@ class ReproducedPair:
     model: str
     rows: int
     same: int = 0
+    lost: int = 0
+    """Rows that the directory no longer has, or not what was sent for them."""
+    score_now: float | None = None
+    """What the stored replies come to, if that is not the stored score."""
     first: RequestDifference | None = None
     why_not: str = ''
     """Why its prompts cannot be worded here."""
@@ -69,17 +76,21 @@ class ReproducedPair:
 
     @property
     def is_identical(self) -> bool:
-        return not self.why_not and self.same == self.rows
+        return not self.why_not and self.same == self.rows and self.score_now is None
 
     def lines(self) -> Iterator[str]:
         """The finding for people."""
         name, rows = f'{self.dataset} × {self.model}', count_noun(self.rows, 'row')
         if self.why_not:
             yield f'{name}: cannot be worded again: {self.why_not}'
-        elif self.is_identical:
+        elif self.same == self.rows:
             yield f'{name}: identical, all requests of {rows}'
-        else:
-            yield f'{name}: {self.rows - self.same:,} of {rows} are worded differently'
+        elif differing := self.rows - self.same - self.lost:
+            yield f'{name}: {differing:,} of {rows} are worded differently'
+        if self.lost:
+            yield f'{name}: what was sent is missing or damaged for {self.lost:,} of {rows}; see rolecall doctor'
+        if self.score_now is not None:
+            yield f'{name}: the stored score is not that of its replies, which is {self.score_now:.1f}'
         if self.first is not None:
             first = self.first
             yield f'  row {first.row}, character {first.at} ({first.origin}): sent {first.sent!r}, now {first.now!r}'
@@ -103,10 +114,10 @@ class Reproduction:
 
     @property
     def exit_code(self) -> int:
-        """0: every request is identical; 1: some differ; 3: that cannot be told."""
-        return (
-            3 if any(pair.why_not for pair in self.pairs) else 0 if all(pair.is_identical for pair in self.pairs) else 1
-        )
+        """0: every request is identical; 1: some differ, or a score; 3: that cannot be told."""
+        if any(pair.why_not or pair.lost for pair in self.pairs):
+            return 3
+        return 0 if all(pair.is_identical for pair in self.pairs) else 1
 
     def lines(self) -> Iterator[str]:
         for pair in self.pairs:
@@ -141,15 +152,30 @@ def reproduce(
 
 def _compare(claim: Claim, reader: RunReader) -> ReproducedPair:
     """The requests of every row, as worded now beside what was sent."""
-    blank = ReproducedPair(claim.dataset, claim.model, len(claim.rows))
+    rows = max(len(claim.rows), claim.card.total if claim.card else 0)
+    blank = ReproducedPair(claim.dataset, claim.model, rows, score_now=_find_other_score(claim))
     if claim.pair is None:
         return replace(blank, why_not=' '.join(claim.unknown) or 'its data are not here.')
-    same, first = 0, None
-    for row in claim.rows:
-        difference = _find_difference(row.result, claim.word(row.result), reader)
-        same += difference is None
-        first = first or difference
-    return replace(blank, same=same, first=first, changed=tuple(_find_changed_parts(claim)))
+    whole = [row for row in claim.rows if all(reader.request(mark) is not None for mark in row.result.fingerprints)]
+    found = (_find_difference(row.result, claim.word(row.result), reader) for row in whole)
+    differences = [difference for difference in found if difference is not None]
+    return replace(
+        blank,
+        same=len(whole) - len(differences),
+        lost=rows - len(whole),
+        first=next(iter(differences), None),
+        changed=tuple(_find_changed_parts(claim)),
+    )
+
+
+def _find_other_score(claim: Claim) -> float | None:
+    """What the stored replies of all scored rows come to; None where that is the stored score, or not known."""
+    if claim.scorer is None or claim.card is None or claim.value is None or claim.card.total != len(claim.rows):
+        return None
+    with suppress(RolecallError):
+        marks = score_results(claim.scorer, [row.result for row in claim.rows], [row.fields for row in claim.rows])
+        return None if marks.value is None or isclose(marks.value, claim.value, abs_tol=_ROUNDED) else marks.value
+    return None
 
 
 def _find_difference(result: Result, previews: Sequence[Preview], reader: RunReader) -> RequestDifference | None:

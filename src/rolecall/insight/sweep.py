@@ -330,13 +330,13 @@ class Sweep:
         for stage in reversed(range(_STAGES)):
             staged = replace(self.options, limit=None, sample=max(2, math.ceil(wanted / 2**stage)))
             self._ask(self._find_behind(left, staged) if stage else left, staged, listener)
+            if not stage or self._is_over:
+                break
             swept = self._read(left)
             for dataset, own in left.items():
                 left[dataset] = _drop_hopeless(own, [each for each in swept if each.dataset == dataset])
                 gone = [variant for variant in own if variant not in left[dataset]]
                 self.dropped.update({f'{dataset} [{variant.name}]': staged.sample or 0 for variant in gone})
-            if self._is_over:
-                break
         return self._finish(left)
 
     def _find_behind(self, variants: Mapping[str, list[Variant]], staged: RunOptions) -> dict[str, list[Variant]]:

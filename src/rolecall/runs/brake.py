@@ -16,7 +16,7 @@ from typing import Any
 from rolecall.errors import ConfigError, Problem, RunError
 from rolecall.models.prices import Price, find_price
 from rolecall.runs.atomic import read_run_json, write_run_json
-from rolecall.runs.client.model_client import Answer, ModelClient, read_token_count
+from rolecall.runs.client.model_client import Answer, ModelClient, count_tokens, read_token_count
 from rolecall.runs.pair_run import PreparedRun
 from rolecall.runs.store.directory import CONTROL_FILE, is_running
 from rolecall.runs.store.run_reader import RunReader
@@ -130,7 +130,7 @@ class Brake:
             await asyncio.sleep(_LOOK_EVERY)
         while self._has_caps and (under_way := sum(map(len, self._rows.values()))):
             untried = not (self._answers or self._uncounted) and under_way >= _UNTRIED
-            if not untried and not self._find_reason(under_way):
+            if not untried and not self._find_reason(under_way + 1):
                 break
             await asyncio.sleep(_SHORT_WAIT)
         self.reason = self.reason or self._find_reason(1)
@@ -138,7 +138,7 @@ class Brake:
 
     def _count(self, model: str, answer: Answer) -> None:
         usage = answer.usage
-        if usage.input_tokens is None and usage.output_tokens is None:
+        if count_tokens(answer) is None:
             self._miss_count(model)
             return
         sent, received = (read_token_count(count) or 0 for count in (usage.input_tokens, usage.output_tokens))

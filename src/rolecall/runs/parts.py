@@ -49,6 +49,7 @@ CAUSES = {
     'sampling': 'sampling',
     'asking': 'sampling',
     'engine': 'engine',
+    'the model': 'engine',
     'rows': 'rows',
     'reader': 'reader',
     'metric': 'metric',

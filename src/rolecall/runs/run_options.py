@@ -59,7 +59,8 @@ class RunOptions:
     """
 
     out: str | Path | None = field(
-        default=None, metadata=on_command_line('run directory (default: runs/NAME_OF_CONFIG)', metavar='DIR')
+        default=None,
+        metadata=on_command_line('run directory (default: runs/NAME_OF_CONFIG, or sweeps/…)', metavar='DIR'),
     )
     dataset: str | Sequence[str] | None = None
     """Only datasets whose abbr matches; patterns work, as for `model`."""
@@ -83,10 +84,10 @@ class RunOptions:
         ),
     )
     max_cost: float | None = field(
-        default=None, metadata=on_command_line('end between rows before more than this is spent', metavar='PRICE')
+        default=None, metadata=on_command_line('end between rows before this start has spent more', metavar='PRICE')
     )
     max_total_tokens: int | None = field(
-        default=None, metadata=on_command_line('end between rows before more tokens are used', metavar='N')
+        default=None, metadata=on_command_line('end between rows before this start has used more tokens', metavar='N')
     )
     max_minutes: float | None = field(
         default=None, metadata=on_command_line('end between rows after this time', metavar='M')

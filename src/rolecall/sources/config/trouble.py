@@ -49,6 +49,9 @@ def circular_import(chain: Sequence[str]) -> Problem:
 
 def unreadable(path: str, error: OSError) -> ConfigError:
     """A file that is missing or cannot be read."""
+    if isinstance(error, IsADirectoryError):
+        remedy = 'Name a file. `rolecall report`, `compare` and `explain` read run directories.'
+        return ConfigError(Problem(short_path(path), 'is a folder, not a config.', remedy))
     folder, name = os.path.split(path)
     files = os.listdir(folder) if isinstance(error, FileNotFoundError) and os.path.isdir(folder) else []
     near = difflib.get_close_matches(name, files, n=1)

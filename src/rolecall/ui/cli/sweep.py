@@ -48,6 +48,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from rolecall.errors import ConfigError, Problem
     from rolecall.insight.sweep import Sweep, count_turns, pick_robust
     from rolecall.runs.run_options import RunOptions
+    from rolecall.runs.versions import choose_version, describe_rows
     from rolecall.ui.views.run_progress import progress_for
 
     if not arguments.axis and not arguments.repeat and not arguments.noise:
@@ -55,7 +56,13 @@ def execute(arguments: argparse.Namespace) -> int:
         raise ConfigError(Problem('--axis', 'nothing is varied.', remedy))
     options = read_options(RunOptions, arguments)
     experiment = open_experiment(arguments, arguments.config, asks_models=True)
-    out = Path(arguments.out) if arguments.out else Path('sweeps') / experiment.name
+    if arguments.out:
+        out = Path(arguments.out)
+    else:
+        most = options.sample or options.limit or sys.maxsize  # --best draws its rows
+        drawn = replace(options, limit=None, sample=most) if arguments.best else options
+        out, note = choose_version(experiment, Path('sweeps'), rows=describe_rows(drawn))
+        print_lines([note] if note else [], to=sys.stderr)
     sweep = Sweep(
         experiment,
         tuple(arguments.axis),

@@ -131,6 +131,7 @@ VERDICTS = ('correct', 'wrong', 'scored', 'not scored')
 _REASONS_KEPT = 1000
 _SCORES_KEPT = 100_000
 _REASON = 200
+_CUT = 'the server read only a part of the prompt'
 
 
 def verdict_of(result: Result) -> str:
@@ -193,7 +194,8 @@ class RunCounts:
         self.rows += 1
         self.endings.setdefault(pair, Counter())[verdict_of(result) if result.outcome == 'ok' else result.outcome] += 1
         if result.outcome != 'ok':
-            key = (pair, result.outcome, str(result.reason)[:_REASON])
+            is_cut = result.outcome == 'truncated_by_server'  # what each row lost is its own
+            key = (pair, result.outcome, _CUT if is_cut else str(result.reason)[:_REASON])
             counted = key in self.reasons or len(self.reasons) < _REASONS_KEPT
             self.reasons[key if counted else (pair, result.outcome, 'other reasons')] += 1
         if self.measuring:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from rolecall.insight.run_source import name_without_wording
 from rolecall.runs.parts import COMPARED, PartDigests
 from rolecall.scoring.paired_ranking import ModelPair, PairedRow, Ranking, rank_models
 from rolecall.scoring.scorecard import Scorecard
@@ -38,7 +39,18 @@ def _scores_in_percent(counts: RunCounts, cards: Sequence[Scorecard]) -> dict[st
         model: {place: row for place, row in rows.items() if place[0] not in left_out} if left_out else rows
         for model, rows in scores.items()
     }
-    return {model: rows for model, rows in percent.items() if rows}
+    return {model: _join_wordings(rows) for model, rows in percent.items() if rows}
+
+
+def _join_wordings(rows: _Scores) -> _Scores:
+    """The scores with a row's wordings as one cluster: asked twice, it says hardly more than once."""
+    bases = {dataset: name_without_wording(dataset) for dataset, _ in rows}
+    if len({*bases.values()}) == len(bases):
+        return rows
+    return {
+        (dataset, number): replace(row, cluster=f'{bases[dataset]}{(row.cluster or str(number)).removeprefix(dataset)}')
+        for (dataset, number), row in rows.items()
+    }
 
 
 def _count_groups(rows: _Scores, groups: Mapping[str, Sequence[Sequence[int]]]) -> _Scores:
@@ -128,6 +140,10 @@ def _describe_only_model(counts: RunCounts, cards: Sequence[Scorecard]) -> str:
     [(model, rows)] = scores.items()
     datasets = list(dict.fromkeys(dataset for dataset, _ in rows))
     where = datasets[0] if len(datasets) == 1 else f'{len(datasets)} datasets'
+    if len(datasets) > 1 and len(bases := {*map(name_without_wording, datasets)}) == 1:
+        values = [card.value for card in cards if card.dataset in datasets and card.value is not None]
+        span = f'{min(values):.1f} to {max(values):.1f}'
+        return f'{model} scores {span} over {len(datasets)} wordings of {min(bases)}.'
     whole = [card for card in cards if (card.dataset, card.model) == (where, model) and card.value is not None]
     if whole and None not in (points := (whole[0].value, whole[0].low, whole[0].high)):
         return _describe_one(model, points, whole[0].scored, where)

@@ -1,8 +1,8 @@
 """Word a run again, ask a few rows again, and name what has changed.
 
 Word every request of a run again and compare it with what was sent: identical, or the first character that differs
-with its origin. Ask a few rows again where the model can be reached. Name what has changed: packages, data,
-tokenizer, weights. Exit code 1 if a request differs, 3 if that cannot be told.
+with its origin. Score the stored replies again. Ask a few rows again where the model can be reached. Name what has
+changed: packages, data, tokenizer, weights. Exit code 1 if a request or the score differs, 3 if that cannot be told.
 
   rolecall runs reproduce runs/first
   rolecall runs reproduce runs/first --config config.py --ask 20
