@@ -4,10 +4,13 @@ runs those, and 100 examples. `HYPOTHESIS_PROFILE=explore` tries many new ones."
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from rolecall import redaction
 
 # A busy machine makes no example slow to draw.
 _SAME = {'derandomize': True, 'deadline': None, 'suppress_health_check': [HealthCheck.too_slow]}
@@ -19,6 +22,14 @@ settings.load_profile(os.environ.get('HYPOTHESIS_PROFILE', 'steady'))
 SLOW = frozenset(Path(__file__).with_name('slow.txt').read_text('utf-8').split())
 """Files and functions (`tools/slow_tests.py` writes them from times), and the beginnings of single cases (`file::test[case`)."""
 CASES = tuple(name for name in SLOW if '[' in name)
+
+
+@pytest.fixture(autouse=True)
+def _forget_keys() -> Iterator[None]:
+    """A key that a test gives in code is not withheld from the streams of the next."""
+    before = frozenset(redaction._REMEMBERED)
+    yield
+    redaction._REMEMBERED.intersection_update(before)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

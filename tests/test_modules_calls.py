@@ -375,7 +375,7 @@ def test_a_fallback_answers_for_a_module_that_cannot(server: Server) -> None:
         assert module('Hi') == 'Answer to Hi'
         assert module.batch(['a', 'b']) == ['Answer to a', 'Answer to b']
     assert server.bodies[0]['messages'][0]['content'].strip().endswith('Be brief.')
-    with pytest.raises(ModuleError, match='a fallback must be a module'):
+    with pytest.raises(ModuleError, match='fallbacks must be modules, one argument each'):
         module.with_fallbacks('openai')
 
 

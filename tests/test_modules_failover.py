@@ -229,6 +229,76 @@ def test_a_forced_tool_call_of_anthropic_is_forced_once(till: Till) -> None:
     assert [body.get('tool_choice') for body in server.bodies] == [{'type': 'any'}, None]
 
 
+@pytest.mark.parametrize('ended', ['length', 'content_filter'])
+@pytest.mark.parametrize('streams', [False, True])
+def test_a_call_that_may_be_cut_or_was_refused_is_not_run(ended: str, streams: bool) -> None:
+    paid = []
+
+    def pay(amount: int = 100) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f'paid {amount}'
+
+    def answer(body: Mapping[str, Any]) -> Any:
+        if body['messages'][-1]['role'] == 'tool':
+            return 'Not yet.'
+        whole, cut = call_of('pay', '{"amount": 1}'), call_of('pay', '', 'call_2')
+        return {**calls(whole, cut), 'finish_reason': ended}
+
+    with serve(answer) as server:
+        module = module_of(server, stream=streams).with_tools([pay])
+        reply = module.reply('Pay.')
+    if ended == 'length':
+        assert [message['content'] for message in reply.said[1:3]] == [
+            'paid 1',
+            'Error: the answer reached its length limit (max_tokens), so this call may be incomplete and was not run.',
+        ]
+    else:
+        assert (reply.outcome, reply.tool_calls, len(reply.history)) == ('filtered', (), 2)
+    assert paid == [1] * (ended == 'length')
+
+
+@pytest.mark.parametrize(
+    ('budget', 'options', 'why'),
+    [
+        ((3000, lambda text: len(text) // 3), {}, 'tokens without any history, and the budget is 3,?000'),
+        ((3000, lambda text: 1 // ('paid' not in text)), {}, 'ZeroDivisionError'),
+        (None, {'max_cost': 1.0}, 'toy does not report the tokens'),
+    ],
+)
+def test_whatever_ends_a_call_after_a_payment_leaves_its_history(
+    second: Server, budget: Any, options: Any, why: str
+) -> None:
+    paid = []
+
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        return f'paid {amount}' + ' ' * 99_999
+
+    def answer(body: Mapping[str, Any]) -> Any:
+        choice = pays_once(body)
+        return {'choices': [choice], 'model': 'toy', 'usage': None} if isinstance(choice, dict) else choice
+
+    with serve(answer) as server:
+        module = module_of(server).with_tools([pay])
+        module = module.with_token_budget(budget[0], count=budget[1]) if budget else module
+        with pytest.raises(UnfinishedCallError, match=f'{why}.*Tools have run') as caught:
+            module('Pay 5.', **options)
+    assert [message['role'] for message in caught.value.history] == ['user', 'assistant', 'tool']
+    assert module_of(second).with_tools([pay])('Go on.', history=caught.value.history).startswith('Done: paid 5')
+    assert paid == [5]
+
+
+@pytest.mark.parametrize('choice', ['pay', {'type': 'tool', 'name': 'pay'}])
+def test_a_tool_is_chosen_by_its_name_whoever_answers(till: Till, second: Server, choice: Any) -> None:
+    module_of(second).with_tools([till.pay])('Pay 5.', tool_choice=choice)
+    assert second.bodies[0]['tool_choice'] == {'type': 'function', 'function': {'name': 'pay'}}
+    claude_at(second)('Pay 5.', tool_choice=choice)
+    assert second.bodies[-1]['tool_choice'] == {'type': 'tool', 'name': 'pay'}
+    with pytest.raises(ModuleError, match="tool_choice must be one of auto, none, required, any, or a tool's name"):
+        claude_at(second)('Pay 5.', tool_choice=5)
+
+
 def test_a_choice_that_forces_nothing_stays(till: Till, second: Server) -> None:
     module_of(second).with_tools([till.pay])('Pay 5.', tool_choice='auto')
     assert [body['tool_choice'] for body in second.bodies] == ['auto', 'auto']

@@ -621,7 +621,7 @@ def test_work_beside_the_loop_may_wait_for_any_number_of_others() -> None:
 
 
 async def run_calls(toolbox: Toolbox, calls: Sequence[Mapping[str, Any]]) -> list[ToolResult]:
-    return list(await asyncio.gather(*toolbox.start(calls, home=None)))
+    return list(await asyncio.gather(*toolbox.start(Reply('', tool_calls=tuple(calls)), home=None)))
 
 
 def wait(seconds: float = 5) -> str:

@@ -248,6 +248,11 @@ def test_a_question_in_a_column_that_is_not_named_is_not_trained_as_an_empty_one
     assert taught(IN_A_LANGUAGE, silent).asked == IN_A_LANGUAGE.generate_prompt({'language': 'French'})
 
 
+def test_a_message_does_not_take_the_place_of_a_slot_that_is_misspelt() -> None:
+    with pytest.raises(PrompterError, match='no value for one slot: language; it has input'):
+        taught(IN_A_LANGUAGE, {'langauge': 'French', 'input': 'One and one?', 'label': 'Deux.'})
+
+
 def test_a_history_may_be_missing_in_some_rows_and_an_input_may_not() -> None:
     prompter, columns = PROMPTERS['chat'], Columns('label', history='before')
     rows = [{**ROW, 'before': [['a', 'b']]}, ROW]

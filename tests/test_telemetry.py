@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,18 @@ def test_contents_are_there_if_they_are_asked_for_and_keys_never_are(
     assert 'My key is [key]' in span.attributes['gen_ai.input.messages']
     assert 'Answer to' in span.attributes['gen_ai.output.messages']
     assert KEY not in span.to_json()
+    with serve(pays) as server:
+        module_of(server).with_tools([pay])('Pay 5.')
+    first, last = [span.attributes for span in spans.every() if span.name == 'chat toy'][-2:]
+    arguments = {'type': 'tool_call', 'id': 'c1', 'name': 'pay', 'arguments': {'amount': 5}}
+    assert json.loads(first['gen_ai.output.messages']) == [
+        {'role': 'assistant', 'parts': [arguments], 'finish_reason': 'tool_calls'}
+    ]
+    assert json.loads(last['gen_ai.input.messages']) == [
+        {'role': 'user', 'parts': [{'type': 'text', 'content': 'Pay 5.'}]},
+        {'role': 'assistant', 'parts': [arguments]},
+        {'role': 'tool', 'parts': [{'type': 'tool_call_response', 'id': 'c1', 'response': 'paid 5'}]},
+    ]
 
 
 def test_rows_of_a_run_hold_their_requests(spans: Any, tmp_path: Path) -> None:

@@ -21,21 +21,10 @@ MASK = '[key]'
 _HIDDEN = '***'
 _WORDS = re.compile(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+')
 _SECRET_WORDS = frozenset(
-    (
-        *('key', 'keys', 'apikey', 'apikeys', 'token', 'secret', 'secrets', 'password', 'passwd', 'passphrase', 'pwd'),
-        *(
-            'auth',
-            'authorization',
-            'credential',
-            'credentials',
-            'cred',
-            'creds',
-            'cookie',
-            'bearer',
-            'signature',
-            'sig',
-            'pw',
-        ),
+    re.findall(
+        r'\w+',
+        'key keys apikey apikeys token secret secrets password passwd passphrase pwd pw'
+        ' auth authorization credential credentials cred creds cookie bearer signature sig',
     )
 )
 _NOT_SECRET = re.compile(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from rolecall._version import __version__
 from rolecall.core.render.spans import Request
 from rolecall.errors import describe_error
-from rolecall.models.protocol import Model, ModelError, Reply, Sampling
+from rolecall.models.protocol import Message, Model, ModelError, Reply, Sampling, is_messages
 from rolecall.redaction import Redactor, environment_secrets
 
 _CAPTURE = 'OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT'
@@ -122,7 +122,8 @@ def start_model_span(model: Model, request: Request, parameters: Sampling) -> An
         **{f'gen_ai.request.{key}': sampling.get(ours) for ours, key in _SAMPLING.items()},
     }
     if _captures_content():
-        attributes['gen_ai.input.messages'] = _redact(json.dumps(request, ensure_ascii=False, default=str))
+        messages = request if is_messages(request) else [{'role': 'user', 'content': str(request)}]
+        attributes['gen_ai.input.messages'] = _write_messages(messages)
     return start_span(f'{operation} {name}', attributes, is_call=True)
 
 
@@ -138,11 +139,30 @@ def end_model_span(span: Any, answer: Any) -> None:
         return
     attributes: dict[str, Any] = {f'gen_ai.usage.{key}': getattr(answer.usage, ours) for ours, key in _USAGE.items()}
     if isinstance(answer, Reply):
-        attributes['gen_ai.response.finish_reasons'] = [answer.reason or answer.outcome]
+        ended = answer.reason or answer.outcome
+        attributes['gen_ai.response.finish_reasons'] = [ended]
         attributes['rolecall.outcome'] = answer.outcome
         if _captures_content():
-            attributes['gen_ai.output.messages'] = _redact(answer.text)
+            message = {'role': 'assistant', 'content': answer.text, 'tool_calls': answer.tool_calls}
+            attributes['gen_ai.output.messages'] = _write_messages([message], finish_reason=ended)
     end_span(span, attributes)
+
+
+def _write_messages(messages: Sequence[Message], **ended: str) -> str:
+    """Messages as the conventions write them: each has a role and parts."""
+    written = [{'role': message.get('role'), 'parts': [*_parts_of(message)], **ended} for message in messages]
+    return _redact(json.dumps(written, ensure_ascii=False, default=str))
+
+
+def _parts_of(message: Message) -> Iterator[Mapping[str, Any]]:
+    content = message.get('content') or ()
+    if message.get('role') == 'tool':
+        yield {'type': 'tool_call_response', 'id': message.get('tool_call_id'), 'response': content}
+        return
+    for part in [{'type': 'text', 'text': content}] if isinstance(content, str) else content:
+        yield {'type': 'text', 'content': part['text']} if part.get('type') == 'text' else part
+    for call in message.get('tool_calls') or ():
+        yield {'type': 'tool_call', 'id': call.get('id'), **call['function']}
 
 
 def _captures_content() -> bool:

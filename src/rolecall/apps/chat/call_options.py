@@ -140,6 +140,7 @@ class BatchOptions(CallOptions, BatchFields, total=False):
 
 _LENGTHS = ('max_out_len', 'max_tokens', 'max_completion_tokens', 'max_new_tokens')
 _OWN = ('min_out_len', 'temperature', 'top_p', 'top_k', 'seed')
+_CHOICES = ('auto', 'none', 'required', 'any')
 _PENALTIES = ('presence_penalty', 'frequency_penalty', 'repetition_penalty', 'min_p')
 _VENDORS: Mapping[str, Mapping[str, Any]] = {
     'anthropic': AnthropicSampling.__annotations__,
@@ -194,6 +195,8 @@ def read_call_options(options: Mapping[str, Any], *, served: bool) -> CallSettin
         sent['extra_headers'] = _check_headers(headers)
     if (body := _pop_mapping('extra_body', rest, served=served)) is not None:
         sent['extra_body'] = _check_body(body)
+    if (choice := rest.get('tool_choice')) is not None:
+        rest['tool_choice'] = _read_tool_choice(choice)
     sampling = read_sampling(rest)
     whole = replace(sampling, extra={**sampling.extra, **sent})
     return CallSettings(whole, timeout, retries, max_cost, deps)
@@ -231,6 +234,16 @@ def _check_json(name: str, value: Any) -> None:
         json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise ModuleError(f'{name} must be data that JSON can carry: {error}.') from None
+
+
+def _read_tool_choice(choice: Any) -> Any:
+    """The choice in OpenAI's form, which clients of other vendors translate. A string may name a tool."""
+    if not isinstance(choice, (str, Mapping)):
+        raise ModuleError(f"tool_choice must be one of {', '.join(_CHOICES)}, or a tool's name, got {choice!r:.60}.")
+    if isinstance(choice, str):
+        return choice if choice in _CHOICES else {'type': 'function', 'function': {'name': choice}}
+    is_anthropic = choice.keys() == {'type', 'name'} and choice['type'] == 'tool'
+    return {'type': 'function', 'function': {'name': choice['name']}} if is_anthropic else choice
 
 
 def read_sampling(options: Mapping[str, Any]) -> Sampling:

@@ -45,6 +45,7 @@ from rolecall.core.prompters.call_inputs import run_hooks
 from rolecall.core.prompters.history import check_history
 from rolecall.core.prompts.frozen import copy_data
 from rolecall.core.render.spans import Request
+from rolecall.errors import describe_error
 from rolecall.models.protocol import THINK, ModelError, Reply, Usage
 from rolecall.runs.telemetry import traced
 from rolecall.strings import end_sentence
@@ -127,6 +128,11 @@ class Conversation:
             raise
         except ModelError as failure:
             error = failure
+        except Exception as failure:
+            if not self.rounds or hasattr(failure, 'history'):
+                raise
+            error = ModelError(describe_error(failure))
+            error.__cause__ = failure
         if self.attempts:
             earlier = '; '.join(f'{attempt.model}: {attempt.failure}' for attempt in self.attempts)
             error.args = (f'{end_sentence(str(error))} Models asked before: {earlier}',)
@@ -216,7 +222,8 @@ class Conversation:
         self._report('usage', spent)
         answer = self.line.adapter.thinking.write_message(reply)
         return ChatReply(
-            **{**_fields_of(reply), 'usage': usage},
+            **{field.name: getattr(reply, field.name) for field in fields(Reply) if field.name != 'usage'},
+            usage=usage,
             prompt=self.first if self.first is not None else '',
             said=(*self.said, answer),
             before=self.before,
@@ -286,6 +293,8 @@ class Conversation:
             on_retry=self._allow_retry,
         )
         reply = adapter.read_reply(reply, prompter, call)
+        if self.toolbox is not None and reply.outcome != 'ok':
+            reply = replace(reply, tool_calls=())  # the answer is refused or lost: its calls are not to be run
         self._report('reply', reply)
         if calls is not None and self.on_piece is not None:
             calls.finish(reply.text)
@@ -301,7 +310,7 @@ class Conversation:
         """Run the calls of a reply. Each gets its result, even if the call is interrupted while tools run."""
         for call in reply.tool_calls:
             self._report('tool_call', call)
-        running = toolbox.start(reply.tool_calls, home=self.home, deps=self.answerers[0].options.deps)
+        running = toolbox.start(reply, home=self.home, deps=self.answerers[0].options.deps)
         try:
             await asyncio.gather(*running)
         finally:
@@ -343,10 +352,6 @@ class Conversation:
             ) from error
         self.failures.append(error)
         self._report('retry', Retry(error, pause))
-
-
-def _fields_of(reply: Reply) -> dict[str, Any]:
-    return {field.name: getattr(reply, field.name) for field in fields(Reply)}
 
 
 def _without_forced_choice(extra: Mapping[str, Any]) -> Mapping[str, Any]:

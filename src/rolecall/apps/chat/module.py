@@ -134,7 +134,7 @@ class ChatModule(ModuleCalls, Startable):
         """
         wrong = [module for module in modules if not isinstance(module, ChatModule)]
         if wrong:
-            raise ModuleError(f'a fallback must be a module, got {wrong[0]!r:.60}.')
+            raise ModuleError(f'fallbacks must be modules, one argument each, got {wrong[0]!r:.60}.')
         policy = FailoverPolicy(when, retries, first_token)
         warn_if_dropped('with_fallbacks')
         flat = [each for module in modules for each in (module, *module._fallbacks)]

@@ -155,9 +155,9 @@ class OnlineChatModule(ChatModule):
                 raise ModuleError('the server is given twice, as source and as base_url.')
             source, base_url = None, source
         elif source is not None and '/' in source:
+            find_source(source)
             if model is not None:
                 raise ModuleError(f'the model is given twice, as {source!r} and as model={model!r}.')
-            find_source(source)
             source, _, model = source.partition('/')
         if not isinstance(stream, bool):
             raise ModuleError(f'stream must be True or False, got {stream!r:.60}.')

@@ -10,6 +10,7 @@ import queue
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -46,7 +47,8 @@ class Stream(Generic[T]):
         self._answer = answer
         self._pieces: queue.SimpleQueue[StreamPiece | None] = queue.SimpleQueue()
         self._future = submit(begin(self._pieces.put))
-        self._future.add_done_callback(_signal_end(self._pieces))
+        end = partial(self._pieces.put, None)  # without the stream, which may be dropped before
+        self._future.add_done_callback(lambda _future: end())
         self._over = False
         weakref.finalize(self, self._future.cancel).atexit = False
 
@@ -101,10 +103,6 @@ class Stream(Generic[T]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
-
-
-def _signal_end(pieces: queue.SimpleQueue[StreamPiece | None]) -> Callable[[Future[ChatReply]], None]:
-    return lambda _future: pieces.put(None)
 
 
 class AsyncStream(Generic[T]):

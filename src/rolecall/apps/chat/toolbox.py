@@ -15,6 +15,7 @@ from rolecall.checking import is_whole
 from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import RenderError, describe_error, did_you_mean
 from rolecall.models.http.body import check_depth, parse_json
+from rolecall.models.protocol import Reply
 from rolecall.runs.telemetry import traced
 from rolecall.strings import end_sentence
 
@@ -40,8 +41,12 @@ class ToolResult(NamedTuple):
 INTERRUPTED = ToolResult('Error: the call was interrupted before the tool returned; it may have taken effect.')
 
 
-async def _refuse_call() -> ToolResult:
-    return _fail(BadValueError(f'too many calls in one reply; at most {_MOST_CALLS} are run'))
+_TOO_MANY = f'too many calls in one reply; at most {_MOST_CALLS} are run'
+_CUT = 'the answer reached its length limit (max_tokens), so this call may be incomplete and was not run'
+
+
+async def _refuse_call(why: str) -> ToolResult:
+    return _fail(BadValueError(why))
 
 
 class Toolbox:
@@ -79,13 +84,17 @@ class Toolbox:
         return next((tool.name for tool in self._tools.values() if tool.needs_deps), None)
 
     def start(
-        self, calls: Sequence[Mapping[str, Any]], *, home: asyncio.AbstractEventLoop | None, deps: Any = None
+        self, reply: Reply, *, home: asyncio.AbstractEventLoop | None, deps: Any = None
     ) -> list[asyncio.Task[ToolResult]]:
         """Run the calls of a reply, some at a time. Async functions run on the loop `home`, others in threads."""
-        places = asyncio.Semaphore(_AT_ONCE)
+        places, calls = asyncio.Semaphore(_AT_ONCE), reply.tool_calls
+        last = len(calls) - 1 if reply.reason == 'length' else None  # its arguments may be missing
+        refusals = [
+            _CUT if number == last else _TOO_MANY if number >= _MOST_CALLS else '' for number in range(len(calls))
+        ]
         return [
-            asyncio.ensure_future(self._result(call, home, places, deps) if number < _MOST_CALLS else _refuse_call())
-            for number, call in enumerate(calls)
+            asyncio.ensure_future(_refuse_call(why) if why else self._result(call, home, places, deps))
+            for call, why in zip(calls, refusals, strict=True)
         ]
 
     async def _result(

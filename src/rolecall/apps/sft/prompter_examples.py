@@ -198,7 +198,7 @@ def _input(prompter: Prompter, row: Row, columns: Columns) -> Any:
         values['input'] = row[spoken]
     elif takes_input and columns.input is None:
         _check_input_is_empty(prompter, row, columns)
-    alone = values.get('input') if len(values) == 1 else None
+    alone = values.get('input') if {*values, *prompter.slots} == {'input'} else None
     return alone if isinstance(alone, str) else values
 
 

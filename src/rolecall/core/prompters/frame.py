@@ -158,15 +158,8 @@ class Levels:
     """
 
     __slots__ = (
-        'fill_user',
-        'opening',
-        'prefix_layout',
-        'system',
-        'system_layout',
-        'user',
-        'user_layout',
-        'user_pieces',
-    )
+        'fill_user', 'opening', 'prefix_layout', 'system', 'system_layout', 'user', 'user_layout', 'user_pieces',
+    )  # fmt: skip
 
     def __init__(self, system: Pieces, user: Pieces) -> None:
         self.system = system

@@ -268,7 +268,8 @@ class HttpClient:
         raise error
 
     def _connection_error(self, package: ModuleType, error: Exception) -> ModelError:
-        why = self._hide(str(error) or type(error).__name__)
+        gone = isinstance(error, package.ServerDisconnectedError)  # its text may be a dump of the headers
+        why = self._hide('Server disconnected' if gone else str(error) or type(error).__name__)
         if isinstance(error, package.ClientConnectorError):
             what = f'the server is unreachable ({why}). Is it running, and is the base URL right?'
         else:

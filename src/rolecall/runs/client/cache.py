@@ -156,18 +156,9 @@ class RowClient:
     """
 
     __slots__ = (
-        '_check',
-        '_client',
-        '_reported',
-        '_retry_all',
-        '_retry_failed',
-        '_unreported',
-        'fingerprints',
-        'said',
-        'sent',
-        'served',
-        'used',
-    )
+        '_check', '_client', '_reported', '_retry_all', '_retry_failed', '_unreported', 'fingerprints', 'said', 'sent',
+        'served', 'used',
+    )  # fmt: skip
 
     def __init__(
         self,

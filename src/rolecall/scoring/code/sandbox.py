@@ -35,15 +35,8 @@ _LIBRARIES = (
     '/etc/localtime',
 )  # fmt: skip
 _DEVICES = ('/dev/null', '/dev/urandom', '/dev/zero')
-_PROXIES = (
-    'http_proxy',
-    'https_proxy',
-    'ftp_proxy',
-    'all_proxy',
-    'HTTP_PROXY',
-    'HTTPS_PROXY',
-    'FTP_PROXY',
-    'ALL_PROXY',
+_PROXIES = tuple(
+    name for kind in ('http', 'https', 'ftp', 'all') for name in (f'{kind}_proxy', f'{kind}_proxy'.upper())
 )
 """What docker's client passes on to containers, from its configuration, unless given."""
 _FOLDER = '/rolecall-sandbox'

@@ -109,18 +109,8 @@ class Page:
     """A reply, with its reasoning left out of `start` to `end`."""
 
     __slots__ = (
-        '_blocks',
-        '_continental',
-        '_own_end',
-        'end',
-        'low',
-        'plain',
-        'raw',
-        'signs',
-        'start',
-        'text',
-        'unfinished',
-    )
+        '_blocks', '_continental', '_own_end', 'end', 'low', 'plain', 'raw', 'signs', 'start', 'text', 'unfinished',
+    )  # fmt: skip
 
     def __init__(self, reply: str) -> None:
         self.raw = reply
