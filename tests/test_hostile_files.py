@@ -280,9 +280,9 @@ def test_labels_of_absurd_size_are_an_error(run: Path) -> None:
     with open(run / 'labels.jsonl', 'wb') as file:
         file.truncate(20 << 30)
     with pytest.raises(RunError, match=r'more than labels can take. Remove or shorten it.'):
-        Labels(run).find(('demo', 'm', 0))
+        Labels(run).by_row()
     (run / 'labels.jsonl').unlink()
-    assert Labels(run).find(('demo', 'm', 0)) == {}
+    assert Labels(run).by_row() == {}
 
 
 def test_a_file_system_without_locks_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -348,6 +348,11 @@ def test_labels_without_a_verdict_are_not_counted_as_disagreeing(tmp_path):
         for row in (0, 1):
             client.post('label', run=0, dataset='d', model='m', row=row, label='correct')
         assert any('corrected by 1 labelled row ' in line for line in client.get('queue')['lines'])
+        [remark] = client.get('run')['remarks']
+        assert 'corrected by 1 labelled row (1 person)' in remark
+        client.post('label', run=0, dataset='d', model='m', row=0, label='')
+        client.post('label', run=0, dataset='d', model='m', row=1, label='')
+        assert client.get('run')['remarks'] == []
 
 
 @pytest.mark.parametrize('kind', ['symbolic link', 'hard link', 'pipe'])

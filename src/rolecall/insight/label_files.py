@@ -23,7 +23,7 @@ from rolecall.strings import count_noun
 
 _LABEL_COLUMNS = ('label', 'labels', 'verdict', 'votes', 'rating', 'score', 'preference')
 _PERSON_COLUMNS = ('by', 'annotator', 'rater', 'person', 'worker')
-_PLACE = ('dataset', 'model', 'row')
+PLACE = ('dataset', 'model', 'row')
 _WORDS = {
     'correct': ('correct', 'right', 'true', 'yes', 'good', 'pass', 'passed', '1', '1.0', '正确', '对', '是'),
     'wrong': ('wrong', 'incorrect', 'false', 'no', 'bad', 'fail', 'failed', '0', '0.0', '错误', '错', '否'),
@@ -123,7 +123,8 @@ def join_labels(directory: str | Path, source: Any, columns: LabelColumns | None
                     problems.append(f'{number}: {name} labels a row again; the earlier label does not count.')
                 decisions[key, name] = decision
         labels = Labels(Path(directory))
-        changed = sum(labels.find(key).get(by, new).value != new.value for (key, by), new in decisions.items())
+        stored = labels.by_row()
+        changed = sum(stored.get(key, {}).get(by, new).value != new.value for (key, by), new in decisions.items())
         labels.add_all((key, by, decision) for (key, by), decision in decisions.items())
     rows, people = (len({*names}) for names in zip(*decisions, strict=True)) if decisions else (0, 0)
     return Joined(len(decisions), rows, people, changed, tuple(problems))
@@ -146,9 +147,9 @@ def rows_to_label(
     strata = {pair: rows for pair, rows in stratify(run).items() if pairs is None or pair in pairs}
     keys = queue_rows(strata, {key: entry.label for key, entry in labelled.items()}, length)
     contents = [{name: value for name, value in _content(run, key).items() if name != 'prediction'} for key in keys]
-    names = dict.fromkeys(name for content in contents for name in content if name not in _PLACE)
+    names = dict.fromkeys(name for content in contents for name in content if name not in PLACE)
     for key, content in zip(keys, contents, strict=True):
-        place = dict(zip(_PLACE, key, strict=True))
+        place = dict(zip(PLACE, key, strict=True))
         yield place | {name: content.get(name) for name in names} | {'label': '', 'by': ''}
 
 
@@ -171,7 +172,7 @@ class _Joiner:
             what = f'no column {missing[0]!r}' if missing else f'no column of labels ({", ".join(_LABEL_COLUMNS)})'
             raise DataError(f'{what}. The table has {", ".join(names)}. Name it: --label, --by, --on.')
         self._pairs = select_pairs(run, columns.dataset, columns.model)
-        taken = {*self._labels, self._by, *_PLACE}
+        taken = {*self._labels, self._by, *PLACE}
         self._implied = ('dataset', 'model', 'reply')[: 2 if on else 3]
         self._on = on or (['row'] if 'row' in names else self._find_common(names, taken))
         self._index = self._build_index() if self._on != ['row'] else {}

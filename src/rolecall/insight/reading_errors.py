@@ -129,8 +129,7 @@ class RereadPair:
             if (dataset, model) == (self.dataset, self.model) and number in self.rows:
                 result = self.rows[number].result
                 current = [decision.value for decision in decisions.values() if decision.is_about(result)]
-                votes = [self.mark(number, answer) for answer in current]
-                if votes:
+                if votes := [self.mark(number, answer) for answer in current]:
                     marks[number] = (1 + (2 * sum(votes) > len(votes)) - (2 * sum(votes) < len(votes))) / 2
         return marks
 
@@ -236,7 +235,7 @@ def build_stored_scorer(run: RunReader, dataset: str, rows: Sequence[Scorable]) 
 
 def measure_reading_error(run: RunReader, pair: RereadPair, decided: Mapping[int, float]) -> ReadingError:
     """The score with its reading error, and how often each reader misreads each kind of reply."""
-    rows = pair.sampled
+    rows, readers = pair.sampled, next(iter(pair.rows.values())).views
     return ReadingError(
         pair.dataset,
         pair.model,
@@ -245,10 +244,7 @@ def measure_reading_error(run: RunReader, pair: RereadPair, decided: Mapping[int
         rows.count,
         pair.total,
         sum(row.trait == 'doubtful' for row in pair.rows.values()),
-        {
-            name: sum(row.views[name].mark for row in pair.rows.values()) / rows.count
-            for name in next(iter(pair.rows.values())).views
-        },
+        {name: sum(row.views[name].mark for row in pair.rows.values()) / rows.count for name in readers},
         tuple(_measure_misreading(pair, decided)),
     )
 
@@ -264,16 +260,14 @@ def sampled_strata(pair: RereadPair, decided: Mapping[int, float]) -> list[Strat
 def _measure_misreading(pair: RereadPair, decided: Mapping[int, float]) -> Iterator[Misreading]:
     sizes = Counter((row.mark, row.trait) for row in pair.rows.values())
     counts = Counter((pair.rows[number].mark, pair.rows[number].trait) for number in decided)
-    kinds = Counter(row.kind for row in pair.rows.values())
     for name in next(iter(pair.rows.values())).views:
-        for kind, size in kinds.most_common():
+        for kind, size in Counter(row.kind for row in pair.rows.values()).most_common():
             entries = [
                 (row.views[name].mark != label, sizes[row.mark, row.trait] / counts[row.mark, row.trait])
                 for row, label in ((pair.rows[number], label) for number, label in decided.items())
                 if row.kind == kind
             ]
-            share = weighted_share(entries)
-            if share is not None:
+            if (share := weighted_share(entries)) is not None:
                 yield Misreading(name, kind, size, share)
 
 

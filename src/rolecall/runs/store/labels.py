@@ -83,11 +83,6 @@ class Labels:
         self._decisions: dict[RowKey, dict[str, Decision]] = {}
         self._state = (0, 0)
 
-    def find(self, key: RowKey) -> Mapping[str, Decision]:
-        """The decisions about a row, by person."""
-        self._read_changes()
-        return self._decisions.get(key, {})
-
     def by_row(self) -> Mapping[RowKey, Mapping[str, Decision]]:
         """The decisions about every row that has some, by person."""
         self._read_changes()
@@ -177,12 +172,10 @@ def copy_decisions(source: Path, target: Path) -> None:
     for kind in KINDS:
         stored = Labels(target, kind)
         stored.add_all(
-            [
-                (key, by, decision)
-                for key, decisions in Labels(source, kind).by_row().items()
-                for by, decision in decisions.items()
-                if stored.find(key).get(by) != decision
-            ]
+            (key, by, decision)
+            for key, decisions in Labels(source, kind).by_row().items()
+            for by, decision in decisions.items()
+            if stored.by_row().get(key, {}).get(by) != decision
         )
 
 

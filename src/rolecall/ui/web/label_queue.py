@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rolecall.insight.calibration import calibrate, collect_labels
-from rolecall.insight.label_files import key_of
+from rolecall.insight.calibration import Calibration, calibrate, collect_labels
+from rolecall.insight.label_files import PLACE, key_of
 from rolecall.insight.reading_errors import DECISIONS, Rereading
 from rolecall.insight.strata import StratifiedRows, queue_rows, stratify
 from rolecall.runs.store.labels import Labels, RowKey, settle
@@ -27,6 +27,22 @@ class LabelQueue:
         self._pairs: dict[tuple[str, str], StratifiedRows] = {}
         self._comparing: set[tuple[str, str]] = set()
         self._rereading: Rereading | None = None
+        self._calibrated: tuple[object, list[Calibration]] = None, []
+
+    def calibrations(self) -> list[Calibration]:
+        """The scores corrected by the labels so far."""
+        if decisions := self._labels.by_row():
+            self._read_rows()
+        if self._calibrated[0] is not decisions:
+            self._calibrated = decisions, calibrate(self._run, self._pairs)
+        return self._calibrated[1]
+
+    def _read_rows(self) -> None:
+        state = [(pair, self._run.last_row(*pair)) for pair in self._run.pairs()]
+        if state != self._state:
+            self._state, self._pairs, self._rereading, self._calibrated = state, stratify(self._run), None, (None, [])
+            cards = self._run.scorecards()
+            self._comparing = {(card.dataset, card.model) for card in cards if card.metric == 'win_rate'}
 
     def next_rows(self, task: str, by: str, skipped: int = 0) -> dict[str, Any]:
         """The rows that a person should decide next, how far everybody has come, and the scores so far.
@@ -34,11 +50,7 @@ class LabelQueue:
         `task`: to label rows; `answer`, to say which answer replies give; `second`, to label rows that others have.
         `skipped`: how many rows the person has passed over, for which others are listed.
         """
-        state = [(pair, self._run.last_row(*pair)) for pair in self._run.pairs()]
-        if state != self._state:
-            self._state, self._pairs, self._rereading = state, stratify(self._run), None
-            cards = self._run.scorecards()
-            self._comparing = {(card.dataset, card.model) for card in cards if card.metric == 'win_rate'}
+        self._read_rows()
         decisions = (self._answers if task == 'answer' else self._labels).by_row()
         people = Counter(person for by_person in decisions.values() for person in by_person)
         values = {key: [each.value for each in by_person.values()] for key, by_person in decisions.items()}
@@ -59,10 +71,9 @@ class LabelQueue:
         else:
             labelled, _ = collect_labels(self._run, self._labels)
             keys = queue_rows(self._pairs, {key: entry.label for key, entry in labelled.items()}, length)
-        calibrations = calibrate(self._run, self._pairs)
         return {
-            'rows': [{**_place(key), 'choices': self._choices(key)} for key in keys],
-            'lines': [line for calibration in calibrations for line in describe_calibration(calibration)],
+            'rows': [dict(zip(PLACE, key, strict=True), choices=self._choices(key)) for key in keys],
+            'lines': [line for calibration in self.calibrations() for line in describe_calibration(calibration)],
         }
 
     def _choices(self, key: RowKey) -> tuple[str, ...]:
@@ -76,12 +87,8 @@ class LabelQueue:
     def _describe_answers(self, length: int) -> dict[str, Any]:
         self._rereading = self._rereading or Rereading(self._run, self._run.pairs())
         rows = [
-            {**_place(key_of(row.result)), 'choices': [value for value, _ in row.candidates]}
+            dict(zip(PLACE, key_of(row.result), strict=True), choices=[value for value, _ in row.candidates])
             for row in self._rereading.queue(length)
         ]
         lines = [line for error in self._rereading.errors() for line in describe_reading(error)]
         return {'rows': rows, 'lines': [*lines, *map(describe_order, self._rereading.orders())]}
-
-
-def _place(key: RowKey) -> dict[str, Any]:
-    return {'dataset': key[0], 'model': key[1], 'row': key[2]}

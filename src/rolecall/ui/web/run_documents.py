@@ -34,8 +34,9 @@ from rolecall.runs.store.run_reader import RunReader
 from rolecall.runs.versions import pairs_of
 from rolecall.scoring.reading_choice import word_other_verdict
 from rolecall.scoring.scorecard import Scorecard
+from rolecall.ui.report.calibration_text import describe_calibration
 from rolecall.ui.report.counts import UNFINISHED, VERDICTS, verdict_of
-from rolecall.ui.report.score_text import OUTCOMES
+from rolecall.ui.report.score_text import OUTCOMES, describe_judges
 from rolecall.ui.report.slice_tables import RunSlices
 from rolecall.ui.web.documents import ConfigDocument
 from rolecall.ui.web.label_queue import LabelQueue
@@ -133,6 +134,8 @@ class RunDocument:
             'outcomes': list(OUTCOMES.items()),
             'verdicts': [*VERDICTS, *_OTHER_VERDICTS],
             'labelled': len(self.labels.by_row()),
+            'remarks': [next(describe_calibration(entry)) for entry in self.queue.calibrations()]
+            + describe_judges(self._reader.scorecards()),
             'scan': [{**asdict(hits), 'share': hits.share} for hits in read_counts(self.path, 'scan') if hits.hits],
             'control': asdict(Control.read(self.path)),
             'asked': [*dict.fromkeys(model for _, model in pairs_of(self._reader))],
@@ -205,7 +208,9 @@ class RunDocument:
         result = self.find(dataset, model, row)
         return {
             **row_cells(result, self._question(result)),
-            'labels': {by: decision.value for by, decision in self.labels.find((dataset, model, row)).items()},
+            'labels': {
+                by: decision.value for by, decision in self.labels.by_row().get((dataset, model, row), {}).items()
+            },
             'reason': cut_text(result.reason, LONGEST_TEXT),
             'replies': [cut_text(reply, LONGEST_TEXT) for reply in result.replies],
             'read_from': [place and list(place[:4]) for place in result.read_from or result.beside[4:]],
@@ -278,7 +283,7 @@ class RunDocument:
     def _accepts_label(self, wanted: RowFilter, result: Result) -> bool:
         if wanted.verdict not in ('labelled', 'disagrees'):
             return True
-        decisions = self.labels.find((result.dataset, result.model, result.row))
+        decisions = self.labels.by_row().get((result.dataset, result.model, result.row), {})
         label = settle([decision.value for decision in decisions.values()])
         return bool(decisions) and (wanted.verdict == 'labelled' or label != verdict_of(result))
 
