@@ -6,15 +6,18 @@
 Reads `test/assertions/*.test.ts` as data. A test counts if it states its assertion, its output and one verdict as
 literals; what is computed, mocked or thrown is not read. Nothing of it is run: assertions
 that are programs, files or a judge's, or compared
-by a model, are only counted.
+by a model, are only counted. Then the configs of `examples/` are loaded and counted.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
 import sys
+import tarfile
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +25,8 @@ from typing import Any
 
 import yaml
 
-from rolecall.errors import ConfigError
+from rolecall.compat.promptfoo import load_promptfoo
+from rolecall.errors import ConfigError, RolecallError
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.assertions import JUDGED, assertions
 from rolecall.scoring.metrics.metric import Answer
@@ -186,6 +190,23 @@ def main(repository: str) -> None:
         print(kind, dict(outcomes))
     total = sum(counts.values(), Counter())
     print(f'{sum(total.values())} read, {unread} not: {dict(total)}')
+    print('examples:', dict(count_examples(git)))
+
+
+def count_examples(git: list[str]) -> Counter[str]:
+    """How many configs of the examples load."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run([*git, 'archive', 'HEAD', 'examples'], capture_output=True, check=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(folder, filter='data')
+        counts: Counter[str] = Counter()
+        for path in Path(folder).rglob('promptfooconfig*.yaml'):
+            try:
+                load_promptfoo(path)
+                counts['loaded'] += 1
+            except RolecallError:
+                counts['refused'] += 1
+        return counts
 
 
 if __name__ == '__main__':

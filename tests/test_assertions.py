@@ -12,6 +12,7 @@ import pytest
 import rolecall
 from rolecall.compat.promptfoo import load_promptfoo
 from rolecall.errors import ConfigError
+from rolecall.experiment.lint.linter import lint_config
 from rolecall.scoring.blame import ScoringError
 from rolecall.scoring.metrics.assertions import assertions
 from rolecall.scoring.metrics.metric import Answer
@@ -122,6 +123,8 @@ def test_weights_thresholds_and_named_scores() -> None:
         ({'type': 'contains'}, 'contains: value is missing.'),
         ({'type': 'contains', 'value': 'x', 'transform': 'output'}, 'contains: replies are not transformed.'),
         ({'type': 'assert-set', 'assert': 5}, 'expected a list of assertions as assert, got 5.'),
+        ({'type': 'latency'}, 'latency: threshold is missing.'),
+        ({'type': 'regex', 'value': '('}, "regex: '(' is not a regular expression: missing )"),
     ],
 )
 def test_assertions_that_cannot_be_checked_are_refused(entry: Any, message: str) -> None:
@@ -134,9 +137,7 @@ def test_assertions_that_cannot_be_checked_are_refused(entry: Any, message: str)
 @pytest.mark.parametrize(
     ('entry', 'message'),
     [
-        ({'type': 'latency'}, 'threshold is missing'),
         ({'type': 'cost', 'threshold': 1}, 'the cost of this row is not known'),
-        ({'type': 'regex', 'value': '('}, 'regex'),
         ({'type': 'llm-rubric', 'value': 'polite'}, 'none is configured'),
         ({'type': 'python', 'value': '1 / 0'}, 'ZeroDivisionError'),
         ({'type': 'python', 'value': 'exit(3)'}, 'SystemExit'),
@@ -296,6 +297,51 @@ def test_a_variable_that_only_other_tests_have_is_empty(tmp_path: Path) -> None:
     path.write_text('prompts: ["{{x}}{{y}}"]\nproviders: [echo]\ntests: [{vars: {x: a}}, {vars: {x: b, y: c}}]\n')
     [dataset] = load_promptfoo(path)['datasets']
     assert dataset['test'] == [{'x': 'a', 'y': ''}, {'x': 'b', 'y': 'c'}]
+
+
+def test_what_a_template_misses_is_empty_and_references_are_read(tmp_path: Path) -> None:
+    path = tmp_path / 'promptfooconfig.yaml'
+    path.write_text(
+        "prompts: ['{{ a }}{% if b %}, {{ b.c }}{% endif %}']\nassertionTemplates: {short: {type: word-count, value: 1}}\n"
+        "tests:\n- vars: {a: x}\n  assert: [{$ref: '#/assertionTemplates/short', weight: 2}]\n- vars: {a: x, b: {}}\n"
+    )
+    [dataset] = load_promptfoo(path)['datasets']
+    assert [row['prompt'] for row in dataset['test']] == ['x', 'x']
+    assert dataset['test'][0]['assert'] == [{'type': 'word-count', 'value': 1, 'weight': 2}]
+    path.write_text(path.read_text().replace('Templates/short', 'Templates/shrt'))
+    with pytest.raises(ConfigError, match="there is no 'shrt'"):
+        load_promptfoo(path)
+
+
+def test_without_any_assertion_replies_are_stored_and_not_scored(tmp_path: Path) -> None:
+    path = tmp_path / 'promptfooconfig.yaml'
+    path.write_text("prompts: ['{{a}}']\ntests: [{vars: {a: x}}]\n")
+    assert 'eval_cfg' not in load_promptfoo(path)['datasets'][0]
+
+
+@in_one
+@pytest.mark.parametrize(
+    ('entries', 'message'),
+    [
+        ([{'type': 'contain', 'value': 'x'}], "there is no assertion 'contain'"),
+        ('[Paris]', 'not valid JSON'),
+        ('{"type": "latency"}', 'threshold is missing'),
+        (None, "no row has an assertion in the column 'assert'"),
+        ('{"type": "contains", "value": "x"}', ''),
+        ('{"a": 1}', ''),
+    ],
+)
+def test_assertions_of_rows_are_read_before_anything_is_sent(entries: Any, message: str) -> None:
+    dataset = {
+        'abbr': 'd',
+        'type': 'Rows',
+        'test': [{'q': 'x', 'assert': entries}, {'q': 'y', 'assert': entries}],
+        'reader_cfg': {'input_columns': ['q'], 'output_column': None},
+        'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': '{q}'}},
+        'eval_cfg': {'evaluator': {'type': 'AssertEvaluator'}},
+    }
+    findings = [each for each in lint_config({'models': [], 'datasets': [dataset]}) if each.rule == 'cannot-score']
+    assert [message in finding.message for finding in findings] == [True] * bool(message), findings
 
 
 def test_values_in_files_of_tests_keep_their_line_breaks(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from rolecall import ConfigError, RunReader, run_config
 from rolecall.runs.run_scorer import warn_about_replies
 from rolecall.runs.store.results import Result
+from rolecall.scoring.answers import Scorable
+from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.scorecard import Scorecard
 from rolecall.ui.cli.main import main
 
@@ -153,3 +155,9 @@ def test_keys_without_effect_are_named_at_the_start(tmp_path: Path, capsys: pyte
     lines: list[Any] = capsys.readouterr().err.splitlines()
     assert lines[0] == "rolecall: mine: the key 'max_concurrency' has no effect. Did you mean 'concurrency'?"
     assert lines[1] == 'rolecall: keys of OpenCompass or AISBench without effect here: attr, run_cfg.'
+
+
+@pytest.mark.parametrize(('metric', 'gold'), [('number', '6'), ('math', r'\frac{1}{2}')])
+def test_a_number_is_read_where_the_config_names_no_reader(metric: str, gold: str) -> None:
+    scorer = build_scorer({'evaluator': {'type': metric}})
+    assert scorer.score([Scorable(0, 'ok', f'I would say the answer is ${gold}$.', gold)]).value == 100

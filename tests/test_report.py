@@ -496,6 +496,16 @@ def test_a_file_of_prices_that_cannot_be_meant_is_refused(tmp_path, text):
         read_prices(file)
 
 
+def test_cut_rows_that_differ_in_their_lengths_have_one_reason() -> None:
+    results = [Result('d', 'm', row, 'too_long', reason=f'too long: {row},031 tokens') for row in (1, 2)]
+    results += [Result('d', 'm', row, 'failed', reason=f'HTTP {row}') for row in (429, 500)]
+    counts = RunCounts()
+    for result in results:
+        counts.add(result)
+    whys = [(why.rows, why.reason) for why in counts.reasons_by_count()]
+    assert whys == [(2, 'e.g. too long: 1,031 tokens'), (1, 'HTTP 429'), (1, 'HTTP 500')]
+
+
 def headline(counts: RunCounts, cards: Sequence[Scorecard]) -> str:
     return word_headline(rank_run(counts, cards), counts, cards)
 

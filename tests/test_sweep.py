@@ -106,7 +106,7 @@ def test_a_cap_holds_for_all_stages_and_repeats_together(capsys: pytest.CaptureF
 def test_a_sweep_of_another_wording_is_another_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert sweep('--axis', 'casing', '--limit', '20') == 0
     assert main(['sweep', 'qs.csv', '--template', 'is it: {q}?', *ASKED, '--axis', 'separator', '--limit', '20']) == 0
-    assert 'kept in sweeps/qs-2' in capsys.readouterr().err
+    assert 'its results go to sweeps/qs-2' in capsys.readouterr().err
     assert sweep('--axis', 'casing', '--best') == 0, 'drawn rows do not join the first ones'
     assert Path('sweeps/qs-3').is_dir()
     capsys.readouterr()
@@ -296,6 +296,8 @@ def test_an_axis_that_changes_nothing_is_refused(capsys: pytest.CaptureFixture[s
     assert 'none of the axes changes anything about it' in capsys.readouterr().err
     assert sweep() == 2
     assert 'nothing is varied' in capsys.readouterr().err
+    assert sweep('--axis', 'labels', 'casing', '--dry-run') == 0
+    assert 'labels changes nothing about it, and is not varied.' in capsys.readouterr().err
 
 
 def test_the_variance_of_variants_is_told_from_that_of_rows() -> None:

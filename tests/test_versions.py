@@ -41,7 +41,10 @@ def rows_in(directory: str) -> dict[str, int]:
 def test_models_that_were_asked_differently_are_not_ranked(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, 'A {q}=', 'right')
     output = run(capsys, 'B {q}=', 'wrong')
-    assert 'runs/sum has results of sum with another prompt: this run is another version, kept in runs/sum-2.' in output
+    assert (
+        'runs/sum has results of sum with another prompt: this run is another version; its results go to runs/sum-2.'
+        in output
+    )
     assert 'beats' not in output
     beside = run(capsys, 'B {q}=', 'wrong', '--out', 'runs/sum')
     assert 'differ in wording on sum: not ranked on it.' in beside
@@ -62,6 +65,18 @@ def test_a_changed_wording_keeps_the_results_of_the_old_one(capsys: pytest.Captu
     assert 'runs/sum-2 has the results of this version.' in run(capsys, 'C {q}=', 'right')
     replaced = run(capsys, 'D {q}=', 'right', '--out', 'runs/sum')
     assert 'sum × right: the prompt has changed; its results here are replaced. --out DIR keeps both.' in replaced
+
+
+def test_spaces_and_roles_alone_make_another_version(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, 'Q {q}\\nA: {a}', 'right')
+    output = run(capsys, 'Q {q}\\nA:\\n{a}', 'right')
+    assert 'runs/sum has results of sum × right with other template' in output
+    assert 'Other versions: runs/sum (other template).' in output
+    assert rows_in('runs/sum') == rows_in('runs/sum-2') == {'right': 20}
+    assert main(['runs', 'list']) == 0
+    assert 'other template than runs/sum' in capsys.readouterr().out
+    replaced = run(capsys, 'Q {q}\\nA: {a}', 'right', '--out', 'runs/sum-2')
+    assert 'sum × right: the prompt has changed; its results here are replaced.' in replaced
 
 
 def test_fewer_rows_do_not_shrink_a_run_and_more_rows_continue_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,7 +121,7 @@ def test_a_further_model_joins_those_that_were_asked_about_the_same_rows(capsys:
     run(capsys, 'A {q}=', 'wrong')
     assert (rows_in('runs/sum'), rows_in('runs/sum-2')) == ({'right': 20, 'wrong': 20}, {'right': 5})
     output = run(capsys, 'A {q}=', 'wrong', '--limit', '3')
-    assert 'sum × right on 5 rows: this run is another version, kept in runs/sum-3' in output
+    assert 'sum × right on 5 rows: this run is another version; its results go to runs/sum-3' in output
     run(capsys, 'A {q}=', 'wrong', '--limit', '5')
     assert rows_in('runs/sum-2') == {'right': 5, 'wrong': 5}
 
@@ -136,7 +151,7 @@ CHANGES = {
 def test_each_part_has_a_digest_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, 'A {q}={a}', 'right', '--metric', 'number', '--out', 'runs/base')
     base = parts_in('runs/base')
-    assert set(base.as_dict()) == {*PART_NAMES} - {'tokenizer'}, 'a function has no tokenizer'
+    assert set(base.as_dict()) == {*PART_NAMES, 'template'} - {'tokenizer'}, 'a function has no tokenizer'
     for part, options in CHANGES.items():
         if part == 'rows':
             Path('sum.csv').write_text(ROWS + '1+3,4\n')

@@ -244,6 +244,11 @@ def test_examples_may_come_from_another_file(folder: Path, capsys: pytest.Captur
     assert preview['prompt'] == 'Q: Who?\nA: Me\nQ: When?\nA: Now\nQ: What is the capital of France?\nA: '
 
 
+def test_a_colon_at_the_end_gets_no_space_that_nobody_wrote(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [preview, *_] = shown(capsys, 'rows.csv', '--template', '{question}\\nAnswer:', '--answer', 'answer', '--row', '0')
+    assert preview['prompt'].endswith('Answer:\n')
+
+
 def test_the_command_to_resume_is_the_one_that_was_typed(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

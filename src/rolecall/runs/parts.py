@@ -97,23 +97,30 @@ class PartDigests:
     metric: str | None = None
     sampling: str | None = None
     engine: str | None = None
+    template: str | None = None
+    """The wording with its roles and all its spaces, which decide what one model is sent."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> PartDigests:
         """The digests that a manifest has stored."""
-        return cls(**{name: record[name] for name in PART_NAMES if isinstance(record.get(name), str)})
+        return cls(**{name: record[name] for name in _DIGESTS if isinstance(record.get(name), str)})
 
     def as_dict(self) -> dict[str, str]:
         """The digests that are known."""
-        return {name: digest for name in PART_NAMES if (digest := getattr(self, name)) is not None}
+        return {name: digest for name in _DIGESTS if (digest := getattr(self, name)) is not None}
 
     def find_differing(self, other: PartDigests, among: Sequence[str] = ()) -> list[str]:
         """The parts that are known on both sides and differ."""
         ours, theirs = self.as_dict(), other.as_dict()
         return [name for name in among or PART_NAMES if name in ours and ours[name] != theirs.get(name, ours[name])]
 
+    def list_differing(self, other: PartDigests) -> list[str]:
+        """The parts that differ, or the template where nothing else does."""
+        return self.find_differing(other) or self.find_differing(other, ('template',))
 
-PART_NAMES: tuple[str, ...] = tuple(field.name for field in fields(PartDigests))
+
+_DIGESTS = tuple(field.name for field in fields(PartDigests))
+PART_NAMES = _DIGESTS[:-1]
 
 
 def split_causes(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, dict[Path, Any]]:
@@ -152,11 +159,14 @@ def digest_entries(dataset: Mapping[str, Any], model: Mapping[str, Any]) -> Part
     settings = {path[-1]: value for path, value in own.items() if path[0] == 'dataset'}
     drawn = [sampling_of(options, model).as_dict(), settings]
     metric = [causes.get(cause) for cause in CAUSES if CAUSES[cause] == 'metric']
+    template = infer.get('prompt_template')
+    template = template if isinstance(template, Mapping) else {'template': template}
     return PartDigests(
         wording=_digest(_words_of(infer.get('prompt_template') or infer.get('ice_template'))),
         reader=_digest(causes.get('reader')),
         metric=_digest(metric),
         sampling=_digest(drawn),
+        template=_digest({key: value for key, value in template.items() if key != 'type'}),
     )
 
 

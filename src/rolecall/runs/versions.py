@@ -39,7 +39,7 @@ from rolecall.strings import count_noun, join_words
 Pairs = Mapping[tuple[str, str], Mapping[str, Any]]
 """What is known of each dataset × model of a run directory: the digests of its parts, its limit."""
 Planned = Mapping[tuple[str, str], PartDigests]
-_SENT = ('wording', 'examples', 'format', 'sampling')
+_SENT = ('wording', 'template', 'examples', 'format', 'sampling')
 """Parts that decide what a model is sent: with another of them, its results are another version."""
 
 
@@ -111,7 +111,7 @@ def choose_version(experiment: Experiment, folder: Path, *, rows: Mapping[str, A
     if not continued:
         new = first.with_name(f'{first.name}-{len(versions) + 1}')
         newest = versions[-1]
-        return new, f'{newest} has results {differences[newest]}: this run is another version, kept in {new}.'
+        return new, f'{newest} has results {differences[newest]}: this run is another version; its results go to {new}.'
     alike = [version for version in continued if _has_results(stored[version], planned, rows)]
     version = (alike or continued)[0]
     return version, '' if version == first else f'{version} has the results of this version.'
@@ -164,7 +164,7 @@ def describe_other_versions(directory: Path, own: Pairs) -> Iterator[str]:
     for version in _list_versions(base):
         stored = {} if version.name == directory.name else read_pairs(version)
         shared = [(own[names], stored[names]) for names in own if names in stored]
-        differing = [part for ours, theirs in shared for part in parts_of(ours).find_differing(parts_of(theirs))]
+        differing = [part for ours, theirs in shared for part in parts_of(ours).list_differing(parts_of(theirs))]
         if any(_rows_of(ours) != _rows_of(theirs) for ours, theirs in shared):
             differing.append('rows')
         if shared:
@@ -240,7 +240,7 @@ def describe_other_parts(before: Pairs, now: Sequence[Mapping[str, Any]]) -> lis
         stored = before.get((pair['dataset'], pair['model']), {})
         name = f'{pair["dataset"]} × {pair["model"]}'
         if differing := parts_of(stored).find_differing(parts_of(pair), _SENT):
-            what = 'prompt' if differing[0] == 'wording' else differing[0]
+            what = 'prompt' if differing[0] in ('wording', 'template') else differing[0]
             messages.append(f'{name}: the {what} has changed; its results here are replaced. --out DIR keeps both.')
         elif stored and not _holds(_rows_of(pair), stored):
             rows = f'{describe_rows_of(pair)}, where it had {describe_rows_of(stored)}'

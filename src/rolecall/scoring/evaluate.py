@@ -34,6 +34,12 @@ from rolecall.scoring.session import JudgeReplies, Policy, ScoringSession, name_
 _POLICIES: tuple[Policy, ...] = ('exclude', 'wrong')
 _EXTRACTING = ('model_postprocessor', 'pred_postprocessor')
 _EVALUATORS_OWN = 'evaluator.pred_postprocessor'
+READERS = {
+    'exact': 'stated_text_postprocess',
+    'number': 'stated_number_postprocess',
+    'math': 'stated_expression_postprocess',
+}
+"""How our own metrics read a reply; `number` does where a config names no reader."""
 _RELATED = {'opencompass': 'aisbench', 'aisbench': 'opencompass'}
 """Systems that share names."""
 _ONLY = ''
@@ -178,6 +184,9 @@ def build_scorer(
         evaluator = {key: value for key, value in evaluator.items() if key != 'pred_postprocessor'}
     if evaluator is not None:
         parts['evaluator'] = evaluator
+        kind = evaluator.get('type') if isinstance(evaluator, Mapping) else evaluator
+        if not named and not {*parts} & {*_EXTRACTING, _EVALUATORS_OWN} and kind == 'number':
+            parts['pred_postprocessor'] = READERS[kind]
     parsed: dict[str, Any] = {}
     for key, entry in parts.items():
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from rolecall.compat.lm_eval.task import LmTask, TaskOptions, read_options
 from rolecall.compat.lm_eval.task_file import TaskFile
 from rolecall.compat.lm_eval.task_rows import LmRows
 from rolecall.errors import ConfigError, DataError, Problem, did_you_mean
+from rolecall.models.pull import sha256_of
 from rolecall.sources.datasets.folders import find
 from rolecall.sources.datasets.formats import open_file
 from rolecall.strings import count_noun
@@ -26,7 +26,6 @@ STYLES = ('opencompass', 'lm-eval')
 
 DATA_FOLDER = 'ROLECALL_DATA'
 """The variable with the folder of datasets; without it, `data` in the working directory."""
-_BLOCK = 1 << 20
 _SAMPLE = 'a sample of'
 _SUBJECT = 'SUBJECT'
 _VALUE = re.compile(r'\$\{\w+\}')
@@ -277,12 +276,3 @@ def _exists(path: Path) -> bool:
 
 def _describe_sample(path: Path) -> str:
     return f'{_SAMPLE} {count_noun(len(open_file(path)), "row")}, not the whole benchmark'
-
-
-def sha256_of(path: Path) -> str:
-    """The checksum of a file."""
-    digest = hashlib.sha256()
-    with path.open('rb') as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()

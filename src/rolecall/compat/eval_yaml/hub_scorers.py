@@ -9,6 +9,7 @@ from typing import Any
 
 from rolecall.core.prompts.pieces import text_of
 from rolecall.errors import ConfigError, Problem
+from rolecall.patterns import search_groups
 from rolecall.scoring.metrics.metric import Answer, Mark, Metric
 from rolecall.scoring.texts import alternatives
 
@@ -93,9 +94,9 @@ def _read_number(word: str) -> str | None:
 def _finds(
     reply: str, golds: list[str], *, pattern: str = '', ignore_case: bool = True, match_all: bool = False
 ) -> bool:
-    match = re.search(pattern, reply, re.IGNORECASE if ignore_case else 0)
+    _, *texts = search_groups(pattern, reply, re.IGNORECASE if ignore_case else 0) or ('',)
     wanted = {gold.lower() if ignore_case else gold for gold in golds}
-    groups = [group.lower() if ignore_case else group for group in match.groups() if group] if match else []
+    groups = [group.lower() if ignore_case else group for group in texts if group]
     return bool(groups) and (all if match_all else any)(group in wanted for group in groups)
 
 

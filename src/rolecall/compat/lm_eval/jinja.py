@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, nodes
+from jinja2 import ChainableUndefined, StrictUndefined, Template, nodes
 from jinja2.filters import FILTERS
 
 from rolecall.core.prompts.pieces import Origin, Text
@@ -44,6 +44,7 @@ def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
 
 _ENVIRONMENT = make_environment(undefined=StrictUndefined, keep_trailing_newline=True)
 _ENVIRONMENT.filters |= {_ORIGIN: _mark, 'regex_replace': _regex_replace, 'tojson': FILTERS['tojson']}
+_LENIENT = _ENVIRONMENT.overlay(undefined=ChainableUndefined)
 
 
 class JinjaTemplate:
@@ -58,16 +59,17 @@ class JinjaTemplate:
 
     __slots__ = ('_template', 'place')
 
-    def __init__(self, source: str, place: str = '') -> None:
+    def __init__(self, source: str, place: str = '', *, lenient: bool = False) -> None:
         self.place = place
+        environment = _LENIENT if lenient else _ENVIRONMENT
         try:
             with WorkMeter(_MAX_STEPS, _MAX_CHARS):
-                tree = parse_template(source, _ENVIRONMENT)
+                tree = parse_template(source, environment)
                 _mark_expressions(tree)
-                code = _ENVIRONMENT.compile(tree)
+                code = environment.compile(tree)
         except TEMPLATE_FAULTS as fault:
             raise RenderError(self._describe(fault)) from fault
-        self._template = Template.from_code(_ENVIRONMENT, code, _ENVIRONMENT.make_globals(None))
+        self._template = Template.from_code(environment, code, environment.make_globals(None))
 
     def render(self, row: Mapping[str, Any]) -> str:
         """The text for a row."""
@@ -101,9 +103,9 @@ class JinjaTemplate:
 
 
 @lru_cache(maxsize=4096)
-def row_template(source: str, place: str = '') -> JinjaTemplate:
-    """The template of a source, compiled once."""
-    return JinjaTemplate(source, place)
+def row_template(source: str, place: str = '', *, lenient: bool = False) -> JinjaTemplate:
+    """The template of a source, compiled once; `lenient` words names that are missing as nothing."""
+    return JinjaTemplate(source, place, lenient=lenient)
 
 
 def _mark_expressions(tree: nodes.Template) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 from rolecall.checking import Problems
 from rolecall.compat.promptfoo.providers import read_provider, refuse_program
 from rolecall.core.prompts.pieces import text_of
-from rolecall.errors import ConfigError, Problem, RenderError
+from rolecall.errors import ConfigError, Problem, RenderError, did_you_mean
 from rolecall.plain_files import read_plain
 from rolecall.scoring.metrics.assertions import COLUMN, CRITERION, Assertion, read_short
 from rolecall.sources.config.plain_configs import parse_plain
@@ -77,6 +77,7 @@ class _Reader:
             raise ConfigError(Problem(str(self._path), 'expected prompts, providers and tests.'))
         if values.get('redteam'):
             self._problems.add('redteam', 'attacks are not generated here.', 'Leave it out to run the tests.')
+        values = self._inside('', lambda: _resolve(values, values)) or {}
         declared = values.get('defaultTest') or {}
         default = self._inside('defaultTest', lambda: _check_test(self._read_file(declared))) or {}
         tests = self._inside('tests', lambda: list(self._list_tests(values, default))) or []
@@ -207,7 +208,7 @@ class _Reader:
             'test': rows,
             'reader_cfg': {'input_columns': columns, 'output_column': None},
             'infer_cfg': {'prompt_template': {'type': 'PromptTemplate', 'template': _make_template(prompt)}},
-            'eval_cfg': {'evaluator': evaluator},
+            **({'eval_cfg': {'evaluator': evaluator}} if any(COLUMN in row for row in rows) else {}),
         }
 
     def _row(self, test: Mapping[str, Any], prompt: Any) -> dict[str, Any]:
@@ -244,6 +245,20 @@ class _Reader:
             'prompt_template': {'type': 'PromptTemplate', 'template': template},
             'dict_postprocessor': {'type': 'generic_llmjudge_academic_postprocess', 'metric_name': 'accuracy'},
         }
+
+
+def _resolve(value: Any, whole: Mapping[str, Any]) -> Any:
+    """A value with what its `$ref: '#/a/b'` point to; those of JSON schemas (`#/$defs/…`) stay."""
+    if isinstance(value, list):
+        return [_resolve(each, whole) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    if not str(value.get('$ref', '')).startswith('#/assertionTemplates/'):
+        return {name: _resolve(each, whole) for name, each in value.items()}
+    templates, name = whole.get('assertionTemplates') or {}, value['$ref'].rpartition('/')[2]
+    if name not in templates:
+        raise ConfigError(Problem('assertionTemplates', f'there is no {name!r}.', did_you_mean(name, templates)))
+    return {**templates[name], **{key: each for key, each in value.items() if key != '$ref'}}
 
 
 def _find_label(prompt: Any) -> tuple[str, str]:
@@ -348,7 +363,7 @@ def _render(value: Any, variables: Mapping[str, Any]) -> Any:
     from rolecall.compat.lm_eval.jinja import row_template
 
     try:
-        return row_template(value).render(variables)
+        return row_template(value, lenient=True).render(variables)
     except RenderError as error:
         raise ConfigError(Problem('', f'{value!r:.60} cannot be filled in: {error}')) from error
 

@@ -15,8 +15,10 @@ from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.opening.sampling import check_sampling, check_stops, find_option, sampling_of
 from rolecall.experiment.opening.tasks import MISPLACED_OPTIONS, TaskEntry
 from rolecall.models.backends import MODELS, find_type_problems
-from rolecall.registry import bare_name, part_name
+from rolecall.registry import bare_name, part_name, split_entry
 from rolecall.scoring.evaluate import build_scorer
+from rolecall.scoring.evaluators import METRICS
+from rolecall.scoring.metrics.assertions import COLUMN
 from rolecall.sources.datasets import Dataset
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def describe_dataset(
         test_range=reader.test_range,
         judge_missing=judge_missing,
         scoring_problems=_find_scoring_problems(task, judge),
+        assertions=_find_assertions(task.entry.get('eval_cfg')),
     )
 
 
@@ -123,6 +126,14 @@ def _read_postprocessor(entry: Mapping[str, Any]) -> Postprocessor | None:
     return Postprocessor(
         part_name(postprocessor['type']), {key: value for key, value in postprocessor.items() if key != 'type'}
     )
+
+
+def _find_assertions(scores: Any) -> tuple[str, bool]:
+    evaluator = scores.get('evaluator') if isinstance(scores, Mapping) else None
+    kind, options = split_entry(evaluator) if isinstance(evaluator, Mapping) else (evaluator, {})
+    if METRICS.builtin_name(kind) != 'AssertEvaluator':
+        return '', False
+    return str(options.get('column', COLUMN)), bool(options.get('asserts'))
 
 
 def _find_tokenizer(entry: Mapping[str, Any]) -> tuple[Tokenizer | None, str]:

@@ -76,6 +76,8 @@ class Subject:
     """Options of the inferencer that stand beside it, where they have no effect."""
     postprocessor: Postprocessor | None = None
     scoring_problems: tuple[Problem, ...] = ()
+    assertions: tuple[str, bool] = ('', False)
+    """The column that holds assertions, where rows are scored by them, and whether the config has some for all."""
     """What is wrong with eval_cfg: it could not be scored."""
     judge_missing: str = ''
     """Why the dataset's judge cannot be asked."""

@@ -28,17 +28,8 @@ from rolecall.sources.datasets.columns import (
 from rolecall.sources.datasets.formats import FileOptions, open_file
 from rolecall.strings import count_noun
 
-METRIC_NAMES: Mapping[str, str | None] = {
-    'exact': 'stated_text_postprocess',
-    'accuracy': None,
-    'contains': None,
-    'number': 'stated_number_postprocess',
-    'math': 'stated_expression_postprocess',
-    'f1': None,
-    'rouge': None,
-    'bleu': None,
-}
-"""Our own metrics, and how the answer is read from a reply for each."""
+METRIC_NAMES = ('exact', 'accuracy', 'contains', 'number', 'math', 'f1', 'rouge', 'bleu')
+"""Our own metrics."""
 
 _QUESTIONS = (
     *('question', 'prompt', 'input', 'query', 'instruction', 'problem', 'text', 'sentence', 'review', 'passage'),
@@ -241,11 +232,12 @@ def _template(
     messages = next((name for name in (question, 'messages') if name and is_conversation(columns.get(name))), None)
     if options.template is None and messages is not None:
         return {'type': 'RawPromptTemplate', 'messages': [{'expand_column': messages}]}
+    # Tokenizers join a space at the end of a prompt to the word that follows.
+    gap = ' ' if dialogue or perplexity else '\n'
     if options.template is not None:
-        text = _given_text(options)
+        text = _given_text(options, gap)
     elif question is not None:
-        # Tokenizers join a space at the end of a prompt to the word that follows.
-        text = _usual_text(question, options, columns, ' ' if dialogue or perplexity else '\n')
+        text = _usual_text(question, options, columns, gap)
     else:
         text, answer = '', options.answer or find_answer(single_columns(columns))
         fields = ' '.join(f'{{{name}}}' for name in columns if name != answer)
@@ -266,12 +258,12 @@ def is_conversation(value: Any) -> bool:
     )
 
 
-def _given_text(options: RowsOptions) -> str:
+def _given_text(options: RowsOptions, gap: str) -> str:
     """The template that was given; the answer is added at its end where it asks for one."""
     text = unescape(options.template or '')
     answer = f'{{{options.answer}}}'
     if options.answer and answer not in text and (options.choices or text.rstrip().endswith(':')):
-        return f'{text.rstrip()} {answer}' if text.rstrip().endswith(':') else f'{text}\n{answer}'
+        return f'{text.rstrip()}{gap}{answer}' if text.rstrip().endswith(':') else f'{text}\n{answer}'
     return text
 
 
@@ -330,6 +322,7 @@ def _evaluation(
         if options.metric is not None:
             problems.add('--metric', 'the column of the answer is not given.', 'Name it: --answer COLUMN.')
         return {}
+    from rolecall.scoring.evaluate import READERS
     from rolecall.scoring.evaluators import METRICS  # only here: it brings every metric
     from rolecall.scoring.readers.golds import kind_of_golds
 
@@ -347,7 +340,7 @@ def _evaluation(
     evaluator: Any = metric
     extract: Any = options.extract
     if isinstance(metric, str) and metric in METRIC_NAMES:
-        extract = extract or METRIC_NAMES[metric]
+        extract = extract or READERS.get(metric)
     elif isinstance(metric, str) and METRICS.builtin_name(metric) is None and '.' not in metric and ':' not in metric:
         names = [*METRIC_NAMES, *METRICS, *(plugin.name for plugin in METRICS.plugins())]
         if metric not in names:

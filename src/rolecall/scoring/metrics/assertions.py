@@ -117,8 +117,6 @@ class Assertion:
     def check(self, answer: Answer, ruled: bool | None = None) -> AssertionResult:
         """Whether the answer meets it. `ruled` is the judge's verdict, where one was asked."""
         text = text_of(answer.prediction)
-        if self.weight == 0:
-            return AssertionResult(1.0, passed=True)
         if self.kind == 'assert-set':
             checked = combine([part.check(answer, ruled) for part in self.parts], self.parts, self.threshold)
         elif self.kind in JUDGED:
@@ -128,8 +126,8 @@ class Assertion:
             checked = AssertionResult(float(result), result) if isinstance(result, bool) else result
         if self.negated:
             checked = AssertionResult(1 - checked.score, not checked.passed)
-        if checked.passed:
-            return checked
+        if checked.passed or self.weight == 0:
+            return replace(checked, passed=True)
         value = '' if self.value is None else f' {text_of(self.value)!r:.60}'
         why = f': {checked.reason}' if checked.reason else ''
         return replace(checked, reason=f'{"not-" if self.negated else ""}{self.kind}{value} does not hold{why}')
@@ -147,7 +145,15 @@ def _find_problem(kind: str, entry: Mapping[str, Any]) -> str:
         return f'{kind}: replies are not transformed. Leave transform out, or write it as type: python.'
     if kind == 'assert-set' and not (isinstance(entry.get('assert'), list | tuple) and entry['assert']):
         return f'{kind}: expected a list of assertions as assert, got {entry.get("assert")!r:.60}.'
-    return f'{kind}: value is missing.' if kind in NEEDS_VALUE and entry.get('value') is None else ''
+    if kind in ('latency', 'cost') and entry.get('threshold') is None:
+        return f'{kind}: threshold is missing.'
+    value = entry.get('value')
+    if kind == 'regex' and isinstance(value, str) and not value.startswith('file://'):
+        try:
+            re.compile(value)
+        except re.error as error:
+            return f'{kind}: {value!r:.60} is not a regular expression: {error}.'
+    return f'{kind}: value is missing.' if kind in NEEDS_VALUE and value is None else ''
 
 
 def combine(results: Sequence[AssertionResult], parts: Sequence[Assertion], threshold: float | None) -> AssertionResult:
@@ -177,6 +183,17 @@ def read_short(text: str) -> dict[str, Any]:
     return entry if match[2] is None else {**entry, 'threshold': float(match[2])}
 
 
+def read_assertions(entries: Any, column: str = COLUMN, base: Path = Path()) -> tuple[Assertion, ...]:
+    """The assertions of a row: one or a list, also as JSON in a text."""
+    if isinstance(entries, str) and re.match(r'\s*(\[|\{\s*"type")', entries):
+        try:
+            entries = json.loads(entries)
+        except ValueError as error:
+            raise ConfigError(Problem(column, f'not valid JSON: {entries!r:.60}: {error}')) from error
+    own = entries if isinstance(entries, list | tuple) else [] if entries in (None, '') else [entries]
+    return tuple(Assertion.read(entry, column, base) for entry in own)
+
+
 def assertions(
     column: str = COLUMN,
     asserts: Sequence[Any] = (),
@@ -196,10 +213,7 @@ def assertions(
     common = tuple(Assertion.read(entry, f'asserts[{place}]', folder) for place, entry in enumerate(asserts))
 
     def find(answer: Answer) -> tuple[Assertion, ...]:
-        entries = answer.values.get(column)
-        entries = json.loads(entries) if isinstance(entries, str) and entries.lstrip().startswith('[') else entries
-        own = entries if isinstance(entries, list | tuple) else [] if entries in (None, '') else [entries]
-        return (*common, *(Assertion.read(entry, column, folder) for entry in own))
+        return (*common, *read_assertions(answer.values.get(column), column, folder))
 
     def mark(answer: Answer) -> Mark | None:
         parts = find(answer)

@@ -120,7 +120,7 @@ def _ask(guess: Guess) -> Guess:
     if guess.answer is None:
         return guess
     print(f'Metrics: {", ".join(METRIC_NAMES)}')
-    metric = _choose('How are answers compared?', guess.metric, tuple(METRIC_NAMES))
+    metric = _choose('How are answers compared?', guess.metric, METRIC_NAMES)
     return replace(guess, metric=metric)
 
 

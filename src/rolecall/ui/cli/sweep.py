@@ -71,6 +71,8 @@ def execute(arguments: argparse.Namespace) -> int:
         tuple(arguments.noise),
         arguments.full,
     )
+    for line in sweep.describe_idle_axes():
+        print_note(line)
     listener = progress_for(quiet=arguments.quiet)
     if options.dry_run:
         sweep.plan(listener)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -248,11 +249,17 @@ class RunCounts:
         return True
 
     def reasons_by_count(self) -> list[Why]:
-        """Why rows have no answer, most frequent first."""
-        causes: dict[tuple[str, str], dict[Pair, int]] = {}
+        """Why rows have no answer, most frequent first. Cut rows whose reasons differ in numbers have one."""
+        causes: dict[tuple[str, str], tuple[dict[str, None], Counter[Pair]]] = {}
         for (pair, outcome, reason), count in self.reasons.items():
-            causes.setdefault((outcome, reason), {})[pair] = count
-        whys = [Why(outcome, reason, sum(pairs.values()), tuple(pairs)) for (outcome, reason), pairs in causes.items()]
+            form = reason if outcome == 'failed' else re.sub(r'\d[\d,]*', '#', reason)
+            reasons, pairs = causes.setdefault((outcome, form), ({}, Counter()))
+            reasons[reason] = None
+            pairs[pair] += count
+        whys = [
+            Why(outcome, f'{"e.g. " * (len(reasons) > 1)}{next(iter(reasons))}', pairs.total(), tuple(pairs))
+            for (outcome, _), (reasons, pairs) in causes.items()
+        ]
         return sorted(whys, key=lambda why: -why.rows)
 
     def measure(self, *names: str) -> tuple[str, dict[Pair, array[float]]] | None:

@@ -13,6 +13,7 @@ from rolecall.runs.result_files import quote_formula
 from rolecall.runs.store.run_reader import RunReader
 from rolecall.strings import count_noun
 from rolecall.ui.report.document import ReportTable
+from rolecall.ui.views.chinese import translate_head, translate_message
 
 _LEVEL = 0.05
 _CSV = ('dataset', 'model', 'column', 'value', 'rows', 'score', 'low', 'high', 'precision', 'recall', 'f1')
@@ -75,14 +76,14 @@ class RunSlices:
             (value, *(self._cell(by_place.get((value, model))) for model in models))
             for value in dict.fromkeys(each.value for each in own)
         )
-        return ReportTable(f'{dataset} by {column}', (column, *models), rows, words=0)
+        return ReportTable(f'{dataset} {translate_head("by")} {column}', (column, *models), rows, words=0)
 
     def _cell(self, part: Slice | None) -> str:
         if part is None or part.score is None:
             return '–'
         factor = 100 if (part.dataset, part.model) in self.percent else 1
         ends = '' if part.low is None or part.high is None else f' [{factor * part.low:.1f}, {factor * part.high:.1f}]'
-        return f'{factor * part.score:.1f}{ends}  {count_noun(part.rows, "row")}'
+        return f'{factor * part.score:.1f}{ends}  {translate_message(count_noun(part.rows, "row"))}'
 
 
 def _class_table(confusion: Confusion) -> ReportTable:
@@ -91,9 +92,10 @@ def _class_table(confusion: Confusion) -> ReportTable:
         for each in confusion.classes
         if each.gold
     )
-    mean = ('mean', '', '', _share(confusion.macro_f1), '', '')
+    mean = (translate_head('mean'), '', '', _share(confusion.macro_f1), '', '')
     heads = ('class', 'precision', 'recall', 'F1', 'gold', 'predicted')
-    return ReportTable(f'{confusion.dataset} × {confusion.model}: classes', heads, (*rows, mean))
+    title = f'{confusion.dataset} × {confusion.model}: {translate_head("classes")}'
+    return ReportTable(title, heads, (*rows, mean))
 
 
 def _confusion_table(confusion: Confusion) -> ReportTable:
@@ -103,7 +105,8 @@ def _confusion_table(confusion: Confusion) -> ReportTable:
         for gold in dict.fromkeys(gold for gold, _ in confusion.counts)
     )
     heads = ('gold ↓ answer →', *(label or 'none read' for label in labels))
-    return ReportTable(f'{confusion.dataset} × {confusion.model}: confusion', heads, tuple(sorted(rows)), words=1)
+    title = f'{confusion.dataset} × {confusion.model}: {translate_head("confusion")}'
+    return ReportTable(title, heads, tuple(sorted(rows)), words=1)
 
 
 def _share(share: float | None) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 
 from rolecall.checking import is_whole
 from rolecall.core.render.arrange import Note
+from rolecall.errors import ConfigError
 from rolecall.experiment.lint.subject import CheckedRow, Subject, Violation, excerpt
+from rolecall.scoring.metrics.assertions import read_assertions
 
 
 def _report_notes(fits: Callable[[Note], bool]) -> Callable[[Subject, CheckedRow], Iterator[Violation]]:
@@ -183,3 +185,17 @@ def unusable_scoring(subject: Subject) -> Iterator[Violation]:
     for problem in subject.scoring_problems:
         place = f'eval_cfg.{problem.where}' if problem.where else 'eval_cfg'
         yield Violation(f'{place}: {problem.what}', about=f'{problem.where} {problem.what}', remedy=problem.remedy)
+
+
+def unusable_assertions(subject: Subject, row: CheckedRow) -> Iterator[Violation]:
+    """Assertions of a row that are misspelt, or no row with any."""
+    column, for_all = subject.assertions
+    if not column:
+        return
+    try:
+        if not read_assertions(row.values.get(column), column) and not for_all:
+            what = f'no row has an assertion in the column {column!r}, so every row would pass.'
+            yield Violation(what, remedy='Name the column with assertions: column, of the evaluator.', if_all_of=1)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield Violation(f'{problem.where}: {problem.what}', about=problem.what, remedy=problem.remedy)

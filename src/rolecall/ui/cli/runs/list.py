@@ -85,9 +85,12 @@ def _is_wanted(described: dict[str, Any], arguments: argparse.Namespace) -> bool
 def _find_changes(before: tuple[Path, PartDigests] | None, parts: PartDigests) -> str:
     """Which parts differ from those of an earlier run of the same dataset × model; nothing if none does."""
     from rolecall.strings import join_words
+    from rolecall.ui.views.chinese import translate_message
 
-    differing = parts.find_differing(before[1]) if before is not None else []
-    return f'; other {join_words(differing)} than {before[0]}' if before is not None and differing else ''
+    differing = parts.list_differing(before[1]) if before is not None else []
+    if before is None or not differing:
+        return ''
+    return f'; {translate_message(f"other {join_words(differing)} than {before[0]}")}'
 
 
 def _describe(directory: Path, newest: dict[tuple[str, str], tuple[Path, PartDigests]]) -> dict[str, Any]:
