@@ -639,7 +639,7 @@ def test_a_tool_that_never_returns_is_given_up_and_both_sides_are_told(function:
     toolbox = Toolbox([function], max_rounds=1, timeout=0.05)
     call = {'id': '1', 'function': {'name': function.__name__, 'arguments': {}}}
     [(text, error)] = asyncio.run(asyncio.wait_for(run_calls(toolbox, [call]), 60))
-    assert text == f'Error: the tool {function.__name__} did not return within 0.05 s.'
+    assert text == f'Error: the tool {function.__name__} did not return within 0.05 s; it may have taken effect.'
     assert isinstance(error, TimeoutError)
     assert 'did not return within 0.05 s' in str(error)
 

@@ -118,8 +118,9 @@ def test_an_azure_deployment_is_reached_by_its_name(
         assert (sent['api-key'], sent.get('authorization')) == ('azure-key', None)
 
 
-def test_azure_without_an_endpoint_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv('AZURE_OPENAI_ENDPOINT', raising=False)
+@pytest.mark.parametrize('endpoint', ['', 'acme.openai.azure.com'])
+def test_azure_without_an_endpoint_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    monkeypatch.setenv('AZURE_OPENAI_ENDPOINT', endpoint)
     with pytest.raises(ConfigError, match='set AZURE_OPENAI_ENDPOINT'):
         OnlineChatModule('azure/toy')
 

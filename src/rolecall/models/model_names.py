@@ -76,7 +76,7 @@ def azure_url(deployment: str) -> str:
     Without an API version it is Azure's `v1` API, which takes the deployment as the model.
     """
     endpoint = os.environ.get('AZURE_OPENAI_ENDPOINT', '').rstrip('/')
-    if not endpoint or not deployment:
+    if '://' not in endpoint or not deployment:
         remedy = "set AZURE_OPENAI_ENDPOINT (https://NAME.openai.azure.com) and name the deployment: 'azure/my-gpt-4o'."
         raise ConfigError(Problem('azure', 'no endpoint or no deployment is given.', f'To use Azure, {remedy}'))
     version = os.environ.get('OPENAI_API_VERSION') or os.environ.get('AZURE_OPENAI_API_VERSION')

@@ -143,7 +143,8 @@ class Toolbox:
             return await asyncio.wait_for(_run_with_retries(tool, context, home), timeout)
         except asyncio.TimeoutError:
             why = f'the tool {tool.name:.64} did not return within {timeout:g} s'
-            return ToolResult(f'Error: {why}.', TimeoutError(f'{why} (with_tools(…, timeout=…))'))
+            error = TimeoutError(f'{why} (with_tools(…, timeout=…))')
+            return ToolResult(f'Error: {why}; it may have taken effect.', error)
 
 
 async def _run_with_retries(
