@@ -8,8 +8,9 @@ the answer, for models that write both into one text; `redact_reply` hides secre
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
 
 from rolecall.core.render.spans import Request
@@ -276,3 +277,22 @@ def redact_reply(reply: Reply, redactor: Redactor) -> Reply:
         logprobs=reply.logprobs if redactor.is_clean(generated) else (),
         served=Served(*map(redactor.redact, reply.served)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelContext:
+    """What a model is told about the run: which files its requests may name, and what its replies must not show."""
+
+    media_folders: Sequence[Path] = ()
+    secrets: Collection[str] = ()
+    shared_prefixes: Sequence[tuple[Sequence[Any], str]] = ()
+    """What all requests of a pair begin with, for servers that can be asked to keep it."""
+
+    def tell(self, model: Any) -> None:
+        """Tell a model what it has a use for."""
+        if hasattr(model, 'restrict_media'):
+            model.restrict_media(self.media_folders)
+        if hasattr(model, 'add_secrets'):
+            model.add_secrets(self.secrets)
+        if hasattr(model, 'share_prefixes'):
+            model.share_prefixes(self.shared_prefixes)

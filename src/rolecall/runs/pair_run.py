@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import merge
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 from rolecall.core.program import fingerprint
@@ -22,7 +21,7 @@ from rolecall.experiment.opening.judges import JudgeEntry
 from rolecall.experiment.opening.model_entries import ModelEntry
 from rolecall.experiment.pairs.pair import Pair
 from rolecall.models.prices import find_price
-from rolecall.models.protocol import Model
+from rolecall.models.protocol import Model, ModelContext
 from rolecall.runs.parts import digest_scoring
 from rolecall.runs.run_options import RunOptions
 from rolecall.scoring.answers import Scorable
@@ -197,25 +196,6 @@ class PairRun:
     @cached_property
     def _marking(self) -> ScoringSession:
         return self.scorer.start(adds_up=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelContext:
-    """What a model is told about the run: which files its requests may name, and what its replies must not show."""
-
-    media_folders: Sequence[Path] = ()
-    secrets: Collection[str] = ()
-    shared_prefixes: Sequence[tuple[Sequence[Any], str]] = ()
-    """What all requests of a pair begin with, for servers that can be asked to keep it."""
-
-    def tell(self, model: Any) -> None:
-        """Tell a model what it has a use for."""
-        if hasattr(model, 'restrict_media'):
-            model.restrict_media(self.media_folders)
-        if hasattr(model, 'add_secrets'):
-            model.add_secrets(self.secrets)
-        if hasattr(model, 'share_prefixes'):
-            model.share_prefixes(self.shared_prefixes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from rolecall.experiment.opening.sampling import check_repeats, check_sampling, 
 from rolecall.experiment.opening.source_options import SourceOptions
 from rolecall.experiment.opening.tasks import TaskEntry, build_task
 from rolecall.experiment.pairs.pair import Pair, find_shared_prefix
-from rolecall.models.protocol import Model
+from rolecall.models.protocol import Model, ModelContext
 from rolecall.redaction import find_secrets
 from rolecall.runs.client.client_options import check_client_options
 from rolecall.runs.pair_checks import (
@@ -34,7 +34,7 @@ from rolecall.runs.pair_checks import (
     find_lint_problems,
     find_misspelt_fields,
 )
-from rolecall.runs.pair_run import ModelContext, PairRun, PreparedRun, RowDraw, pool_by_groups
+from rolecall.runs.pair_run import PairRun, PreparedRun, RowDraw, pool_by_groups
 from rolecall.runs.receipts import look_up_servers
 from rolecall.runs.run_options import RunOptions
 from rolecall.runs.stopping import Goal

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rolecall.models.protocol import Model
+from rolecall.models.protocol import Model, ModelContext
 from rolecall.redaction import is_secret_name
 from rolecall.runs.client.client_options import Budgets, read_limits, read_retry_policy
 from rolecall.runs.client.concurrent_client import ConcurrentClient, build_client
 from rolecall.runs.client.model_client import ModelClient
-from rolecall.runs.pair_run import ModelContext
 from rolecall.runs.run_options import Workers
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -60,6 +61,7 @@ class RayCluster:
         ray = self._ray
         if not ray.is_initialized():
             check_reachable(self._address)
+            os.environ.setdefault('RAY_worker_niceness', '0')  # a cluster started here is as important as processes
             try:
                 ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR)
             except (ray.exceptions.RayError, ConnectionError, ValueError, RuntimeError, OSError) as error:

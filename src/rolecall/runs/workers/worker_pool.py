@@ -20,8 +20,7 @@ from rolecall._version import __version__
 from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.models.backends import build_model
-from rolecall.models.protocol import ModelError, Reply, Sampling, Scored
-from rolecall.runs.pair_run import ModelContext
+from rolecall.models.protocol import ModelContext, ModelError, Reply, Sampling, Scored
 
 Kind = Literal['generate', 'score']
 _LEAKING = 'VLLM_DP_'

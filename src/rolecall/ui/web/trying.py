@@ -13,9 +13,8 @@ from typing import Any
 from rolecall.core.render.spans import Request
 from rolecall.errors import ConfigError, Problem, RolecallError
 from rolecall.experiment.opening.sampling import sampling_of
-from rolecall.models.protocol import Model, ModelError, OnText, Reply, Sampling, Scored, is_messages
+from rolecall.models.protocol import Model, ModelContext, ModelError, OnText, Reply, Sampling, Scored, is_messages
 from rolecall.redaction import Redactor, environment_secrets, find_secrets
-from rolecall.runs.pair_run import ModelContext
 from rolecall.strings import printable
 from rolecall.ui.web.documents import ConfigDocument
 from rolecall.ui.web.editing import Edit, edited_pair
