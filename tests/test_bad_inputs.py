@@ -535,7 +535,7 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         (
             'rolecall: --model\n'
             "  cannot import the model 'mine.g': 'DIR/mine.py' has no 'g'.\n"
-            "  Known: 'f', 'boom', 'none', 'x'."
+            "  Known: 'f', 'boom', 'none'."
         ),
     ),
     (
@@ -653,7 +653,7 @@ CASES: list[tuple[str, dict[str, str | bytes], list[str], str]] = [
         'compare-one-run',
         {},
         ['compare', 'nowhere'],
-        ('rolecall: RUN_B\n  give a second run, or two models of the first with --models.'),
+        ('rolecall: nowhere: no run found (run.sqlite is missing).\n  `rolecall runs list` lists run directories.'),
     ),
     (
         'unclosed-quote',

@@ -197,7 +197,7 @@ def test_a_run_says_that_another_file_takes_the_place_of_its_rows(tmp_path: Path
 
     for name in ('a/rows.csv', 'b/rows.csv'):
         (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text('question,answer\n1+1,2\n')
+        (tmp_path / name).write_text(f'question,answer\n{name[0]}+1,2\n')
     reader = {'input_columns': ['question'], 'output_column': 'answer'}
     prompt = {'prompt_template': {'type': 'PromptTemplate', 'template': '{question}'}}
     for folder in ('a', 'a', 'b'):
