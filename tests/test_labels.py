@@ -265,6 +265,23 @@ def test_a_score_is_corrected_by_labels_and_says_what_would_halve_its_interval(t
     assert more is None or more > 40
 
 
+def test_labels_and_the_rows_to_label_next_come_in_one_command(tmp_path, capsys):
+    run = store_run(tmp_path / 'run', [1, 0, 1, 0])
+    (tmp_path / 'labels.csv').write_text('row,label\n0,correct\n1,wrong\n')
+    assert main(['runs', 'label', str(run), str(tmp_path / 'labels.csv'), '--todo', '9']) == 0
+    printed = capsys.readouterr()
+    assert '2 labels on 2 rows' in printed.err
+    assert [line.split(',')[:3] for line in printed.out.splitlines()[1:]] in (
+        [['d', 'm', '2'], ['d', 'm', '3']],
+        [['d', 'm', '3'], ['d', 'm', '2']],
+    )
+    label_rows(run, {2: 'correct', 3: 'wrong'})
+    assert main(['runs', 'label', str(run), '--todo', '9']) == 0
+    printed = capsys.readouterr()
+    assert (printed.out, 'Every row with a verdict is labelled.' in printed.err) == ('', True)
+    assert calibration_of(run).corrected.halved_by is None  # there are no more rows
+
+
 def test_all_rows_labelled_leave_only_the_uncertainty_of_the_rows(tmp_path):
     run = store_run(tmp_path / 'run', [1] * 60 + [0] * 40)
     label_rows(run, {row: 'correct' if row < 60 else 'wrong' for row in range(100)})

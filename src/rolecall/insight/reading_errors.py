@@ -291,8 +291,5 @@ class Rereading:
 
     def orders(self) -> list[Order]:
         """Whether the order of every two models of a dataset survives the reading errors of both."""
-        sampled = {
-            (pair.dataset, pair.model): (pair.sampled, sampled_strata(pair, pair.decided(self._labels)))
-            for pair in self.pairs
-        }
-        return check_orders(self._run, sampled)
+        strata = [(pair, sampled_strata(pair, pair.decided(self._labels))) for pair in self.pairs]
+        return check_orders(self._run, {(pair.dataset, pair.model): (pair.sampled, own) for pair, own in strata})

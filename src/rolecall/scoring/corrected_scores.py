@@ -92,7 +92,7 @@ def correct_by_strata(strata: Sequence[Stratum], *, units: float | None = None) 
     labels = sum(len(stratum.labels) for stratum in strata)
     within = sum(stratum.variance(marks) for stratum in strata) / rows**2
     between = sum(stratum.rows * (stratum.mean - value) ** 2 for stratum in strata) / rows / (units or rows)
-    return Estimate(value, min(low, value), max(high, value), labels, _labels_to_halve(within, between, labels))
+    return Estimate(value, min(low, value), max(high, value), labels, _labels_to_halve(within, between, labels, rows))
 
 
 def draw_means(
@@ -141,7 +141,7 @@ def correct_graded(
     low, high = (math.hypot(fmean(rest) - bound, _Z * math.sqrt(between)) for bound in inner)
     within = ((inner.high - inner.low) / 2 / _Z) ** 2
     bounds = max(scale[0], value - low), min(scale[1], value + high)
-    return Estimate(value, *bounds, len(pairs), _labels_to_halve(within, between, len(pairs)))
+    return Estimate(value, *bounds, len(pairs), _labels_to_halve(within, between, len(pairs), rows))
 
 
 class ErrorRates(NamedTuple):
@@ -201,6 +201,7 @@ def rogan_gladen(right: float, rows: float, rates: ErrorRates) -> Estimate | Non
     return Estimate(value, min(low, value), max(high, value), labels)
 
 
-def _labels_to_halve(within: float, between: float, labels: int) -> int | None:
+def _labels_to_halve(within: float, between: float, labels: int, rows: float) -> int | None:
     target = (within + between) / 4 - between
-    return math.ceil(labels * (within / target - 1)) if target > 0 and labels else None
+    more = labels * (within / target - 1) if target > 0 and labels else math.inf
+    return math.ceil(more) if labels + more <= rows else None

@@ -30,17 +30,18 @@ def execute(arguments: argparse.Namespace) -> int:
     from rolecall.runs.store.run_reader import RunReader
     from rolecall.ui.report.calibration_text import describe_calibration, describe_carried
 
-    with RunReader(arguments.directory) as run:
-        pairs = select_pairs(run, arguments.dataset, arguments.model)
-        if arguments.todo:
-            print(*csv_lines(rows_to_label(run, arguments.todo, pairs)), sep='\n')
-            return 0
-    joined = None
+    joined, to = None, sys.stderr if arguments.json or arguments.todo else sys.stdout
     if arguments.file is not None:
         columns = LabelColumns(**{field.name: getattr(arguments, field.name) for field in fields(LabelColumns)})
         joined = join_labels(arguments.directory, arguments.file, columns)
-        print_lines(joined.lines(), to=sys.stderr if arguments.json else sys.stdout)
+        print_lines(joined.lines(), to=to)
+    code = 1 if joined is not None and joined.problems else 0
     with RunReader(arguments.directory) as run:
+        pairs = select_pairs(run, arguments.dataset, arguments.model)
+        if arguments.todo:
+            todo = [*rows_to_label(run, arguments.todo, pairs)]
+            print(*csv_lines(todo), sep='\n') if todo else print_note('Every row with a verdict is labelled.')
+            return code
         calibrations = [(asdict(entry), describe_calibration(entry)) for entry in calibrate(run)]
         source = arguments.calibration
         for entry, why in carry_calibration(run, source) if source else ():
@@ -53,7 +54,7 @@ def execute(arguments: argparse.Namespace) -> int:
         name = arguments.directory
         add = f'No labels yet. Add some: rolecall runs label {name} FILE, or rolecall web {name}'
         print_note('No labelled row has a verdict yet.' if joined is not None and joined.labels else add)
-    return 1 if joined is not None and joined.problems else 0
+    return code
 
 
 def _words(text: str) -> list[str]:
