@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 from collections.abc import Callable
@@ -259,6 +260,16 @@ def test_a_ladder_of_many_rows_asks_as_many_as_the_paired_test_needs(
     explanation = climb(tmp_path / 'a', tmp_path / 'b', tmp_path / 'ladder', configs=sides, rows=50)
     assert 'the ladder rests on 50 rows of 600.' in explanation.unknown
     assert shares(explanation)['system text'] / explanation.difference >= 0.9  # type: ignore[operator]
+
+
+def test_a_log_without_replies_is_explained_by_its_marks(tmp_path: Path) -> None:
+    for folder in ('whole', 'bare'):
+        shutil.copytree(LOGS / 'lm-eval', tmp_path / folder)
+    for samples in (tmp_path / 'bare').glob('samples_*'):
+        rows = [json.loads(line) for line in samples.read_text().splitlines()]
+        samples.write_text(''.join(json.dumps({**row, 'resps': None, 'filtered_resps': None}) + '\n' for row in rows))
+    for explanation in explain(tmp_path / 'whole', tmp_path / 'bare'):
+        assert f'{tmp_path / "bare"}: the log has no replies.' in explanation.unknown
 
 
 def test_two_models_are_told_from_two_engines(tmp_path: Path) -> None:

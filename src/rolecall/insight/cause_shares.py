@@ -80,6 +80,8 @@ def explain(
 def explain_claims(left: Claim, right: Claim, pairs: Sequence[RowPair], *, flips: int = FLIPS) -> Explanation:
     """The explanation of two claims on the rows that both have."""
     edits = tuple(find_edits(left.entries, right.entries)) if left.entries and right.entries else ()
+    if not (left.can_be_read and right.can_be_read):
+        left, right = (replace(claim, scorer=None) for claim in (left, right))
     if not right.rows and right.value is not None:
         right = _put_on_scale(right, left.factor)
     card = left.card or right.card

@@ -89,6 +89,11 @@ class Claim:
     def has_replies(self) -> bool:
         return any(row.result.outcome != 'failed' or row.result.reason != _NOT_ASKED for row in self.rows)
 
+    @property
+    def can_be_read(self) -> bool:
+        """Whether it is no log, or one with what the model said."""
+        return not self.is_log or any(row.result.replies or row.result.prediction is not None for row in self.rows)
+
     @cached_property
     def _pair_rows(self) -> PairRows | None:
         return None if self.pair is None else PairRows(self.pair)
@@ -242,6 +247,7 @@ class ClaimSource:
         """The log with a scorer of ours, if one that its settings describe gives the log's own marks."""
         unknown = [*claim.unknown]
         unknown += [] if any(row.text for row in claim.rows) else [f'{self.title}: the log has no prompts.']
+        unknown += [] if claim.can_be_read else [f'{self.title}: the log has no replies.']
         scorer = self._build_log_scorer(claim.dataset, claim.model)
         if scorer is not None and _agrees(scorer, claim.rows):
             return replace(claim, scorer=scorer, unknown=tuple(unknown))

@@ -362,12 +362,13 @@ class Sweep:
         costs = {axis or BASE: cost for axis, cost in self.costs.items()}
         requests, spared = (sum(getattr(cost, name) for cost in costs.values()) for name in ('requests', 'spared'))
         saved = ', '.join(f'{axis} {cost.spared:,} of {cost.requests:,}' for axis, cost in costs.items() if cost.spared)
-        yield f'{count_noun(requests, "request")}, {spared:,} not sent again{f" ({saved})" if saved else ""}'
+        planned = ' planned' if self._is_over else ''
+        yield f'{count_noun(requests, "request")}{planned}, {spared:,} not sent again{f" ({saved})" if saved else ""}'
         shares = [f'{axis} {100 * cost.cached / cost.tokens:.0f} %' for axis, cost in costs.items() if cost.cached]
         if shares:
             yield f'input tokens that were computed before: {", ".join(shares)}'
         for cap in dict.fromkeys(summary.ended for summary in self.summaries if summary.ended):
-            yield f'Not finished, {cap}. Go on with a higher cap.'
+            yield f'Not finished, {cap}. Go on with a higher cap, or ask fewer rows: --sample N.'
         for name, rows in self.dropped.items():
             yield f'{name}: given up after {count_noun(rows, "row")}'
 

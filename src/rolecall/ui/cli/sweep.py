@@ -56,13 +56,11 @@ def execute(arguments: argparse.Namespace) -> int:
         raise ConfigError(Problem('--axis', 'nothing is varied.', remedy))
     options = read_options(RunOptions, arguments)
     experiment = open_experiment(arguments, arguments.config, asks_models=True)
-    if arguments.out:
-        out = Path(arguments.out)
-    else:
+    out, note = arguments.out and Path(arguments.out), ''
+    if not out:
         most = options.sample or options.limit or sys.maxsize  # --best draws its rows
         drawn = replace(options, limit=None, sample=most) if arguments.best else options
         out, note = choose_version(experiment, Path('sweeps'), rows=describe_rows(drawn))
-        print_lines([note] if note else [], to=sys.stderr)
     sweep = Sweep(
         experiment,
         tuple(arguments.axis),
@@ -73,6 +71,7 @@ def execute(arguments: argparse.Namespace) -> int:
     )
     for line in sweep.describe_idle_axes():
         print_note(line)
+    print_lines([note] if note else [], to=sys.stderr)
     listener = progress_for(quiet=arguments.quiet)
     if options.dry_run:
         sweep.plan(listener)
