@@ -118,6 +118,14 @@ def test_requests_queue_at_the_capacity_of_the_server() -> None:
     assert waits[0] < 0.1 < 0.15 < median(waits), 'each waits for the three before it'
 
 
+@pytest.mark.parametrize(('places', 'is_late'), [((1,), True), ((), False)])
+def test_requests_that_wait_for_a_place_are_said_to_be_late(places: Any, is_late: bool, tmp_path: Path) -> None:
+    with timed_server(first=0.05, gap=0.001, longest=2, capacity=1) as url:
+        result = measure(url, rate=(60.0,), requests=16, arrivals='constant', concurrency=places)
+    notes = ' '.join(bench_notes(save_result(result, tmp_path)))
+    assert ('ms late (P99), which no latency here includes' in notes) is is_late
+
+
 def test_failures_cuts_and_stalls_are_counted_and_not_averaged() -> None:
     with timed_server(first=0.01, gap=0.005, longest=6, fail_every=5, cut_every=7, stall_every=11, stall=0.6) as url:
         [level] = measure(url, requests=40, stall=0.3).levels

@@ -23,6 +23,8 @@ _NO_ROOM = 'Intervals are in the files, on the page, and in a wider terminal.'
 _BUSY = 0.7
 _SLOW = 0.02
 """Lag of the event loop, as a share of the time between tokens, that would show in the figures."""
+_LATE, _LEAST_LATE = 0.05, 10.0
+"""How late requests may be sent, as a share of the end-to-end latency, and in milliseconds."""
 
 
 def steady_or_all(level: Figures) -> Figures:
@@ -95,6 +97,8 @@ def bench_notes(stored: StoredBench) -> Iterator[str]:
             yield f'{name}: the client took {client["cpu_share"]:.0%} of a core; use more --processes.'
         elif (lag := client['median_lag_ms']) > max(_SLOW * gap, 1.0):
             yield f'{name}: this machine is busy; times may be {lag:.1f} ms too long (lag of the event loop).'
+        if (late := client.get('p99_late_ms', 0.0)) > max(_LATE * (level.get('mean_e2el_ms') or 0.0), _LEAST_LATE):
+            yield f'{name}: requests were sent up to {late:,.0f} ms late (P99), which no latency here includes.'
 
 
 def bench_terminal(stored: StoredBench, to: Console) -> None:
