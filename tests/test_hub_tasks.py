@@ -239,3 +239,8 @@ def test_a_judge_is_a_scorer_with_its_model(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_scorers_rule_as_inspect_does(scorer: dict[str, Any], reply: str, gold: Any, score: float) -> None:
     assert inspect_scorers([scorer]).mark(Answer(reply, gold)).score == score
+
+
+def test_a_broken_pattern_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(ConfigError, match='pattern: .* is not a regular expression: missing'):
+        inspect_scorers([{'name': 'pattern', 'pattern': '('}])

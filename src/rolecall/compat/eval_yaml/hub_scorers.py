@@ -44,6 +44,12 @@ def _make_check(scorer: Mapping[str, Any]) -> Callable[[str, list[str]], float]:
         raise ConfigError(
             Problem('scorers', f'{name}: {unknown[0]!r} is not read; {", ".join(known) or "none"} may be.')
         )
+    try:
+        re.compile(options.get('pattern', ''))
+    except (re.error, TypeError) as error:
+        raise ConfigError(
+            Problem('scorers', f'{name}: {options["pattern"]!r:.60} is not a regular expression: {error}.')
+        ) from error
     return lambda reply, golds: check(reply, golds, **options)
 
 

@@ -195,7 +195,7 @@ def unusable_assertions(subject: Subject, row: CheckedRow) -> Iterator[Violation
     try:
         if not read_assertions(row.values.get(column), column) and not for_all:
             what = f'no row has an assertion in the column {column!r}, so every row would pass.'
-            yield Violation(what, remedy='Name the column with assertions: column, of the evaluator.', if_all_of=1)
+            yield Violation(what, if_all_of=1)
     except ConfigError as error:
         for problem in error.problems:
             yield Violation(f'{problem.where}: {problem.what}', about=problem.what, remedy=problem.remedy)

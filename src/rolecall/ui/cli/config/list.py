@@ -61,6 +61,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from rolecall.errors import did_you_mean
     from rolecall.strings import count_noun
+    from rolecall.ui.views.chinese import translate_message
 
     wanted = (arguments.kind or '').replace('-', '_').replace(' ', '_')
     if wanted in (_BENCHMARKS, _BENCHMARKS.rstrip('s')):
@@ -79,7 +80,7 @@ def execute(arguments: argparse.Namespace) -> int:
         width = max((len(part.name) for part in parts), default=0)
         for part in parts:
             origin = '' if part.origin == 'rolecall' else f' [{part.origin}]'
-            print_lines([f'  {part.name.ljust(width)}  {part.summary}{origin}'], hang=width + 2)
+            print_lines([f'  {part.name.ljust(width)}  {translate_message(part.summary)}{origin}'], hang=width + 2)
     return 0
 
 
