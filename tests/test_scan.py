@@ -249,7 +249,7 @@ def test_a_model_that_answers_neither_yes_nor_no_is_no_scan(
     (tmp_path / 'vague.py').write_text('def judge(prompt):\n    return "Hard to say."\n')
     monkeypatch.chdir(tmp_path)
     assert main(['runs', 'scan', str(run), '--ask', 'Is it rude?', '--judge', 'vague.py:judge']) == 1
-    assert 'answered Yes or No about none of the replies' in capsys.readouterr().err
+    assert 'gave no Yes or No about any reply' in capsys.readouterr().err
 
 
 def test_the_page_shows_the_scan(run: Path) -> None:

@@ -268,9 +268,11 @@ def carry_calibration(run: RunReader, source: str | Path) -> Iterator[tuple[Cali
             changed = [part for part in raw.judge if raw.judge[part] != judge.get(part)]
             why = f'the calibration is stale: {", ".join(changed)} changed' if changed else ''
             if not labels:
-                why = f'{source} has no labels of this dataset and model, and those of others do not hold here'
+                why = f'{source} has no labels of this dataset and model, and labels of others do not carry over'
             elif not why:
                 rates = _correct_by_rates(rows, labelled_rows[pair].strata(labels))
-                why = '' if rates else f'{source} has no labels of both right and wrong rows by this judge'
+                why = (
+                    '' if rates else f'{source} needs labels of both right and wrong rows, judged better than by chance'
+                )
                 raw = replace(raw, rogan_gladen=rates)
             yield raw, why

@@ -34,7 +34,7 @@ def describe_calibration(calibration: Calibration) -> Iterator[str]:
         judge = f' of {attacks.model}' if len(calibration.attacks) > 1 else ''
         yield f'  attack rate{judge} in percent {attacks.share} (probed on {attacks.total} rows)'
     if calibration.alpha is not None:
-        yield f"  the people among themselves: Krippendorff's alpha {calibration.alpha:.2f}"
+        yield f"  agreement between people: Krippendorff's alpha {calibration.alpha:.2f}"
     if corrected.halved_by is None:
         yield '  More labels cannot halve the interval: the number of rows limits it.'
     else:

@@ -68,7 +68,7 @@ def _ask(run: RunReader, arguments: argparse.Namespace) -> tuple[int, list[HitCo
         dry_run=arguments.dry_run,
     )
     if not (counts or arguments.dry_run or summary.exit_code):
-        print_note(f'{arguments.judge} answered Yes or No about none of the replies.')
+        print_note(f'{arguments.judge} gave no Yes or No about any reply.')
         return 1, []
     return summary.exit_code, counts
 
