@@ -78,16 +78,13 @@ def _thinking_in(turn: Any) -> Mapping[str, Any]:
 
 def _find_tool_turns(turns: Sequence[Any]) -> list[bool]:
     """For each message, whether a tool was called between the user's messages around it."""
-    starts = [number for number, turn in enumerate(turns) if number == 0 or _is_question(turn)]
+    roles = [turn.get('role') if isinstance(turn, Mapping) else 'user' for turn in turns]
+    starts = [number for number, role in enumerate(roles) if number == 0 or role in ('user', 'system', 'developer')]
     uses_tools: list[bool] = []
     for start, end in zip(starts, [*starts[1:], len(turns)], strict=True):
         calls = any(isinstance(turn, Mapping) and turn.get('tool_calls') for turn in turns[start:end])
         uses_tools += [calls] * (end - start)
     return uses_tools
-
-
-def _is_question(turn: Any) -> bool:
-    return not isinstance(turn, Mapping) or turn.get('role') in ('user', 'system', 'developer')
 
 
 def _drop(turn: Mapping[str, Any]) -> Message:

@@ -10,7 +10,6 @@ import queue
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -45,10 +44,9 @@ class Stream(Generic[T]):
 
     def __init__(self, begin: Begin, answer: AnswerType | None = None) -> None:
         self._answer = answer
-        self._pieces: queue.SimpleQueue[StreamPiece | None] = queue.SimpleQueue()
-        self._future = submit(begin(self._pieces.put))
-        end = partial(self._pieces.put, None)  # without the stream, which may be dropped before
-        self._future.add_done_callback(lambda _future: end())
+        self._pieces = pieces = queue.SimpleQueue[StreamPiece | None]()
+        self._future = submit(begin(pieces.put))
+        self._future.add_done_callback(lambda _future: pieces.put(None))  # without the stream, which may be dropped
         self._over = False
         weakref.finalize(self, self._future.cancel).atexit = False
 

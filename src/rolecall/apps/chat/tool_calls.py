@@ -38,7 +38,7 @@ def calls_in(text: str, names: Collection[str]) -> tuple[str, tuple[Call, ...]]:
     for form in (_TAGGED, _BRACKETED):
         calls = tuple(call for match in form.finditer(text) for call in _calls(match[1]))
         if calls:
-            return form.sub(_keep_unreadable, text).rstrip(), calls
+            return form.sub(lambda match: '' if _calls(match[1]) else match[0], text).rstrip(), calls
     bare = next((match[1] for form in (_FENCED, _LABELLED) if (match := form.match(text))), text)
     calls = _calls(bare)
     if calls and all(call['function']['name'] in names for call in calls):
@@ -94,10 +94,6 @@ class CallFilter:
             partial = next((length for length in lengths if marker.startswith(text[-length:])), 0)
             end = min(end, len(text) - partial)
         return len(text[:end].rstrip())  # white space before a call is not part of the answer
-
-
-def _keep_unreadable(match: re.Match[str]) -> str:
-    return '' if _calls(match[1]) else match[0]
 
 
 def _calls(text: str) -> tuple[Call, ...]:
