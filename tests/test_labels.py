@@ -449,7 +449,7 @@ def test_carried_calibrations_are_json_too(judged, capsys):
     assert main(['runs', 'label', str(judged), '--json', '--calibration', str(judged)]) == 0
     own, carried = map(json.loads, capsys.readouterr().out.splitlines())
     assert 'carried_from' not in own
-    assert carried['stale'].endswith('needs labels of both right and wrong rows, judged better than by chance')
+    assert carried['stale'].endswith('needs labelled rows of both kinds, judged better than by chance')
 
 
 def test_a_calibration_is_not_carried_to_another_model(judged, tmp_path):

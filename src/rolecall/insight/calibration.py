@@ -271,8 +271,6 @@ def carry_calibration(run: RunReader, source: str | Path) -> Iterator[tuple[Cali
                 why = f'{source} has no labels of this dataset and model, and labels of others do not carry over'
             elif not why:
                 rates = _correct_by_rates(rows, labelled_rows[pair].strata(labels))
-                why = (
-                    '' if rates else f'{source} needs labels of both right and wrong rows, judged better than by chance'
-                )
+                why = '' if rates else f'{source} needs labelled rows of both kinds, judged better than by chance'
                 raw = replace(raw, rogan_gladen=rates)
             yield raw, why
