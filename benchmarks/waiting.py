@@ -356,6 +356,8 @@ def main() -> None:
     parser.add_argument('--seeds', type=int, default=10, help='runs with faults, each drawn anew')
     parser.add_argument('--repeats', type=int, default=REPEATS[0], help='of each CPU time, in turns; the least counts')
     arguments = parser.parse_args()
+    if folders := os.environ.get('PYTHONPATH'):  # lines run commands in folders of their own
+        os.environ['PYTHONPATH'] = os.pathsep.join(map(os.path.abspath, folders.split(os.pathsep)))
     REPEATS[:], MILLION[:] = [arguments.repeats], [arguments.rows]
     api_faults.SEEDS[:] = range(1, arguments.seeds + 1)
     print(f'{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}\n')
