@@ -127,6 +127,19 @@ def test_a_score_that_is_no_mean_of_its_rows_has_no_goal(tmp_path: Path) -> None
         )
 
 
+class Rates:
+    """Gives 7 of 10 points, and says nothing of single rows."""
+
+    def score(self, predictions: list[str], references: list[str]) -> dict[str, float]:
+        return {'rating': 7.0}
+
+
+@pytest.mark.parametrize('metric', [{'type': Rates}, 'bleu'])
+def test_ratings_and_scores_that_are_off_by_rounding_have_no_goal(metric: Any, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match='is no mean of rows between 0 and 100 %'):
+        run(lambda _prompt: 'yes', out=tmp_path, rows=ROWS[:40], metric=metric, until='±2')
+
+
 def test_a_sample_is_drawn_at_random_and_a_larger_one_holds_it(tmp_path: Path) -> None:
     few = run(answers(0.8), out=tmp_path, sample=50)
     drawn = set(rows_in(tmp_path)['knows80'])

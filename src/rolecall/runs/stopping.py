@@ -17,6 +17,8 @@ from rolecall.strings import count_noun
 CONFIDENCE = 0.95
 _FIRST_ROWS, _FEWEST_ROWS = 16, 2
 _ROUNDED = 0.05
+_DIGITS = 9
+"""Of scores that are computed, some are 1.0000000000000004."""
 _LOST_BY_MODEL = ('too_long', 'filtered', 'thinking_exhausted')
 _WIDTH = re.compile(r'(?:±|\+-|\+/-)?\s*(\d+(?:\.\d+)?)\s*(?:points?|%)?')
 Place = tuple[str, int]
@@ -73,6 +75,10 @@ def measured_score(result: Result) -> float | None:
     return 0.0 if result.score is None and result.outcome in _LOST_BY_MODEL else result.score
 
 
+def _refuse(what: str) -> RunError:
+    return RunError(f'{what}, so --until cannot tell when it is known. Leave --until out, or use --sample.')
+
+
 class Watch:
     """The scores of a run's rows as they come in, over all its datasets together, and whether they are enough."""
 
@@ -97,7 +103,9 @@ class Watch:
         scores: dict[str, dict[Place, float]] = {model: {} for model in self._models}
         for result in results:
             if result is not None and (score := measured_score(result)) is not None:
-                scores[result.model][result.dataset, result.row] = score
+                if not 0 <= round(score, _DIGITS) <= 1:
+                    raise _refuse(f'{result.dataset} × {result.model}: row {result.row} scores {score:g}')
+                scores[result.model][result.dataset, result.row] = round(score, _DIGITS)
         for (model, name), sequence in self._scores.items():
             sequence.add([score for (dataset, _), score in scores[model].items() if name in (None, dataset)])
         for (left, right), sequence in self._differences.items():
@@ -109,9 +117,8 @@ class Watch:
         for card in cards:
             rows = self._scores[card.model, card.dataset]
             is_mean = card.value is not None and abs(100 * rows.mean - card.value) <= _ROUNDED
-            if rows.count == card.scored > 0 and not (card.is_percent and is_mean):
-                what = f'{card.dataset} × {card.model}: {card.metric} is no mean of rows between 0 and 100 %'
-                raise RunError(f'{what}, so --until cannot tell when it is known. Leave --until out, or use --sample.')
+            if rows.count in (0, card.scored) and card.scored > 0 and not (card.is_percent and is_mean):
+                raise _refuse(f'{card.dataset} × {card.model}: {card.metric} is no mean of rows between 0 and 100 %')
 
     def rows_to_go(self) -> float:
         """About how many more rows tell every two models apart, or make every interval narrow enough; 0 if they do."""
