@@ -14,8 +14,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml  # type: ignore[import-untyped]
-
 _OPENING = 400
 """Refusals stand in this many first characters."""
 _TAIL, _HOOK, _REPEATS, _SHORTEST_LOOP = 6_000, 16, 4, 120
@@ -66,6 +64,8 @@ Scanner = Callable[[ScannedReply], Evidence | None]
 
 @lru_cache(maxsize=1)
 def _tables() -> Mapping[str, Any]:
+    import yaml  # type: ignore[import-untyped]  # not for every run
+
     tables: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix('.yaml').read_text('utf-8'))
     return {
         'refusal': [re.compile(pattern, re.IGNORECASE) for pattern in tables['refusal'].splitlines()],
