@@ -38,13 +38,16 @@ SHARED = Path(__file__).resolve().parents[2] / 'shared'
 _TAIL = 240
 _JUDGED = {
     'preference': r'pairwise|better|besser|meilleure|更好|\[\[A>B\]\]',
-    'verdict': r'[Cc]orrect\b|CORRECT|正确|richtig|criterion',
+    'verdict': r'[Cc]orrecte?\b|CORRECT|正确|richtig|criterion',
+    'option': 'with a letter',
     'rating': '',
 }
 """What a judge was asked for, by its question."""
 _GRADES = {
     'CORRECT': 'A',
     'INCORRECT': 'B',
+    'correct': 'A',
+    'incorrect': 'B',
     '正确': 'A',
     '错误': 'B',
     'richtig': 'A',
@@ -263,7 +266,7 @@ def judged_cases(path: Path) -> Iterator[Case]:
         for row in map(json.loads, lines):
             options = row['options'] or {}
             values = {
-                'letters': ''.join(options) or 'ABCD',
+                'letters': ''.join(options) or 'ABCDE',
                 'options': list(options.values()),
                 'language': row['language'],
             }

@@ -7,6 +7,7 @@ reading. `MISREAD` holds those that are read wrongly: one that is read right now
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,15 @@ def test_compare_marks_what_was_read_in_both_runs(
     lines = [' '.join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert 'left The answers are ⟦D and B⟧. stated, by statement' in lines
     assert 'right So the answer is ⟦C and A⟧. stated, by statement' in lines
+
+
+@pytest.mark.parametrize(
+    ('table', 'most'),
+    [('hard_replies', 12), ('hard_replies_fourth', 2), ('hard_replies_fifth', 34), ('hard_replies_sixth', 9)],
+)
+def test_tables_of_hard_replies_are_read_at_least_as_well_as_the_manual_says(table: str, most: int) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / 'benchmarks'))
+    from real_replies import judged_cases, measure_judged
+
+    tallies = measure_judged(judged_cases(Path(__file__).parent / f'data/{table}.jsonl'))
+    assert len(tallies['all'].differ) <= most

@@ -36,7 +36,7 @@ _RATINGS = (
     re.compile(rf'\[\[\s*{_POINTS}\s*分?\s*\]\]|\\boxed\{{\s*{_POINTS}\s*\}}'),
     re.compile(
         rf'(?<![a-zà-ÿ]){CUES.any_of("rating")}(?:\s?[(（][^()（）\n]{{0,20}}[)）])?'
-        rf'(?:\s+(?:is|of|as|would\s+be|to|de|von|est|es|ist)\b(?:\s+an?(?:\s[a-z]+)?\b)?|[为是은는は])?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-]|\s*,\s*\d)'
+        rf'(?:\s+(?:is|of|as|would\s+be|to|de|von|est|es|ist|auf|à|a)\b(?:\s+an?(?:\s[a-z]+)?\b)?|[为是은는は])?[^\w.-]{{0,8}}{_POINTS}(?![A-Za-z\d–-]|\s*,\s*\d)'
         rf'|\b(?:rat|giv|scor|deserv|earn|merit|award|assign|settl|vergeb|verdien|gebe|bekomm|mérit|donn|attribu|merec|otorg|doy)[a-zé]*\s+'
         rf'(?:[a-zà-ÿ]+\s+){{0,5}}{_POINTS}(?={_SCALE}'
         rf'(?:\s*/|\W*(?:[.!;\n]|\Z)|\s+(?:because|for|since|as|out of|von|sur|sobre|su)\b))'
@@ -58,6 +58,8 @@ _RATING_OF_ALL = re.compile(
     r'(?:\b(?:rating|score|overall|total|final|global|gesamt\w*|note)e?|[评得打总]分|分数|综合|最终)[^\d\n]{0,20}\Z',
     re.IGNORECASE,
 )
+_LONGEST_CLAUSE = 120
+_CLAUSE = re.compile(r'[^(),;.!?\n]{0,80}')
 _TAGGED_NUMBER = re.compile(
     r'(?:<NUMBER>|\\boxed\{)\s*(?P<points>-?\d*\.?\d+)\s*(?P<percent>\\?%)?\s*(?:</NUMBER>|\})', re.IGNORECASE
 )
@@ -109,7 +111,7 @@ def read_rating(reply: str, answer: Answer) -> float | None:
     answer_text = extract_non_reasoning_content(reply)
     page = Page(answer_text)
     for pattern in _RATINGS:
-        ratings = list(pattern.finditer(answer_text))
+        ratings = [rating for rating in pattern.finditer(answer_text) if _is_given(page, rating.start())]
         revised = len(ratings) > 1 and CUES.corrects.find(page, ratings[-2].end(), ratings[-1].end())
         if len({_points_of(rating) for rating in ratings}) > 1 and not revised:
             ratings = [
@@ -124,6 +126,13 @@ def read_rating(reply: str, answer: Answer) -> float | None:
     in_words = _IN_WORDS.search(page.low)
     points = next(spell_out(in_words[1]), None) if in_words else None
     return float(str(points.value)) if points else None
+
+
+def _is_given(page: Page, place: int) -> bool:
+    """Whether a rating is one that the judge gives: not `A score of 5 would require …` or `I was going to give 4`."""
+    begin = max(place - _LONGEST_CLAUSE, page.sentence_start(place, 0))
+    supposed = CUES.hypothesis.search(page.low, place, _CLAUSE.match(page.text, place).end())  # type: ignore[union-attr]  # matches nothing, too
+    return not supposed and not CUES.others.find(page, page.clause_start(place, begin), place)
 
 
 def _points_of(rating: re.Match[str]) -> float:

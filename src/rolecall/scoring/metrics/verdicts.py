@@ -50,12 +50,13 @@ _CHINESE = re.compile(
     '|(?P<wrong>(?:不|并不|并非|不能算|算不上|未能?|没有?)(?:完全)?(?:正确|对|一致|符合|相符|等价)|错误|错了|有误|答错)'
     '|(?:正确|一致|相符|等价|答对|对的)(?!的?(?:答案|选项|结果|值|做法))'
 )
-_FLAG = re.compile(r'[\s"\'*`]*(?P<x>true|false|yes|no|[01](?![\d.]))(?![a-z])')
+_FLAG = re.compile(r'[\s"\'*`]*(?P<x>true|false|yes|no|[yn01](?![\d.]))(?![a-z])')
 """What a field or a question (`Correct: no`) is answered with."""
 _CONTRADICTED = re.compile(r'[^\w\n]{1,6}incorrect')
 _DECLINED = re.compile('not[ _]attempted|未尝试|未作答')
 _CONCLUDING = re.compile(
-    r'\b(?:so|thus|therefore|hence|overall|conclusion|finally|verdict|in\s+short)\b', re.IGNORECASE
+    r'\b(?:so|thus|therefore|hence|overall|conclusion|finally|verdict|in\s+short|final\s+(?:answer|result)|endergebnis|endantwort|résultat\s+final)\b|最终(?:答案|结果)',
+    re.IGNORECASE,
 )
 _SENTENCE = re.compile(r'[^.!?。！？\n]+[.!?。！？]*')
 _CONTEXT = 120
@@ -76,7 +77,7 @@ class Grades(Options):
 
     def follows(self, page: Page, start: int, end: int) -> Candidate | None:
         if flag := _FLAG.match(page.low, start, end):
-            return Candidate(self.tags[flag['x'] in ('false', 'no', '0')], *flag.span('x'))
+            return Candidate(self.tags[flag['x'] in ('false', 'no', 'n', '0')], *flag.span('x'))
         return super().follows(page, start, end)
 
     def fills(self, page: Page, start: int, end: int) -> Candidate | None:

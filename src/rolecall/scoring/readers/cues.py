@@ -191,6 +191,7 @@ class Cues:
     refuses = _finder('refuse')
     restates = _finder('restate')
     negates = _finder('negate')
+    affirms = _finder('affirm')
     denies = _finder('deny', rf'(?:[ \t]*(?:(?:{_FILLER})(?![a-z])|«option»|«is»))*[ \t"\'“‘(\[*-]*\Z')
     """Before a candidate, up to it: it is not the answer."""
     naming = _finder('naming')
@@ -211,12 +212,13 @@ class Cues:
     )
     """Behind an option: it is ruled out."""
     joins = _pattern(
-        rf'(?:选?项)?[\s)\]}}】*"\'”’]*(?:[,，、;]\s*(?:«or»|«and»)?|/|&|\+|«or»|«and»|(?<=[)\]】])(?=\s?[(\[【])){_OPENED}(?:«option»{_OPENED})?'
+        rf'(?:选?项)?[\s)\]}}】*"\'”’]*(?:[,，、;]\s*(?:«or»|«and»)?(?:\s?«hedge»)?|/|&|\+|«or»|«and»|(?<=[)\]】])(?=\s?[(\[【])){_OPENED}(?:«option»{_OPENED})?'
     )
     """Between the items of a list."""
     condition = _pattern(r'\W*(?:(?:if|when|wenn|falls|si|cuando|quand)(?![a-zà-ÿ])|如果|若|当)')
     hypothesis = _pattern("(?<![a-z])(?:would|wouldn['’]t|wäre|wären|hätte|würde|serait|aurait|sería)(?![a-z])")
     """In a statement that only answers another question: `if you meant …, the answer would be`."""
+    hedged = _pattern(r'(?<![a-z])«hedge»\s?\Z')
     either = _pattern('(?<![a-z])«or»|/')
     alternative = _pattern(r'(?:(?<![a-z])«or»|还是)\s*\Z')
     """Before a second statement that leaves both open: `选A还是选C`."""
@@ -224,10 +226,12 @@ class Cues:
     """Behind a letter: another one that need not be an option."""
     next_question = _pattern(
         r'\n[ #*>]*(?:«next»(?:\s?#?\d{1,6})?\s?[*:]*:|q\s?\d{1,6}\s?[.)]|第\d{1,4}题'
-        r'|###\s?(?:question|problem|human|user|instruction|input)|the following (?:is|are) (?:a )?multiple|«recap»)'
+        r'|\[(?:user )?(?:question|query|instruction|input)\]'
+        r'|###\s?(?:question|problem|human|user|instruction|input)'
+        r'|the following (?:is|are) (?:a )?multiple|«recap»)'
     )
     """The line that begins the next question of a base model."""
-    note = _pattern(r'(?:[\n.][\s*_#(]{0,12}|\()«note»')
+    note = _pattern(r'(?:[\n.。][\s*_#(]{0,12}(?:\d{1,2}[.)]\s)?|\()«note»')
     article = _pattern(r'(?:[\s"\'“‘「《*:，,(\[>#]|(?<![a-z])«article»)*')
     """Words and signs between `is` and an answer that say nothing about it."""
     lead_in = _pattern(
@@ -306,6 +310,7 @@ class Cues:
             self.refuses,
             self.restates,
             self.negates,
+            self.affirms,
         )
         return frozenset(head for finder in finders for head in finder.cues)
 

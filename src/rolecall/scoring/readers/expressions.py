@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from unicodedata import normalize
 
 from rolecall.patterns import compile_late
 from rolecall.scoring.readers.cues import CUES
 from rolecall.scoring.readers.numbers import Numbers
 from rolecall.scoring.readers.phrases import Phrases
 from rolecall.scoring.readers.ranking import read_reply, unescape_field
-from rolecall.scoring.readers.reading import Candidate, Page
+from rolecall.scoring.readers.reading import Candidate, Page, narrow
 
 _FORMULA = compile_late(
     r'\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\\]|\\.)+)\$(?!\d)|\\\((?P<c>(?:(?!\\[()]).)+)\\\)'
@@ -33,12 +34,12 @@ _END = compile_late(
 _NAME = r'\\[a-zA-Z]+'
 _FUNCTION = r'(?:sqrt|sin|cos|tan|log|ln|exp|pi|mod)'
 _ATOM = (
-    rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-−+*/^_=(){{}}\[\],.|!°%√π∞∅≈<>≤≥±·×÷²³⁰-⁹₀-₉\']|(?<=\d):(?=\d)'
+    rf'(?:\d|{_NAME}|\\[{{}}%,;! ]|[-−+*/^_=(){{}}\[\],.|!°%√π∞∅≈<>≤≥±·×÷²³⁻⁰-⁹₀-₉¼-¾⅐-⅞\']|(?<=\d):(?=\d)'
     rf'|(?<![a-zA-Z])[a-zA-Z](?![a-zA-Z])|(?<=\d)[a-z]{{2,3}}(?![a-z])|{_FUNCTION}(?![a-z]))'
 )
 _BARE = compile_late(rf'(?:{_ATOM}|\s|(?<=\s)(?:or|and)(?=\s))+')
 _TOKENS = compile_late(
-    rf'(?<![A-Za-z0-9_\\])(?:[-(\[{{√π∞\d]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(\'<>≤≥])|{_FUNCTION}(?=[\s(]))'
+    rf'(?<![A-Za-z0-9_\\])(?:[-(\[{{√π∞\d¼-¾⅐-⅞]|{_NAME}|[a-zA-Z](?=\s?[-+*/=^²³(\'<>≤≥])|{_FUNCTION}(?=[\s(]))'
     rf'(?:{_ATOM}|\ (?=[-+*/=^<>≤≥×·÷]\s?[\w(\\√-])'
     rf'|(?<=[-+*/=^,<>≤≥×·÷])\ (?=[\w(\\√-])|(?<=sin|cos|tan|log|exp)\ (?=[a-zθ\d](?![a-z]))'
     r'|(?<=ln)\ (?=[a-z\d](?![a-z])))*'
@@ -59,16 +60,26 @@ _RESTATED = compile_late(r'\s*(?:\\(?:int|sum|lim|prod)|∫|∑)')
 _CURVE = compile_late(r'[^=]*[a-z][^=]*[-+][^=]*=\s*0\s*')
 """`2x + 3y - 6 = 0` is an answer, not the number 0."""
 _WORD = compile_late(r'[*_\s"\'“‘「]{0,8}(?P<word>[A-Za-z]{1,30}|[一-鿿]{1,12})[*_\s.。"\'”’」]{0,8}')
-_CONDITION = compile_late(r'\s(?:when|where|if|since|because|for|at(?=\s\$?[a-z]\s?=))\s(?=[^.\n]{0,200}\.?\Z)')
+_CONDITION = compile_late(
+    r'\s(?:when|where|if|since|because|for|at(?=\s\$?[a-z]\s?=))\s(?![^.\n]*,\s[^,\n]*=)(?=[^.\n]{0,200}\.?\Z)'
+)
 _UNIT = compile_late(r'(?<=\d)\s?(?:[mgsLh]|[cmk]m|ft|in)\b(?:\^\{?[23]\}?)?')
 _SIGN_OFF = compile_late(r'[\s$\\(\[]*\\(?:blacksquare|square|Box|qed)[\s$\\)\].]*\Z')
 _AND = compile_late(r',?\s+(?:and|und|et|y)\s+|\s*[和,，;；]\s*')
 _ARE = compile_late(r'(?<![a-z])(?:are|sind|sont|son)\s\Z|[是为]\s?\Z')
 _OR = compile_late(r'\s*(?:,?\s*(?:or|oder|ou|o|或)\s*)')
 _HAS_VALUE = compile_late(r'[\d$\\π√∞]')
+_UNCLOSED = compile_late(r'[^$]*(?:\$[^$]*\$[^$]*)*\$[^$\n]*\\[^$\n]*\Z')
+_VULGAR = compile_late('[¼-¾⅐-⅞]')
 _DENIED = compile_late(r'\b(?:not|nicht|pas|non?)\s\Z|不是\Z')
+_PROVIDED = compile_late(r'(?:(?<![a-z])(?:where|with|for|provided|wobei|für|mit|avec|pour|où)\s|其中)\s*\Z')
+_REJECTED = compile_late(
+    r'\s*(?:\(?舍|不合|(?:is|are|was|ist|wird|est) (?:not valid|rejected|extraneous|discarded|invalid'
+    r'|verworfen|rejetée?|exclue?))'
+)
 _APPROXIMATION = compile_late(
-    r'\((?:about|approx\w*\.?|roughly|≈|etwa|environ|约)[^()\n]*\)|(?:≈|\\approx)\s*-?[\d.,]*\d'
+    r'\([^()\n]*(?:reject|extraneous|discard|invalid|not valid|舍|verw[oi]rf|entfällt|rejet|exclu)[^()\n]*\)'
+    r'|\((?:about|approx\w*\.?|roughly|≈|etwa|environ|约)[^()\n]*\)|(?:≈|\\approx)\s*-?[\d.,]*\d'
     r'|,?\s(?:or|i\.e\.|that is)?,?\s?(?:about|roughly|approximately|around|etwa|rund|environ'
     r'|约)\s[\d.,]*\d\s?%?(?=\W*\Z)'
 )
@@ -76,7 +87,7 @@ _ROOTS = compile_late(
     r'(?<![A-Za-z])(?P<name>[a-z])[₀-₉]?\s*=\s*-?[a-z0-9./√]+(?:(?:\s*[,;，]|\s+(?:or|and|oder|und|ou|et|o|y|или|и)|\s*[或和])\s*(?P=name)[₀-₉]?\s*=\s*-?[a-z0-9./√]+)+'
 )
 _ROOT_VALUE = compile_late(r'=\s*(-?[a-z0-9./√]*[a-z0-9√])')
-_TUPLE = compile_late(r'[(\[{\]]\s*-?[\w./√∞]+(?:\s*[,，;]\s*[-+]?[\w./√∞]+)+\s*[)\]}\[]')
+_TUPLE = compile_late(r'[(\[{\]]\s*-?[\w./√∞]+(?:\s*[,，;|]\s*[-+]?[\w./√∞]+)+\s*[)\]}\[]')
 _CHOICE = compile_late(r'(?<![a-z])either(?![a-z]).*(?<![a-z])or(?![a-z])|是.*还是')
 _NUMBERS, _PHRASES = Numbers(), Phrases()
 
@@ -162,6 +173,10 @@ class Expressions:
             formula
             for formula in formulas
             if not _DENIED.search(page.low, max(0, formula.start() - 12), formula.start())
+            and not (
+                formulas[0] is not formula and _PROVIDED.search(page.low, max(0, formula.start() - 12), formula.start())
+            )
+            and not _REJECTED.match(page.low, formula.end(), end)
         ]
         if stated and stated[-1].start() >= begin and CUES.concludes.find(page, stated[-1].end(), stop):
             number = self._last_number(page, stated[-1].end(), stop)
@@ -177,7 +192,7 @@ class Expressions:
             values = (
                 ', '.join(_ROOT_VALUE.findall(listed[-1][0]))
                 if '=' in listed[-1][0]
-                else re.sub('[;，]', ',', listed[-1][0])
+                else re.sub('[;，|]', ',', listed[-1][0])
             )
             return Candidate(values, *listed[-1].span())
         several = _SEVERAL.search(page.raw, begin, stop)
@@ -210,7 +225,9 @@ class Expressions:
 
     def _is_open(self, page: Page, start: int, end: int) -> bool:
         """Whether a reply breaks off before its result, or says that there is none."""
-        if page.raw.rfind('\\boxed{', start, end) > page.raw.rfind('}', start, end):
+        line = max(start, page.raw.rfind('\n', start, end))
+        open_box = page.raw.rfind('\\boxed{', start, end) > page.raw.rfind('}', start, end)
+        if open_box or _UNCLOSED.match(page.raw, line, end):
             return True
         sentence = page.last_sentence(start, end)
         if CUES.refuses.find(page, *sentence) or _CHOICE.search(page.low, *sentence):
@@ -278,7 +295,7 @@ def _right_side(expression: str) -> str:
     if _CURVE.fullmatch(expression):
         return expression
     assigned = None if re.search(r'\s(?:or|and)\s|\\text', expression) else _EQUATION.fullmatch(expression)
-    return assigned['value'].rstrip('.,').replace(',', '') if assigned else expression
+    return _tidy(re.sub(r'\A(-?\d+),(\d{1,2})\Z', r'\1.\2', assigned['value'])) if assigned else expression
 
 
 def _last_side(expression: str) -> str:
@@ -290,10 +307,16 @@ def _last_side(expression: str) -> str:
 
 def _tidy(expression: str) -> str:
     bare = (
-        expression.replace('−', '-').replace('∅', '\\emptyset').strip().strip('*').strip().strip('$').replace('\\$', '')
+        _VULGAR.sub(lambda sign: f'({normalize("NFKC", sign[0]).replace("⁄", "/")})', narrow(expression))
+        .replace('∅', '\\emptyset')
+        .strip()
+        .strip('*')
+        .strip()
+        .strip('$')
+        .replace('\\$', '')
     )
     bare = bare.strip().strip('"“”').rstrip('.,').strip()
-    return bare.replace(',', '') if re.fullmatch(r'\d{1,3}(?:,\d{3})+(?:\.\d+)?', bare) else bare
+    return bare.replace(',', '') if re.fullmatch(r'-?\d{1,3}(?:,\d{3})+(?:\.\d+)?', bare) else bare
 
 
 _SENTENCE = compile_late(r'\A\W*[A-Za-z]{2,20}\s[a-z]{2,20}\b(?=.*\d)')

@@ -232,7 +232,9 @@ class Mentions:
         if self.several and page.text[left.end : right.start].isspace():
             return True
         match = CUES.joins.match(page.low, left.end, right.start) if right.start - left.end < 30 else None
-        if match is None or match.end() < right.start:
+        low, before = page.low, max(0, left.start - 16)
+        leans = CUES.hedged.search(low, left.end, right.start) and not CUES.hedged.search(low, before, left.start)
+        if match is None or match.end() < right.start or leans:  # `probably A, possibly B`
             return False
         judged = CUES.wrong.match(page.low, right.end, right.end + 40) or CUES.right.match(
             page.low, right.end, right.end + 40

@@ -61,7 +61,7 @@ _RAISED = str.maketrans('⁻⁰¹²³⁴⁵⁶⁷⁸⁹', '-0123456789')
 _RATIO = compile_late(r'(?<![\d:.])\d{1,6}(?:\s?:\s?\d{1,6}){1,4}(?![\d:])')
 _DIGIT = compile_late(r'\d|[¼-¾⅐-⅞]')
 _ASIDE = compile_late(
-    r'(?:(?<=[\w%°.*])\s+|(?<=[一-鿿]))[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>'
+    r'(?:(?<=[\w%°.*€$£])\s+|(?<=[一-鿿]))[(\[](?!\s?[^()\[\]=\n]*\w\s?=)[^()\[\]\n]{1,200}[)\]]|<<[^<>\n]*>>'
 )
 """Units and reasons in brackets after an amount: `150 minutes (2.5 hours)`; but `eggs (16 - 3 = 13)` is the answer."""
 _REJECTED = compile_late(
@@ -69,6 +69,7 @@ _REJECTED = compile_late(
     r'|/(?=10\b|100\b|5\b)|\b(?:says?|claims?|thinks?|said|claimed|thought)(?: that)?(?: it(?:[\'’]s| is| was))?'
     r'| on (?:day|page|step)| at(?=[\d: ]{1,6}[ap]\.?m\b)|\b(?:question|problem|exercise|step|day|page|part|no\.)'
     r'|\brounded from) [$€£]?\d[\d.,:]*|\b\d{1,2}\.\d{1,2}\.\d{4}\b'
+    r'|(?:soit|also|und|,) [$€£]?\d[\d.,]* (?:more|less|fewer|mehr|weniger|de (?:plus|moins)) (?:than|als|que)'
     r'|(?<=[a-z]), or (?:about |roughly |approximately )?[$€£]?\d[\d.,]*(?=\s[a-z])'
     r'|(?<=[A-Za-z])[\^⁻⁰¹²³⁴-⁹]\{?-?\d{0,2}\}?|\\?(?:mod|pmod)\s?\{?\d+',
     re.IGNORECASE,
@@ -77,7 +78,9 @@ _REJECTED = compile_late(
 _CIRCUMSTANCE = compile_late(
     r'(?<=\d)[^\d=\n,:]{0,60}?(?P<rest>,? (?:because|since|compared (?:with|to)|versus|whereas|although'
     r'|verglichen mit|obwohl'
-    r'|alors que|contre)\b|, (?:when|while|which is \d+ times|während|als|tandis)\b|; (?!so|also|donc'
+    r'|alors que|contre)\b|, (?:when|while|which is \d+ times|während|als|tandis)\b'
+    r'|[,，;；]\s?(?:(?:即|也就是|soit|i\.e\.|das heißt)(?=\s?\d[\d.,]{0,8}\s?%)|其中|of which|davon|dont)'
+    r'|; (?!so|also|donc'
     r'|thus|therefore)|, (?:up|down) from'
     r'| to (?!find|get|give|obtain|equal|have|reach'
     r'|be\b)[a-z]{2}'
@@ -238,11 +241,7 @@ class Numbers:
         return first if correcting or not re.search(r'\w|\A\s*=', rest + page.text[stop + 1 : stop + 3]) else None
 
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
-        note = CUES.note.search(page.low, start + 1, end)
-        settled = (
-            note and not CUES.corrects.find(page, note.end(), end) and not CUES.concludes.find(page, note.end(), end)
-        )
-        stop = note.start() if note and settled and _has_number(page, start, note.start()) else end
+        stop = end
         if _CUT.search(page.text, max(start, stop - 4), stop):
             return None
         begin = stop
@@ -253,7 +252,8 @@ class Numbers:
                 begin = sentence_end - 1
             if sentence_end == stop and page.is_cut(stop) and not self._ends_in_amount(page, begin, stop):
                 return None
-            aside = page.text[begin:sentence_end].lstrip()[:1] == '(' and _has_number(page, start, begin)
+            added = page.text[begin - 1 : begin] in (';', '；') and page.is_aside(begin, sentence_end)
+            aside = (added or page.text[begin:sentence_end].lstrip()[:1] == '(') and _has_number(page, start, begin)
             if _has_number(page, begin, sentence_end) and not aside:
                 silent = self._says_nothing(page, start, begin, sentence_end)
                 return None if silent else self._result(page, max(begin, sentence_end - _LONGEST), sentence_end)

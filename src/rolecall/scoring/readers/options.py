@@ -28,7 +28,9 @@ _ITEM = compile_late(
     r'[ \t*>#+•☐-]*(?:\d{1,2}\.\s)?(?:\[.\]\s|☐\s|☑\s)?(?:[^\W\d]{3,10}\s)?\(?[A-Za-z][.):|]|\|\s*[A-Za-z]\s*\|'
 )
 _PRONOUN = compile_late(r'\s(?:it|he|she|they|this|that|we|you|i|there)\b', re.IGNORECASE)
-_IF = compile_late(r'(?<![a-z])(?:if|when|unless|wenn|falls|si)(?![a-zà-ÿ])|如果|若')
+_IF = compile_late(
+    r'(?<![a-z])(?:if|when|unless|wenn|falls|si)(?![a-zà-ÿ])|如果|若|(?<![a-z])(for|in|für|bei|pour|dans)(?![a-zà-ÿ]).*(?<![a-z])\1(?![a-zà-ÿ])'
+)
 _PREPOSITION = compile_late(r'(?<![a-z])(?:of|and|to|from|with|at|in|on|by|for|per|or|than|through|into)\s\Z')
 _CLAUSE_END = compile_late(r'\s*(?:[.,;:!—–。，！]|\Z|(?:because|since|as|weil|da|car|porque)\b)')
 _AROUND_CLAUSE = ' ,.;:!?—–-*"\')。，！'
@@ -39,18 +41,13 @@ _UNDECIDED = compile_late(
     r'|always|all|every|necessarily|only|enough|specified|given|stated|mentioned)(?![a-z])|可能|是否|どちら'
 )
 """In a sentence whose `not` is no answer."""
-_AFFIRMED = compile_late(
-    r'(?<![a-z])(?:can|may|does|did|will|would|is (?:able|allowed|permitted) to|are (?:able'
-    r'|allowed) to)\s+[a-z]|(?<![a-z])(?:is|are|was|were|has|have|does|do) still(?![a-z])'
-)
-"""In a sentence that affirms what was asked, as `not` denies it."""
 _TEXT_END = compile_late(
     r'[\s"\'*)]*(?:[.,;:(!—–。，]|\Z|\s(?:because|since|as|which|who|that|and not|not|weil|car|porque|qui|qu[e\'’])\b)'
 )
 _SUBJECT = compile_late(r'\W*(?:it|this|that|they|he|she|es|das|er|sie|il|elle|cela|它|这)\s?')
 _OTHERWISE = compile_late(r'(?<![a-z])(?:otherwise|else|sonst|andernfalls|sinon|si no)(?![a-z])|否则|不然')
 _ASKS = compile_late(r'\W*(?:is|are|was|does|could|can|would|should|ist|est|es)\s')
-_DATED = compile_late(r'(?<![a-zà-ÿ])(?:in|at|on|im|um|am|en|à|a las)\s+\Z|[在于]\Z')
+_DATED = compile_late(r'(?<![a-zà-ÿ])(?:in|at|on|im|um|am|en|à|a las|from|von|aus|de)\s+\Z|[在于]\Z')
 _CONDITION = compile_late(r'\s(?:if|when|falls|wenn|si)\s')
 _SMALL_LIST = compile_late(r'[\W_]*[a-j](?:(?:[\W_]+|\s+and\s+)[a-j])+[\W_]*')
 _COMPLEMENTS = compile_late(r'(\w+) (?:in|un|im|ir|non|non-|not |dis)\1|true false')
@@ -350,9 +347,10 @@ class Options(Mentions):
             named = [mention for mention in named if mention.start >= begin > start]
         else:
             named = [mention for mention in named if self._is_unconditional(page, mention, start)]
-        concluding = stop - start < 200 and CUES.concludes.find(page, begin, begin + 12)
+        concluding = CUES.concludes.find(page, begin, begin + 12)
         named += self._named_texts(page, begin, stop, alone=alone, concluding=alone or bool(concluding))
-        if not named and (alone or CUES.concludes.find(page, begin, begin + 12)):
+        settled = concluding and self.is_pair and not any(mention.start >= begin for mention in named)
+        if (settled or not named) and not page.is_cut(end):
             return self._denial_or_affirmation(page, begin, stop)
         named = [mention for mention in named if not self._is_wrong(page, mention, stop)]
         values = {mention.value for mention in named}
@@ -364,8 +362,12 @@ class Options(Mentions):
         if not self.is_pair or self._pair['whole_no'].lower() not in _NOES:
             return None
         denied = CUES.negates.find(page, start, end)
-        said = denied or _AFFIRMED.search(page.low, start, end)
-        open_ = CUES.refuses.find(page, start, end) or CUES.condition.match(page.low, start, end)
+        said = denied or CUES.affirms.find(page, start, end)
+        open_ = (
+            CUES.refuses.find(page, start, end)
+            or CUES.closings.find(page, start, end)
+            or CUES.condition.match(page.low, start, end)
+        )
         if said is None or open_ or _UNDECIDED.search(page.low, start, end):
             return None
         return Candidate(self._pair['whole_no' if denied else 'whole_yes'], said.start(), said.end())

@@ -30,6 +30,7 @@ _CHOICE = compile_late(
 )
 """A sentence that leaves two answers open."""
 _POLITE = compile_late(r'(?:です|でした|である|입니다|이다)[.。]?\s*\Z')
+_BOLD = compile_late(r'\*\*([^*\n:]{1,80})\*\*')
 _COPULA = compile_late(r'(?<=\w)[\'’]s\s+|\A(?:in|on|at)\s|(?<=[者のる市県])は|(?<=왕)은\s|은\s|는\s')
 _CONTRAST = compile_late(r'(?:but|sondern|mais|sino|mas?|而是)\Z')
 
@@ -134,6 +135,10 @@ class Phrases:
             and _BRIEF_LINE.fullmatch(page.raw, *line)
         ):
             return self._phrase(page, *line)
+        bold = _BOLD.findall(page.raw, begin, stop)
+        if len(bold) == 1 and page.raw[stop - 2 - len(bold[0]) - 4 : stop].count('**') == 2:
+            at = page.raw.find(bold[0], begin)
+            return self._phrase(page, at, at + len(bold[0]))
         lead = skip_opening(page, *last)
         predicates = _find_predicates(page, lead, last[1])
         if lead > last[0] and not predicates and len(page.low[lead : last[1]].split()) < _BRIEF:
@@ -229,11 +234,15 @@ def short_phrases(reply: str) -> set[str]:
     lead = skip_opening(page, 0, page.end)
     starts = [*_find_predicates(page, 0, page.end), *([lead] * (lead > 0 or text != reply.strip()))]
     phrases = [sentence[start:] for start in starts]
-    phrases += [
-        match[match.lastindex or 0] for pattern in (_SUBJECT, _ASIDE, _LABELLED) if (match := pattern.match(sentence))
-    ]
     tail = _TAIL.search(sentence)
     clause = sentence[: tail.start()] if tail else sentence
+    phrases += [
+        match[match.lastindex or 0]
+        for pattern in (_SUBJECT, _ASIDE, _LABELLED)
+        for part in {sentence, clause}
+        if (match := pattern.match(part))
+    ]
+    phrases += [clause] * (len(clause.split()) <= _BRIEF)
     if not _NEGATED.search(clause.lower()):
         phrases += [match[1] for pattern in (_NAME, _PLACE) if (match := pattern.search(clause))]
     phrases += [match[1] for pattern in (_ENDING, _DATED) if (match := pattern.search(clause))]
@@ -256,13 +265,16 @@ _SUBJECT = compile_late(
     r'((?:[A-Z0-9][\w.\'’-]*,?\s(?:(?:and|&)\s)?){1,6})(?:is|was|are|were|ist|war|est|es|era)\s+(?:the|an?|d[eia][rse]|eine?|la|le|el|une?)\s|\A([^，。是]{1,8})是'
 )
 _TAIL = compile_late(
-    r',?\s(?:and not|not|und nicht|et non|although|though|obwohl|while|während|whereas|alors que|but'
+    r',?\s(?:à ne pas|nicht zu|not to be|ahead of|devant|followed by|gefolgt von|suivie? d|and not|not|und nicht|et non'
+    r'|although|though|obwohl|while|während|whereas|alors que|but'
     r'|where|who|which)\s.*|\s?[;；].*',
     re.DOTALL,
 )
 """What a sentence adds to its answer."""
 _WHEN = compile_late(r'\s(?:in|on|im|am|en|um)\s(?=(?:the |\w+ )?\d)')
-_MADE = compile_late(r'\s(?:ge|ver|er|ent|be)[a-zäöüß]{2,20}(?:t|en)\W*\Z')
+_MADE = compile_late(
+    r'\s(?:ge|ver|er|ent|be)[a-zäöüß]{2,20}(?:t|en)\W*\Z|(?:写|画|作|建|发明|发现|创作|提出|创立|所著?)的\W*\Z'
+)
 """At the end of a German sentence, behind who did it: `von Thomas Mann geschrieben`."""
 _ENDING = compile_late(r'[а-я]\s((?:[А-Я][\w.’-]*\s?){1,4})[.]?\Z')
 _DATED = compile_late(

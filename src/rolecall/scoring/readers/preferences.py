@@ -35,12 +35,14 @@ _TIE = (
 _NAMED = re.compile(
     rf'(?<![a-z]){_NOUN}[\s_#:"“*(-]{{0,4}}(?P<x>[abm12二]|一(?!样))\)?(?![a-z0-9])'
     rf'|(?<![a-z])(?P<place>first|second|former|latter|erstere|letztere|erste|zweite|première|premier|seconde|deuxième'
-    rf'|primera|segunda)(?:(?=[nrs]?\s+{_NOUN}|\s+one|\s+is[t]?\b)(?:[nrs]?\s+{_NOUN}|\s+one)?|(?=\s*[.!]?\s*\Z))'
+    rf'|primera|segunda)(?:(?=[nrs]?\s+{_NOUN}|\s+one|\s+(?:ist?|que)\b)(?:[nrs]?\s+{_NOUN}|\s+one)?|(?=\s*[.!]?\s*\Z))'
     r'|\((?P<paren>[ab])\)(?=\s+(?:is|was|wins))'
     rf'|第(?P<nth>[一二])个(?:{_NOUN})?|(?P<which>前者|后者)|(?P<tie>{_TIE})'
 )
 _BARE = re.compile(
-    r'(?<![A-Za-z0-9\'’])(?:(?P<said>[AB12])(?=\s+(?:[a-z]+ly\s+)?(?:is|was|wins|won|does|beats|outperforms|edges|surpasses|ist|gewinnt|est|es|more|better|l[\'’])\b'
+    r'(?:(?<=[Ss]o )|(?<=[Dd]onc )|(?<=[Hh]ence )|(?<=[Tt]hus )|(?<=[Tt]herefore )|(?<=[Aa]lso )|(?<=daher )|(?<=故)'
+    r'|(?<=所以))(?P<so>[AB12])(?=\W{0,4}(?:\Z|\n))'
+    r'|(?<![A-Za-z0-9\'’])(?:(?P<said>[AB12])(?=\s+(?:[a-z]+ly\s+)?(?:is|was|wins|won|does|beats|outperforms|edges|surpasses|ist|gewinnt|est|es|more|better|l[\'’])\b'
     r'|\s*(?:[更胜优가이が]|の方|的(?:回答|回复|答案)))'
     r'|(?P<x>[ABC12mM]|[ab](?=\)))\+{0,2}(?![A-Za-z0-9\'’]|\s+[a-z]))'
 )
@@ -61,6 +63,12 @@ _WORSE = re.compile(
 )
 _MORE = re.compile(r'\s+(?:is|was)\s+(?:[a-z]+\s)?more\s|\s+more\s')
 """Behind an answer: `is more detailed`, `I find A more helpful`."""
+_RATED = re.compile(
+    rf'(?:(?<![a-z]){_NOUN}\s)?(?<![a-z0-9])'
+    rf'(?:(?P<x>[ab])|(?<=\w )(?P<y>[12])(?=\W{{0,4}}(?::|gets|scores|-|–|\()))(?![a-z0-9])'
+    r'[^\w\n.]{0,6}(?:(?:gets?|scores?|erhält|bekommt|obtient|得|得分)\s?)?(?P<points>\d{1,3}(?:[.,]\d)?)\s?(?:/\s?(?:5|10|100)\b|分|points?|punkte)'
+)
+"""Ratings by name: `A 7/10, B 4/10`."""
 _REASON = re.compile(r'\W*[AB12]\W*(?:\s(?:because|since|weil|da|denn|car|parce|porque)\b|因为)')
 _UNCLEAR = re.compile(r"\b(?:not|no|nicht|kaum|pas|never|neither|if|whether)\b|n['’]t\b|不比")
 
@@ -101,6 +109,13 @@ class Sides(Options):
     def concludes(self, page: Page, start: int, end: int) -> Candidate | None:
         if (concluded := super().concludes(page, start, end)) or page.is_cut(end):
             return concluded
+        rated = {
+            match['x'] or match['y']: float(match['points'].replace(',', '.'))
+            for match in _RATED.finditer(page.low, start, end)
+        }
+        if len(rated) == 2 and len(set(rated.values())) == 2:
+            best = max(rated, key=rated.__getitem__)
+            return Candidate(_SIDES[best], *page.last_sentence(start, end))
         praised = [side for side in self._find(page, start, end) if _MORE.match(page.low, side.end, end)]
         return praised[-1] if len({side.value for side in praised}) == 1 else None
 
@@ -123,8 +138,8 @@ class Sides(Options):
             value = 'second' if capital else _SIDES[name] if name else 'tie'
             places.setdefault(match.start(), Candidate(value, *match.span()))
         for match in _BARE.finditer(page.text, start, end):
-            if head or match['said']:
-                name = match['x'] or match['said']
+            if head or match['said'] or match['so']:
+                name = match['x'] or match['said'] or match['so']
                 side_value: Side = 'tie' if name == 'C' else _SIDES.get(name) or _SIDES[name.lower()]
                 places.setdefault(match.start(), Candidate(side_value, *match.span()))
         for match in _COMPARISON.finditer(page.low, start, end):

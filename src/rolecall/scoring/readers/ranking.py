@@ -122,15 +122,27 @@ def _decide_first(page: Page, family: Family, start: int, end: int) -> _Evidence
     """What the reply comes to before its last asides, if it states or concludes something there; else in all of it."""
     whole = _decide(page, family, start, end)
     main = page.main_end(start, end)
-    if main == end or (whole and whole.place < main):
+    if main == end or (whole and (whole.place < main or whole.rule in _FORMS)):
         return whole
     evidence = _decide(page, family, start, main)
     sentence = page.sentence_start(evidence.candidate.start, start) if evidence else start
     if evidence is None or evidence.candidate.value is None or CUES.condition.match(page.low, sentence):
         return whole
-    aside = page.text[main:end].lstrip()[:1] == '('
-    settled = aside or evidence.certainty == 'stated' or CUES.concludes.find(page, sentence, evidence.candidate.start)
-    stronger = settled and not (whole and whole.certainty == 'stated' and evidence.certainty != 'stated')
+    aside = page.text[main:end].lstrip()[:1] == '(' or CUES.note.search(page.low, main, end)
+    supposed = whole is None or CUES.hypothesis.search(
+        page.low, page.sentence_start(whole.candidate.start, main), whole.candidate.start
+    )
+    settled = (
+        aside
+        or supposed
+        or evidence.certainty == 'stated'
+        or CUES.concludes.find(page, sentence, evidence.candidate.start)
+    )
+    stronger = (
+        settled
+        and evidence.certainty != 'inferred'
+        and not (whole and whole.certainty == 'stated' and evidence.certainty != 'stated')
+    )
     return evidence if stronger or whole is None or whole.certainty == 'inferred' else whole
 
 
@@ -149,12 +161,25 @@ def _decide(page: Page, family: Family, start: int, end: int) -> _Evidence | Non
     weaker = None if evidence else _alone(page, family, start, end)
     if weaker is None and (concluded := family.concludes(page, max(since, end - _TAIL), end)):
         weaker = _Evidence(concluded.start, 'conclusion', 'concluded', concluded)
+    if (
+        weaker
+        and weaker.certainty == 'concluded'
+        and weaker.candidate.value
+        and _is_refused(page, family, weaker.candidate, end)
+    ):
+        weaker = weaker._replace(candidate=Candidate(None, weaker.candidate.start, weaker.candidate.end))
     if weaker is not None and weaker.candidate.value is not None:
         return _correct(page, family, weaker, start, end) if weaker.rule in ('first line', 'beginning') else weaker
     if evidence or weaker:
         return evidence or weaker
     mentions = family.mentions(page, max(start, end - _TAIL), end)
     return _Evidence(mentions[-1].start, 'mention', 'inferred', mentions[-1]) if mentions else None
+
+
+def _is_refused(page: Page, family: Family, concluded: Candidate, end: int) -> bool:
+    """Whether a reply refuses to answer behind what it seemed to conclude; judges say of replies that they refuse."""
+    finder = CUES.ignorant if 'tie' in getattr(family, 'labels', ()) else CUES.refuses
+    return finder.find(page, page.sentence_end(concluded.end, end), end) is not None
 
 
 def _correct(page: Page, family: Family, evidence: _Evidence, start: int, end: int) -> _Evidence:

@@ -39,6 +39,7 @@ _SPECIAL = compile_late(r'<\|(?:im_start|im_end|end|eot)|</s>')
 _SUMS = compile_late(r'[-$]?[\d.,]{1,12}(?=\n[^\n]{1,60}=\s?\?)')
 """An answer in front of the next sum of a base model."""
 _LONGEST_SENTENCE = 400
+_LATELY = 6000
 _FULL_STOP = compile_late(r'[^\s*(][^\s*(][.!?]\Z|[。！？]\Z')
 """Behind more than one letter, which could be the name of an option."""
 
@@ -179,18 +180,29 @@ class Page:
 
     def main_end(self, start: int, end: int) -> int:
         """Where a part ends without what follows its result: brackets, `If it were 5, …`, `Let me know …`."""
+        start = max(start, end - _LATELY)
+        end = self._note_start(start, end)
         while True:
             begin, stop = self.last_sentence(start, end)
             opened = self.text.rfind('\n(', start, stop), self.text.rfind('. (', start, stop) + 1
             bracket = max(opened) if self.text[stop - 1 : stop] == ')' else -1
             if start < bracket and ')' not in self.text[bracket : stop - 1]:
                 end = bracket
-            elif begin <= start or not self._is_aside(begin, stop):
+            elif begin <= start or not self.is_aside(begin, stop):
                 return end
             else:
                 end = begin
 
-    def _is_aside(self, begin: int, stop: int) -> bool:
+    def _note_start(self, start: int, end: int) -> int:
+        """Where the first closing note begins (`Check: …`) behind which nothing is concluded or stated."""
+        notes = [match.start() for match in CUES.note.finditer(self.low, start + 1, end)]
+        if not notes:
+            return end
+        finders = CUES.concludes, CUES.corrects, CUES.states
+        last = max((match.start() for finder in finders for match in finder.find_all(self, notes[0], end)), default=0)
+        return next((note for note in notes if note > last), end)
+
+    def is_aside(self, begin: int, stop: int) -> bool:
         """Whether a sentence closes a reply, supposes something, or compares, and concludes nothing."""
         if CUES.closings.find(self, begin, stop):
             return True
