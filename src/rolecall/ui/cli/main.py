@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     set_language(language)
     if place := _find_group(typed):
         return fail(f'`rolecall {" ".join(typed[:1])}` is `rolecall {place}`.')
-    parser = build_parser(typed[:1])
+    parser = build_parser(typed[:1] or ['--help'])
     if language == 'zh':
         translate_parser(parser)
     arguments = parser.parse_args(words)
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser with the command that was typed, or with all of them."""
+    """The parser with the typed command; for `()` with all commands, for other words with their names alone."""
     parser = _Parser(
         prog='rolecall',
         description='Write the exact prompt every model receives, inspect it, lint it, run it, and score it.',
@@ -148,8 +148,11 @@ def build_parser(typed: Sequence[str]) -> argparse.ArgumentParser:
         help='language of the help: en, zh (default: that of ROLECALL_LANG or the locale)',
     )
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)
-    for name in [name for name in _COMMANDS if name in typed] or _COMMANDS:
-        if members := _COMMANDS[name]:
+    named = [name for name in _COMMANDS if name in typed]
+    for name in named or _COMMANDS:
+        if typed and not named:
+            _add_parser(commands, name)
+        elif members := _COMMANDS[name]:
             group, _ = _add_parser(commands, name)
             inner = group.add_subparsers(metavar='WHAT', required=True)
             for member in members:
