@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,13 +15,15 @@ from rolecall.ui.cli.main import main
 from servers import serve
 
 KEY = 'sk-not-for-mlflow-0123456789'
+IN_ROW = 'sk-stood/in-a-row-42'
 
 
 @pytest.fixture(scope='module')
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp('mlflow')
     rows = folder / 'rows.jsonl'
-    rows.write_text('{"q": "1+1", "a": "2"}\n{"q": "2+2", "a": "4"}\n')
+    some = [{'q': '1+1', 'a': '2'}, {'q': '2+2', 'a': f'4 {IN_ROW}'}]
+    rows.write_text(''.join(f'{json.dumps(row)}\n' for row in some))
     dataset = {
         'abbr': 'sums: all',
         'path': str(rows),
@@ -60,7 +63,7 @@ def test_scores_rows_and_report_of_each_model_are_logged_once(
     assert logged.data.params['temperature'] == '0.5'
     assert {artifact.path for artifact in client.list_artifacts(ids[0][0])} == {'report.html', 'results.json'}
     table = json.loads(Path(client.download_artifacts(ids[0][0], 'results.json')).read_text())
-    assert [dict(zip(table['columns'], row, strict=True))['gold'] for row in table['data']] == ['2', '4']
+    assert [dict(zip(table['columns'], row, strict=True))['gold'] for row in table['data']] == ['2', f'4 {IN_ROW}']
     assert all(KEY not in path.read_text('utf-8', 'replace') for path in tmp_path.rglob('*') if path.is_file())
 
 
@@ -73,6 +76,39 @@ def test_by_default_a_run_is_logged_where_mlflow_keeps_runs(
     monkeypatch.chdir(tmp_path)
     assert main(['export', 'mlflow', str(run)]) == 0
     assert len(capsys.readouterr().out.split()) == 2
+
+
+def test_a_key_of_this_environment_that_stands_in_a_row_is_hidden(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rolecall.ui.report.mlflow_export import export_mlflow
+
+    class Client:
+        """MLflow's client, as far as artifacts go: the real package is not on every machine."""
+
+        def __init__(self, _uri: object) -> None: ...
+
+        def log_artifact(self, _run: str, path: str) -> None:
+            (tmp_path / Path(path).name).write_text(Path(path).read_text('utf-8'), 'utf-8')
+
+        def log_text(self, _run: str, text: str, name: str) -> None:
+            (tmp_path / name).write_text(text, 'utf-8')
+
+        def search_runs(self, *_: object) -> list[object]:
+            return [SimpleNamespace(info=SimpleNamespace(run_id='1'))]
+
+        def __getattr__(self, _name: str) -> Any:
+            return lambda *_: SimpleNamespace(experiment_id='1')
+
+    mlflow = SimpleNamespace(MlflowClient=Client, exceptions=SimpleNamespace(MlflowException=OSError))
+    monkeypatch.setitem(__import__('sys').modules, 'mlflow', mlflow)
+    texts = []
+    for variable in ('SOME_WORD', 'OTHER_API_KEY'):
+        monkeypatch.setenv(variable, IN_ROW)
+        export_mlflow(run)
+        texts.append([(tmp_path / name).read_text('utf-8') for name in ('report.html', 'results.json')])
+    assert all(IN_ROW in text for text in texts[0])
+    assert texts[1] == [text.replace(IN_ROW, '[key]') for text in texts[0]]
 
 
 def test_without_the_package_the_extra_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -617,6 +617,8 @@ class Profile:
         (lambda: OnlineChatModule('claude-sonnet-4-5'), r"OnlineChatModule\('anthropic/claude-sonnet-4-5'\)"),
         (lambda: OnlineChatModule('openai', stream='yes'), "stream must be True or False, got 'yes'"),
         (lambda: OnlineChatModule('openai', price='cheap'), r"Write price=\{'input': 1.0, 'output': 4.0\}"),
+        (lambda: OnlineChatModule('openai', 5), r'model\n  expected a string, got 5\.$'),  # type: ignore[call-overload]
+        (lambda: OnlineChatModule('anthropic', 5), r'model\n  expected a string, got 5\.$'),  # type: ignore[call-overload]
         (lambda: TrainableModule('/nope/model').start(), 'folder not found: /nope/model'),
         (lambda: TrainableModule('./nope').start(), r'folder not found: \./nope'),
         (lambda: TrainableModule('/nope/model.gguf').start(), r'file not found: /nope/model\.gguf'),
@@ -624,6 +626,7 @@ class Profile:
         (lambda: TrainableModule('smollm2').tune([], 5), 'output must be a folder, got 5'),  # type: ignore[arg-type]
         (lambda: LOCAL.batch(5), 'inputs must be a list with one input for each call, got 5'),  # type: ignore[arg-type]
         (lambda: LOCAL.batch(['a'], on_progress=5), 'on_progress must be a function'),  # type: ignore[arg-type]
+        (lambda: LOCAL.with_fallbacks(), 'fallbacks must be modules, one argument each, got none'),
         (lambda: LOCAL.with_fallbacks(LOCAL, when=5), 'when must be a list of conditions, got 5'),  # type: ignore[arg-type]
         (lambda: LOCAL.with_token_budget(9, count=str)('Hi'), "count must return a whole number of tokens, got '"),  # type: ignore[arg-type]
         (lambda: McpTools(5), 'an MCP server is a command or a URL, got 5'),  # type: ignore[arg-type]

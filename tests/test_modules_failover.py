@@ -367,6 +367,7 @@ def test_a_context_that_is_too_short_can_count_as_a_failure(second: Server) -> N
     ('arguments', 'sentence'),
     [
         ({'when': 'refusal'}, r"Write when=\['refusal'\]"),
+        ({'when': []}, 'when has no condition, so no fallback would be asked. Name some of error, refusal, '),
         ({'when': ['refusals']}, "'refusals' is not a condition. Did you mean 'refusal'"),
         ({'retries': -1}, 'retries must be a whole number of at least 0'),
     ],

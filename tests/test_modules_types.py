@@ -57,10 +57,15 @@ async def main() -> None:
     assert_type(await module.acall('Hi', returns=Ticket), Ticket)
     assert_type(await module.areply('Hi', returns=Ticket), ChatReply[Ticket])
     assert_type(await module.abatch(['a']), list[str])
+    assert_type(await claude.abatch(['a'], returns=int), list[int])
+    assert_type(await module.abatch_replies(['a']), list[ChatReply[None]])
+    assert_type(await local.abatch_replies(['a'], returns=Ticket), list[ChatReply[Ticket]])
     schema: dict[str, Any] = {'type': 'object'}
     print(await module.acall('Hi', returns=schema))
 """
 HEAD = """from rolecall import OnlineChatModule, TrainableModule
+from rolecall.apps.chat import ChatReply
+from rolecall.apps.chat.streaming import AsyncStream, Stream
 
 module = OnlineChatModule('openai')
 claude, mistral = OnlineChatModule('anthropic', 'claude-sonnet-4-5'), OnlineChatModule('mistral')
@@ -81,6 +86,16 @@ WRONG = (
     "module('Hi', returns=int).upper()",
     "number: int = module('Hi')",
     "other: int = claude('Hi')",
+    "numbers: list[int] = module.batch(['a'])",
+    "reply: ChatReply[int] = module.reply('Hi')",
+    "replies: list[ChatReply[int]] = module.batch_replies(['a'])",
+    "stream: Stream[int] = module.stream('Hi')",
+    "other_stream: AsyncStream[int] = module.astream('Hi')",
+    "other_numbers: list[int] = claude.batch(['a'])",
+    "other_reply: ChatReply[int] = local.reply('Hi')",
+    "async def areply() -> ChatReply[int]: return await module.areply('Hi')",
+    "async def abatch() -> list[int]: return await mistral.abatch(['a'])",
+    "async def abatch_replies() -> list[ChatReply[int]]: return await module.abatch_replies(['a'])",
     "module.reply('Hi', returns=int).value.upper()",
     "module.with_fallbacks(module, when=['refusals'])",
     "OnlineChatModule('openai', temprature=0)",

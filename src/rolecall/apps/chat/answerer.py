@@ -194,6 +194,8 @@ class FailoverPolicy:
             what = f'when must be a list of conditions, got {self.when!r:.60}. Write when=[{self.when!r:.60}].'
             raise ModuleError(what)
         names = get_args(FailoverCondition)
+        if not self.when:
+            raise ModuleError(f'when has no condition, so no fallback would be asked. Name some of {", ".join(names)}.')
         for name in self.when:
             if name not in names:
                 raise ModuleError(f'when: {name!r:.60} is not a condition. {did_you_mean(str(name), names)}')

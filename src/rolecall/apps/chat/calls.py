@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rolecall.apps.chat.background import result_of, submit
 from rolecall.apps.chat.chat_reply import ChatReply
@@ -19,13 +19,11 @@ from rolecall.checking import explain_arguments, is_whole
 from rolecall.errors import RolecallError
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar, Unpack
+    from typing_extensions import Unpack
 
     from rolecall.apps.chat.call_options import BatchOptions, CallOptions, History, Tools
 
-    T = TypeVar('T', default=str)
-    V = TypeVar('V', default=None)
-
+T = TypeVar('T')
 StartStream = Callable[[OnPiece, asyncio.AbstractEventLoop | None], Coroutine[Any, Any, ChatReply[Any]]]
 
 
@@ -69,8 +67,7 @@ class ModuleCalls:
 
     async def _ask_from_loop(self, question: Question) -> ChatReply[Any]:
         """Ask from an event loop, on which async tools run."""
-        work = self._ask(replace(question, home=asyncio.get_running_loop()))
-        return await asyncio.wrap_future(submit(work))
+        return await asyncio.wrap_future(submit(self._ask(replace(question, home=asyncio.get_running_loop()))))
 
     @overload
     def __call__(self, user: Any, /, *, returns: None = ..., **options: Unpack[CallOptions]) -> str: ...
@@ -101,7 +98,9 @@ class ModuleCalls:
         return question.take_answer(await self._ask_from_loop(question))
 
     @overload
-    def reply(self, user: Any, /, *, returns: type[V] | None = ..., **options: Unpack[CallOptions]) -> ChatReply[V]: ...
+    def reply(self, user: Any, /, *, returns: None = ..., **options: Unpack[CallOptions]) -> ChatReply[None]: ...
+    @overload
+    def reply(self, user: Any, /, *, returns: type[T], **options: Unpack[CallOptions]) -> ChatReply[T]: ...
     @overload
     def reply(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> ChatReply[Any]: ...
     def reply(self, user: Any, /, *, returns: Any = None, **options: Any) -> ChatReply[Any]:
@@ -109,9 +108,9 @@ class ModuleCalls:
         return result_of(self._ask(Question.of(user, returns, options)))
 
     @overload
-    async def areply(
-        self, user: Any, /, *, returns: type[V] | None = ..., **options: Unpack[CallOptions]
-    ) -> ChatReply[V]: ...
+    async def areply(self, user: Any, /, *, returns: None = ..., **options: Unpack[CallOptions]) -> ChatReply[None]: ...
+    @overload
+    async def areply(self, user: Any, /, *, returns: type[T], **options: Unpack[CallOptions]) -> ChatReply[T]: ...
     @overload
     async def areply(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> ChatReply[Any]: ...
     async def areply(self, user: Any, /, *, returns: Any = None, **options: Any) -> ChatReply[Any]:
@@ -119,7 +118,9 @@ class ModuleCalls:
         return await self._ask_from_loop(Question.of(user, returns, options))
 
     @overload
-    def stream(self, user: Any, /, *, returns: type[V] | None = ..., **options: Unpack[CallOptions]) -> Stream[V]: ...
+    def stream(self, user: Any, /, *, returns: None = ..., **options: Unpack[CallOptions]) -> Stream[None]: ...
+    @overload
+    def stream(self, user: Any, /, *, returns: type[T], **options: Unpack[CallOptions]) -> Stream[T]: ...
     @overload
     def stream(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> Stream[Any]: ...
     def stream(self, user: Any, /, *, returns: Any = None, **options: Any) -> Stream[Any]:
@@ -131,9 +132,9 @@ class ModuleCalls:
         return Stream(lambda on_piece: start(on_piece, None), answer)
 
     @overload
-    def astream(
-        self, user: Any, /, *, returns: type[V] | None = ..., **options: Unpack[CallOptions]
-    ) -> AsyncStream[V]: ...
+    def astream(self, user: Any, /, *, returns: None = ..., **options: Unpack[CallOptions]) -> AsyncStream[None]: ...
+    @overload
+    def astream(self, user: Any, /, *, returns: type[T], **options: Unpack[CallOptions]) -> AsyncStream[T]: ...
     @overload
     def astream(self, user: Any, /, *, returns: Any, **options: Unpack[CallOptions]) -> AsyncStream[Any]: ...
     def astream(self, user: Any, /, *, returns: Any = None, **options: Any) -> AsyncStream[Any]:
@@ -146,9 +147,9 @@ class ModuleCalls:
         return lambda on_piece, home: self._ask(replace(question, on_piece=on_piece, home=home)), answer
 
     @overload
-    def batch(
-        self, inputs: Iterable[Any], /, *, returns: type[T] | None = ..., **options: Unpack[BatchOptions]
-    ) -> list[T]: ...
+    def batch(self, inputs: Iterable[Any], /, *, returns: None = ..., **options: Unpack[BatchOptions]) -> list[str]: ...
+    @overload
+    def batch(self, inputs: Iterable[Any], /, *, returns: type[T], **options: Unpack[BatchOptions]) -> list[T]: ...
     @overload
     def batch(self, inputs: Iterable[Any], /, *, returns: Any, **options: Unpack[BatchOptions]) -> list[Any]: ...
     def batch(self, inputs: Iterable[Any], /, *, returns: Any = None, **options: Any) -> list[Any]:
@@ -162,7 +163,11 @@ class ModuleCalls:
 
     @overload
     async def abatch(
-        self, inputs: Iterable[Any], /, *, returns: type[T] | None = ..., **options: Unpack[BatchOptions]
+        self, inputs: Iterable[Any], /, *, returns: None = ..., **options: Unpack[BatchOptions]
+    ) -> list[str]: ...
+    @overload
+    async def abatch(
+        self, inputs: Iterable[Any], /, *, returns: type[T], **options: Unpack[BatchOptions]
     ) -> list[T]: ...
     @overload
     async def abatch(self, inputs: Iterable[Any], /, *, returns: Any, **options: Unpack[BatchOptions]) -> list[Any]: ...
@@ -173,8 +178,12 @@ class ModuleCalls:
 
     @overload
     def batch_replies(
-        self, inputs: Iterable[Any], /, *, returns: type[V] | None = ..., **options: Unpack[BatchOptions]
-    ) -> list[ChatReply[V]]: ...
+        self, inputs: Iterable[Any], /, *, returns: None = ..., **options: Unpack[BatchOptions]
+    ) -> list[ChatReply[None]]: ...
+    @overload
+    def batch_replies(
+        self, inputs: Iterable[Any], /, *, returns: type[T], **options: Unpack[BatchOptions]
+    ) -> list[ChatReply[T]]: ...
     @overload
     def batch_replies(
         self, inputs: Iterable[Any], /, *, returns: Any, **options: Unpack[BatchOptions]
@@ -183,9 +192,19 @@ class ModuleCalls:
         """Like `batch`, with the full replies."""
         return result_of(self._reply_to_all(inputs, returns, options, None))
 
+    @overload
     async def abatch_replies(
-        self, inputs: Iterable[Any], /, *, returns: Any = None, **options: Unpack[BatchOptions]
-    ) -> list[ChatReply[Any]]:
+        self, inputs: Iterable[Any], /, *, returns: None = ..., **options: Unpack[BatchOptions]
+    ) -> list[ChatReply[None]]: ...
+    @overload
+    async def abatch_replies(
+        self, inputs: Iterable[Any], /, *, returns: type[T], **options: Unpack[BatchOptions]
+    ) -> list[ChatReply[T]]: ...
+    @overload
+    async def abatch_replies(
+        self, inputs: Iterable[Any], /, *, returns: Any, **options: Unpack[BatchOptions]
+    ) -> list[ChatReply[Any]]: ...
+    async def abatch_replies(self, inputs: Iterable[Any], /, *, returns: Any = None, **options: Any) -> list[Any]:
         """Like `batch_replies`, for `await`."""
         work = self._reply_to_all(inputs, returns, options, asyncio.get_running_loop())
         return await asyncio.wrap_future(submit(work))

@@ -132,9 +132,9 @@ class ChatModule(ModuleCalls, Startable):
         module's own number. `first_token`: seconds within which a model must begin to answer, retries included. Neither
         holds for the last model.
         """
-        wrong = [module for module in modules if not isinstance(module, ChatModule)]
-        if wrong:
-            raise ModuleError(f'fallbacks must be modules, one argument each, got {wrong[0]!r:.60}.')
+        wrong = [repr(module)[:60] for module in modules if not isinstance(module, ChatModule)]
+        if wrong or not modules:
+            raise ModuleError(f'fallbacks must be modules, one argument each, got {(*wrong, "none")[0]}.')
         policy = FailoverPolicy(when, retries, first_token)
         warn_if_dropped('with_fallbacks')
         flat = [each for module in modules for each in (module, *module._fallbacks)]

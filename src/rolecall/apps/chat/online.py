@@ -67,7 +67,6 @@ class OnlineOptions(SamplingOptions, OnlineFields, total=False):
 
 
 _ENTRY_OPTIONS = OnlineFields.__annotations__.keys() - {'retries', 'max_cost', 'resend_thinking'}
-_OWN_OPTIONS = ('source', 'model', 'base_url', 'api_key', 'stream')
 _RETRIES = 4
 _NAME = 'OnlineChatModule'
 
@@ -131,19 +130,13 @@ class OnlineChatModule(ChatModule):
         **module_options: Unpack[OnlineOptions],
     ) -> None:
         options: dict[str, Any] = {**module_options}
-        self._made_with = {
-            **options,
-            'source': source,
-            'model': model,
-            'base_url': base_url,
-            'api_key': api_key,
-            'stream': stream,
-        }
+        own = {'source': source, 'model': model, 'base_url': base_url, 'api_key': api_key, 'stream': stream}
+        self._made_with = {**options, **own}
         retries = options.pop('retries', _RETRIES)
         if not is_whole(retries, least=0):
             raise ModuleError(f'retries must be a whole number of at least 0, got {retries!r:.60}.')
         reader = OptionReader(options, _NAME)
-        reader.refuse_misspelt((*_OWN_OPTIONS, *OnlineOptions.__annotations__))
+        reader.refuse_misspelt((*own, *OnlineOptions.__annotations__))
         reader.raise_problems()
         resend: Resend | None = options.pop('resend_thinking', None)
         if resend is not None and resend not in RESEND:
@@ -288,14 +281,10 @@ def _leave_secrets_out(made_with: Mapping[str, Any]) -> dict[str, Any]:
 def _drop_secrets(value: Any, secrets: Collection[str]) -> Any:
     if isinstance(value, Mapping):
         public = ((name, item) for name, item in value.items() if not is_secret_name(str(name)))
-        return {name: _drop_secrets(item, secrets) for name, item in public if not _is_one_of(item, secrets)}
+        return {name: _drop_secrets(item, secrets) for name, item in public if str(item) not in secrets}
     if isinstance(value, (list, tuple)):
-        return [_drop_secrets(item, secrets) for item in value if not _is_one_of(item, secrets)]
+        return [_drop_secrets(item, secrets) for item in value if str(item) not in secrets]
     return value
-
-
-def _is_one_of(value: Any, secrets: Collection[str]) -> bool:
-    return isinstance(value, str) and value in secrets
 
 
 def _usual_resend(source: str, model: str) -> Resend:

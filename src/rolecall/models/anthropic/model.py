@@ -67,7 +67,7 @@ def build(entry: Mapping[str, Any], *, name: str) -> Model:
     reader = OptionReader(entry, name)
     reader.refuse_misspelt(keys_of('model', 'server', 'anthropic'))
     model = reader.text('model', 'model_name', 'path') or ''
-    if not model:
+    if not any(map(entry.get, ('model', 'model_name', 'path'))):
         reader.refuse('path', "missing: the server's name for the model.", 'Give it as `path` or `model`.')
     address = read_server_address(reader, _VENDOR.url, endpoints=_VENDOR.endpoints)
     settings = AnthropicSettings(

@@ -135,7 +135,7 @@ def read_openai_entry(entry: Mapping[str, Any], reader: OptionReader) -> tuple[O
     chat, responses = endpoint != 'completions', endpoint == 'responses'
     served = kind.startswith('VLLMCustom')
     model = reader.text('model', 'model_name') or ('' if served else reader.text('path') or '')
-    if not model and not served:
+    if not served and not any(map(entry.get, ('model', 'model_name', 'path'))):
         reader.refuse('path', "missing: the server's name for the model.", "Give it as `path` or `model`: 'gpt-4o'.")
     address = read_server_address(reader, 'http://localhost:8080' if served else OPENAI.url, endpoints=OPENAI.endpoints)
     shared = read_served_settings(entry, reader, 'openai_body', 'openai_extra_kwargs')

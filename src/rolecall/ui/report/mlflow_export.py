@@ -37,8 +37,8 @@ def export_mlflow(
     with RunReader(run) as reader, tempfile.TemporaryDirectory() as folder:
         reader.refuse_if_nothing_is_whole()
         report = Path(folder, 'report.html')
-        with report.open('w', encoding='utf-8', errors='backslashreplace') as page:
-            page.writelines(build_page(StoredRun(reader)).parts)
+        page = _redactor({}).redact(''.join(build_page(StoredRun(reader)).parts))
+        report.write_text(page, 'utf-8', 'backslashreplace')
         try:
             client = mlflow.MlflowClient(tracking_uri)
             name = experiment or reader.title
@@ -67,7 +67,8 @@ def _log_model(client: Any, experiment: str, reader: RunReader, model: str, repo
     client.log_artifact(run_id, str(report))
     rows = [[getattr(result, name, None) for name in _COLUMNS] for result in reader.results(model=model)]
     table = {'columns': _COLUMNS, 'data': rows}
-    client.log_text(run_id, json.dumps(table, ensure_ascii=False, default=str), _TABLE)
+    text = _redactor({}).redact(json.dumps(table, ensure_ascii=False, default=str))
+    client.log_text(run_id, text, _TABLE)
     client.set_tag(run_id, _TABLES, json.dumps([{'path': _TABLE, 'type': 'table'}]))
     client.set_terminated(run_id)
     return run_id
