@@ -31,8 +31,10 @@ def describe_calibration(calibration: Calibration) -> Iterator[str]:
     )
     yield from (f'  {name} {_number(number, scale)}' for name, number, scale in measures if number)
     for attacks in calibration.attacks:
-        judge = f' of {attacks.model}' if len(calibration.attacks) > 1 else ''
-        yield f'  attack rate{judge} in percent {attacks.share} (probed on {attacks.total} rows)'
+        rate = (
+            f'attack rate of {attacks.model} in percent' if len(calibration.attacks) > 1 else 'attack rate in percent'
+        )
+        yield f'  {rate} {attacks.share} (probed on {attacks.total} rows)'
     if calibration.alpha is not None:
         yield f"  agreement between people: Krippendorff's alpha {calibration.alpha:.2f}"
     if corrected.halved_by is None:

@@ -39,8 +39,8 @@ _SHAPE: Mapping[str, Any] = {
     'run': int,
     'options': dict,
 }
-_WORDED = {'plan': None, 'started': None, 'lint': None, 'run': None, 'run_slices': None, 'edit': 'findings'}
-_TEXTS = ('lines', 'line', 'note', 'notes', 'printed', 'message', 'remedy', 'damage', 'error')
+_WORDED = dict.fromkeys(('plan', 'started', 'lint', 'run', 'run_slices', 'queue')) | {'edit': 'findings'}
+_TEXTS = ('lines', 'line', 'remarks', 'note', 'notes', 'printed', 'message', 'remedy', 'damage', 'error')
 """Routes whose answers, or a part of them, hold sentences of ours, and where; everything else there is data."""
 Answer = dict[str, Any]
 Query = Mapping[str, str]

@@ -20,6 +20,7 @@ from rolecall.experiment.previews.blocks import ascii_json
 from rolecall.models.protocol import Model
 from rolecall.runs.serving.bench_files import StoredBench
 from rolecall.ui.report.bench_page import bench_html
+from rolecall.ui.views.chinese import translate_message
 from rolecall.ui.web.routes import (
     GET_ROUTES,
     POST_ROUTES,
@@ -215,7 +216,7 @@ def serve_forever(workspace: Workspace, *, host: str, port: int, open_browser: b
     reachable = socket.gethostname() if rules.every_address else host
     host_in_url = f'[{reachable}]' if ':' in reachable else reachable
     url = f'http://{host_in_url}:{bound}/?token={rules.token}{language and f"&lang={language}"}'
-    print(f'rolecall is at {url}\nPress Ctrl-C to stop.', file=sys.stderr, flush=True)
+    print(translate_message(f'rolecall is at {url}\nPress Ctrl-C to stop.'), file=sys.stderr, flush=True)
     if open_browser:
         webbrowser.open(url)
     asyncio.run(_serve(make_app(workspace, rules), listening))

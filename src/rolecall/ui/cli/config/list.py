@@ -76,7 +76,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_json(*parts)
             continue
-        print(f'{count_noun(len(parts), registry.kind)} (entry points: {registry.group})')
+        print_lines([f'{count_noun(len(parts), registry.kind)} (entry points: {registry.group})'])
         width = max((len(part.name) for part in parts), default=0)
         for part in parts:
             origin = '' if part.origin == 'rolecall' else f' [{part.origin}]'
@@ -110,7 +110,7 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
     remedy = (
         'run one with: rolecall run NAME --model MODEL' if ours else 'show all with: rolecall config list benchmarks'
     )
-    print(f'{count_noun(len(ours), "benchmark")}{matching} ({remedy})')
+    print_lines([f'{count_noun(len(ours), "benchmark")}{matching} ({remedy})'])
     width = max((len(benchmark.name) for benchmark in ours), default=0)
     for benchmark in ours:
         rows = f'{benchmark.rows:,} rows' if benchmark.rows else ''
@@ -121,7 +121,7 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
         print(f'{count_noun(len(files), kind)} of {name}{matching}')
         print_lines(f'  {file.source}' for file in files if word)
     if installed and not word:
-        print('Find one with: rolecall config list benchmarks WORD')
+        print_lines(['Find one with: rolecall config list benchmarks WORD'])
     return 0
 
 
