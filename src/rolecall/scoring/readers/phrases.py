@@ -210,12 +210,12 @@ def _find_predicates(page: Page, start: int, end: int) -> list[int]:
 
 
 def short_phrases(reply: str) -> set[str]:
-    """What a reply of one sentence may be said to answer: what it emphasises or ends with, or its subject.
+    """What a reply of one sentence may be said to answer: what it emphasises or ends with, its subject, or all of it.
 
     >>> sorted(short_phrases('The capital of France is Paris.')), short_phrases('It was **Neil Armstrong**, in 1969.')
-    (['Paris'], {'Neil Armstrong'})
+    (['Paris', 'The capital of France is Paris'], {'Neil Armstrong'})
     >>> sorted(short_phrases('Ada Lovelace wrote it in 1843.'))
-    ['1843', 'Ada Lovelace']
+    ['1843', 'Ada Lovelace', 'Ada Lovelace wrote it', 'Ada Lovelace wrote it in 1843']
     """
     text = reply.strip()
     bold = re.findall(r'\*\*([^*\n]{1,80})\*\*', text)
