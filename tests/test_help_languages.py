@@ -172,7 +172,12 @@ def test_every_message_of_the_catalogue_is_one_of_the_source() -> None:
     trees = [ast.parse(path.read_text('utf-8')) for path in PACKAGE.rglob('*.py')]
     texts = [text for tree in trees for node in ast.walk(tree) if isinstance(node, ast.expr) for text in texts_of(node)]
     texts += [text for kind in texts for text in (f'the answers are {kind}: scored by', f'misread by {kind}')]
-    tables = [*PACKAGE.rglob('[!c]*.tsv'), *PACKAGE.rglob('rubrics.yaml'), *PACKAGE.rglob('templates/*.html')]
+    tables = [
+        *PACKAGE.rglob('[!c]*.tsv'),
+        *PACKAGE.rglob('rubrics.yaml'),
+        *PACKAGE.rglob('wordings/*.yaml'),
+        *PACKAGE.rglob('templates/*.html'),
+    ]
     source = '\n'.join([*texts, *(path.read_text('utf-8') for path in tables)])
     argparse_says = inspect.getsource(argparse)
     for message in ARGPARSE:

@@ -89,6 +89,7 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
     from rolecall.compat.benchmarks.catalogues import list_installed
     from rolecall.compat.benchmarks.records import read_benchmarks
     from rolecall.strings import count_noun
+    from rolecall.ui.views.chinese import translate_message
 
     wanted = word.lower()
     ours = [
@@ -114,8 +115,8 @@ def _list_benchmarks(word: str, *, as_json: bool) -> int:
     width = max((len(benchmark.name) for benchmark in ours), default=0)
     for benchmark in ours:
         rows = f'{benchmark.rows:,} rows' if benchmark.rows else ''
-        styles = ', '.join(benchmark.wordings)
-        print_lines([f'  {benchmark.name.ljust(width)}  {rows:>11}  {benchmark.title} [{benchmark.topic}; {styles}]'])
+        about = f'{translate_message(benchmark.title)} [{benchmark.topic}; {", ".join(benchmark.wordings)}]'
+        print_lines([f'  {benchmark.name.ljust(width)}  {rows:>11}  {about}'])
     for name, files in installed.items():
         kind = 'name' if name == 'lm_eval' else 'file'  # tasks, groups and tags
         print(f'{count_noun(len(files), kind)} of {name}{matching}')
