@@ -18,6 +18,7 @@ import pytest
 
 import rolecall
 from rolecall.experiment.lint import RULES
+from rolecall.ui.cli.config.list import KINDS, list_parts, load_registry
 from rolecall.ui.cli.languages import choose_language, help_texts
 from rolecall.ui.cli.main import build_parser, main
 from rolecall.ui.views.chinese import read_chinese, to_chinese
@@ -163,6 +164,13 @@ def test_errors_notes_and_findings_have_a_chinese_text() -> None:
     assert not missing, f'add these to src/rolecall/ui/views/chinese.tsv: {missing}'
 
 
+def test_what_config_list_says_of_its_parts_is_in_chinese() -> None:
+    said = [part for kind in KINDS.keys() - {'meta_templates'} for part in list_parts(kind, load_registry(kind))]
+    ours = {part.summary for part in said if part.origin == 'rolecall' and part.summary}
+    assert len(ours) > 200
+    assert not [summary for summary in ours if not is_in_chinese(summary)]
+
+
 def test_lint_rules_have_chinese_texts() -> None:
     texts = [text for rule in RULES.values() for text in (rule.description, rule.remedy) if text]
     assert not [text for text in texts if not is_in_chinese(text)]
@@ -171,7 +179,8 @@ def test_lint_rules_have_chinese_texts() -> None:
 def test_every_message_of_the_catalogue_is_one_of_the_source() -> None:
     trees = [ast.parse(path.read_text('utf-8')) for path in PACKAGE.rglob('*.py')]
     texts = [text for tree in trees for node in ast.walk(tree) if isinstance(node, ast.expr) for text in texts_of(node)]
-    texts += [text for kind in texts for text in (f'the answers are {kind}: scored by', f'misread by {kind}')]
+    names = [text for text in texts if len(text) < 30]
+    texts += [text for name in names for text in (f'the answers are {name}: scored by', f'misread by {name}')]
     tables = [
         *PACKAGE.rglob('[!c]*.tsv'),
         *PACKAGE.rglob('rubrics.yaml'),
