@@ -123,7 +123,11 @@ class RunReader:
 
     def _find_pairs(self) -> Iterator[tuple[Any, Any]]:
         pair = self._db.execute(_NEXT_DATASET, ('',)).fetchone()
+        seen: set[Any] = set()
         while pair is not None:
+            if pair in seen:
+                raise sqlite3.DatabaseError('the rows are out of order')
+            seen.add(pair)
             yield pair
             pair = (
                 self._db.execute(_NEXT_MODEL, pair).fetchone() or self._db.execute(_NEXT_DATASET, pair[:1]).fetchone()
@@ -153,7 +157,7 @@ class RunReader:
     def _light_page(
         self, dataset: str, model: str, last: int
     ) -> tuple[SettledRows | None, list[int], int | None] | None:
-        """The next rows of a pair: the light ones, which the others are, and the last of all; None if damaged."""
+        """The next rows of a pair: light ones, numbers of others, the last of all; None if damaged or out of order."""
         numbers = 'row, score, correct, input_tokens, output_tokens, ifnull(seconds, microseconds / 1e6)'
         query = (
             f'SELECT {_IS_LIGHT}, {numbers} FROM rows WHERE dataset = ? AND model = ? AND row > ? ORDER BY row LIMIT ?'
@@ -162,7 +166,7 @@ class RunReader:
             page = self._db.execute(query, (dataset, model, last, _LIGHT_PAGE)).fetchall()
         except sqlite3.Error:
             return None
-        if not all(isinstance(row, int) for _, row, *_ in page[-1:]):
+        if not all(isinstance(row, int) and row > last for _, row, *_ in page[-1:]):
             return None
         others = [entry[1] for entry in page if not entry[0]]
         light = [entry for entry in page if entry[0]] if others else page
