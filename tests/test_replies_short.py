@@ -11,6 +11,7 @@ from rolecall.scoring.answers import Scorable
 from rolecall.scoring.code.extraction import first_fenced_lines, fit_completion, longest_program, mbpp_program
 from rolecall.scoring.evaluate import build_scorer
 from rolecall.scoring.postprocessors import read_postprocessor
+from rolecall.scoring.readers.native import read_text
 
 SHORT = [  # evaluator, reply, gold answer, score
     ('WholeMatchEvaluator', 'Paris', 'Paris', 1.0),
@@ -509,3 +510,17 @@ def run_program(way: str | None, reply: str) -> dict[str, Any]:
     names: dict[str, Any] = {'print': lambda *values: None}
     exec(program, names)
     return names
+
+
+@pytest.mark.parametrize(
+    ('reply', 'answer'),
+    [
+        ('I think it is Rome.', 'Rome'),
+        ("It is  'Rome'.", 'Rome'),
+        ("The answer is O'Hara's.", "O'Hara's"),
+        ("The answer is: 'The Winter's Tale'.", "The Winter's Tale"),
+    ],
+)
+def test_the_characters_of_a_reading_are_those_of_the_answer(reply: str, answer: str) -> None:
+    reading = read_text(reply)
+    assert (reading.value, reply[reading.start : reading.end]) == (answer, answer)

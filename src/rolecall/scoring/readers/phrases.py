@@ -72,9 +72,10 @@ class Phrases:
     def _phrase(self, page: Page, start: int, end: int) -> Candidate | None:
         polite = _POLITE.search(page.text, start, end)
         end = page.strip(start, polite.start() if polite else end, ' \t\r\n*_"`.。!！')[1]
+        start = page.strip(start, end, ' \t\r\n')[0]
+        start += page.text[start:end][:1] == "'"
+        end -= page.text[start:end].endswith("'") and page.text[start - 1 : start] == "'"
         text = page.text[start:end]
-        if text[:1] == "'" or (text.endswith("'") and page.text[start - 1 : start] == "'"):
-            end -= 1
         return Candidate(_plain(page.raw[start:end]), start, end) if text.strip() else None
 
     def precedes(self, page: Page, start: int, end: int) -> Candidate | None:
